@@ -1,6 +1,7 @@
 // tacit::op for Python: one handle for every operator of a scalar, and the operators themselves.
 #include "described.hpp"
 
+#include <nanobind/stl/array.h>
 #include <nanobind/stl/complex.h>
 #include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/shared_ptr.h>
@@ -8,8 +9,11 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <tacit/io/matrix_market.hpp>
+#include <tacit/io/npz.hpp>
 #include <tacit/io/petsc_binary.hpp>
 #include <tacit/layout/partitioners.hpp>
+#include <tacit/op/assemble.hpp>
 #include <tacit/op/compose.hpp>
 #include <tacit/op/csr.hpp>
 #include <tacit/op/noted.hpp>
@@ -20,6 +24,7 @@
 #include <array>
 #include <cstring>
 #include <filesystem>
+#include <limits>
 #include <numeric>
 #include <optional>
 
@@ -38,30 +43,31 @@ std::pair<Space, Space> spaces(const Communicator& comm, const Offsets& rows, co
   return {range, rows == columns ? range : Space::distributed(comm, Partition(columns))};
 }
 
-/// Rows [begin, end) of a matrix whose arrays start at row `first`: ascending columns, duplicates added in their order.
+/// Rows [begin, end) of a matrix whose arrays start at row `first`; `starts` becomes their row starts.
 template <Scalar T, class Index>
-op::Rows<T> cut(const Elements<Index>& start, const Elements<Index>& column, const Elements<T>& value, Global first,
-                Global begin, Global end) {
-  const Index *s = start.data(), *c = column.data();
-  const T* v = value.data();
+op::RowsView<T, Index> cut(const Elements<Index>& start, const Elements<Index>& column, const Elements<T>& value,
+                           Global first, Global begin, Global end, std::vector<Global>& starts) {
+  const Index* const s = start.data();
   require(first <= begin && end <= first + Global(start.size()) - 1, "a matrix with rows ", first, " to ",
           first + Global(start.size()) - 2, " where rows ", begin, " to ", end - 1, " are needed");
   require(column.size() == value.size(), "a matrix with ", column.size(), " column indices and ", value.size(),
           " values");
-  op::Rows<T> rows;
-  rows.start.reserve(std::size_t(end - begin) + 1);
+  starts.reserve(std::size_t(end - begin) + 1);
+  starts.push_back(0);
   for (Global i = begin - first; i < end - first; ++i) {
     require(s[i] >= 0 && s[i] <= s[i + 1] && std::size_t(s[i + 1]) <= value.size(), "the row pointers of row ",
             first + i, " are ", s[i], " and ", s[i + 1], " in a matrix of ", value.size(), " entries");
-    rows.start.push_back(Global(s[i + 1] - s[begin - first]));
+    starts.push_back(Global(s[i + 1] - s[begin - first]));
   }
-  if (begin < end) {
-    const Index from = s[begin - first], to = s[end - first];
-    rows.column.assign(c + from, c + to);
-    rows.value.assign(v + from, v + to);
-    op::sort_rows(rows);
-  }
-  return rows;
+  const std::size_t from = begin < end ? std::size_t(s[begin - first]) : 0, count = std::size_t(starts.back());
+  return {starts, {column.data() + from, count}, {value.data() + from, count}};
+}
+
+/// io::NpzArray from Python: name, kind, width, count, at, stored, deflated, header, crc.
+using NpzArguments = std::tuple<std::string, std::string, int, Global, Global, Global, bool, Global, std::uint32_t>;
+io::NpzArray npz_array(const NpzArguments& a) {
+  const auto& [name, kind, width, count, at, stored, deflated, header, crc] = a;
+  return {name, kind.at(0), width, count, at, stored, deflated, header, crc};
 }
 
 /// The Python objects that an operator holds, for the garbage collector: users' functions often refer to an object that
@@ -305,11 +311,8 @@ void bind_scalar(nb::module_& m) {
              return nb::make_tuple(array_of(std::move(rows.start)), array_of(std::move(rows.column)),
                                    array_of(std::move(rows.value)));
            })
-      .def("is_hermitian", [](const Matrix& a) {
-        if (!(a.range() == a.domain())) return false;
-        return together(a.range().comm(),
-                        [&] { return op::is_hermitian<T>(a.range().comm(), a.range().partition(), a.rows()); });
-      });
+      .def("is_hermitian",
+           [](const Matrix& a) { return together(a.range().comm(), [&] { return op::is_hermitian(a); }); });
 
   using Stencil = op::Stencil<T>;
   nb::class_<Stencil, Base>(m, named<T>("Stencil").c_str())
@@ -320,7 +323,7 @@ void bind_scalar(nb::module_& m) {
            [](const Stencil& a) {
              if (const auto known = hermitian_by_weights(a.grid(), a.weights())) return *known;
              return together(a.range().comm(),
-                             [&] { return op::is_hermitian<T>(a.range().comm(), a.range().partition(), a.rows()); });
+                             [&] { return op::is_hermitian(Matrix(a.range(), a.domain(), a.rows())); });
            })
       .def("assemble", [](const Stencil& a) {
         return together(a.range().comm(), [&] { return std::make_shared<Matrix>(a.range(), a.domain(), a.rows()); });
@@ -355,24 +358,58 @@ void bind_scalar(nb::module_& m) {
                                       const Elements<T>& value, const std::string& format) {
       return together(comm, [&] {
         const auto [range, domain] = spaces(comm, rows, columns);
-        return std::make_shared<Matrix>(range, domain,
-                                        cut<T, Index>(start, column, value, first, range.begin(), range.end()),
-                                        value_of<op::Format>(format));
+        std::vector<Global> starts;
+        const auto mine = cut<T, Index>(start, column, value, first, range.begin(), range.end(), starts);
+        return std::make_shared<Matrix>(range, domain, mine, value_of<op::Format>(format));
       });
     });
   };
   from_rows(std::int32_t{});
   from_rows(std::int64_t{});
 
-  // The Mat of a PETSc file; each rank reads its own rows.
-  m.def(named<T>("read_petsc").c_str(),
+  // Matrices of files of which each rank reads its own rows; 32-bit columns where they suffice.
+  const auto from_file = [](const Communicator& comm, const Offsets& rows, const Offsets& columns, auto&& read) {
+    return together(comm, [&] {
+      const auto [range, domain] = spaces(comm, rows, columns);
+      const auto made = [&]<class Index>(Index) {
+        const io::CompressedRows<T, Index> mine = read(range, Index{});
+        const auto n = std::size_t(mine.start.back());
+        return std::make_shared<Matrix>(
+            range, domain, op::RowsView<T, Index>{mine.start, {mine.column.data(), n}, {mine.value.data(), n}});
+      };
+      return domain.size() <= std::numeric_limits<Local>::max() ? made(Local{}) : made(Global{});
+    });
+  };
+  m.def(named<T>("read_petsc").c_str(), [from_file](const Communicator& comm, const Offsets& rows,
+                                                    const Offsets& columns, const std::filesystem::path& path) {
+    return from_file(comm, rows, columns, [&]<class Index>(const Space& range, Index) {
+      return io::read_petsc_rows<T, Index>(path, range.begin(), range.end());
+    });
+  });
+  m.def(named<T>("read_matrix_market").c_str(),
         [](const Communicator& comm, const Offsets& rows, const Offsets& columns, const std::filesystem::path& path) {
           return together(comm, [&] {
             const auto [range, domain] = spaces(comm, rows, columns);
-            auto read = io::read_petsc_rows<T>(path, range.begin(), range.end());
-            op::Rows<T> mine{std::move(read.start), std::move(read.column), std::move(read.value)};
-            op::sort_rows(mine);
-            return std::make_shared<Matrix>(range, domain, std::move(mine));
+            auto entries = io::read_matrix_market_pieces<T>(path, comm.rank(), comm.size());
+            if (comm.size() > 1)
+              io::check_entry_count(io::read_matrix_market_header(path), comm.all_sum(entries.entries_parsed));
+            const auto mine = op::assemble<T>(comm, range.partition(), std::move(entries));
+            const auto n = std::size_t(mine.start.back());
+            return std::make_shared<Matrix>(
+                range, domain, op::RowsView<T, Local>{mine.start, {mine.column.data(), n}, {mine.value.data(), n}});
+          });
+        });
+  m.def(named<T>("read_npz").c_str(),
+        [from_file](const Communicator& comm, const Offsets& rows, const Offsets& columns,
+                    const std::filesystem::path& path, const std::array<NpzArguments, 3>& arrays) {
+          const io::NpzRows about{rows.back(), columns.back(), npz_array(arrays[0]), npz_array(arrays[1]),
+                                  npz_array(arrays[2])};
+          return from_file(comm, rows, columns, [&]<class Index>(const Space& range, Index) {
+            io::NpzSums sums;
+            auto mine = io::read_npz_rows<T, Index>(path, about, range.begin(), range.end(), comm.rank() == 0,
+                                                    comm.rank() + 1 == comm.size(), sums);
+            io::check_npz(path, about, comm.all_gather(sums));
+            return mine;
           });
         });
 

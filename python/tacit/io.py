@@ -83,10 +83,9 @@ def _known(path: str) -> str:
 # --- NumPy's files ----------------------------------------------------------------------------------------------------
 
 
-def _read_npy(path: str, stream: Any, size: int, what: str) -> Array:
-    """One array in NumPy's format from a stream of `size` bytes; the size that it claims is checked before memory is
-    allocated.
-    """
+def _read_header(path: str, stream: Any, what: str) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
+    """(shape, whether in Fortran's order, dtype, bytes of the header) of an array in NumPy's format."""
+    begin = stream.tell()
     try:
         version = np.lib.format.read_magic(stream)
         if version not in ((1, 0), (2, 0), (3, 0)):
@@ -101,6 +100,14 @@ def _read_npy(path: str, stream: Any, size: int, what: str) -> Array:
         _refuse(path, f"{what} holds pickled objects, which are never loaded")
     if any(n < 0 for n in shape):
         _refuse(path, f"{what} has the shape {shape}")
+    return shape, fortran, dtype, stream.tell() - begin
+
+
+def _read_npy(path: str, stream: Any, size: int, what: str) -> Array:
+    """One array in NumPy's format from a stream of `size` bytes; the size that it claims is checked before memory is
+    allocated.
+    """
+    shape, fortran, dtype, _ = _read_header(path, stream, what)
     count = 1
     for n in shape:
         count *= n
@@ -113,6 +120,86 @@ def _read_npy(path: str, stream: Any, size: int, what: str) -> Array:
         _refuse(path, f"{what} has something behind its last element")
     array = np.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C")
     return array.astype(dtype.newbyteorder("="), copy=False)
+
+
+class NpzRows(NamedTuple):
+    """A matrix in csr in an .npz file whose arrays are read by _core.read_npz_*: nothing but their headers is known."""
+
+    rows: int
+    columns: int
+    scalar: str  #: of the file
+    arrays: list[tuple[Any, ...]]  #: of indptr, indices and data: the members of tacit::io::NpzArray
+
+
+_SMALL = 4096  # bytes of the arrays "format" and "shape", with their headers
+
+
+def npz_rows(path: str | os.PathLike[str], scalar: str | None = None) -> NpzRows | None:
+    """Where the arrays of a matrix in the layout of scipy.sparse.save_npz are in their file, if it is in csr, and its
+    arrays have the types that SciPy writes on this computer. None for all other files, and for damaged ones, which
+    :func:`read_matrix` reads or refuses. Local.
+    """
+    name = _path(path)
+    if _known(name) != "npz":
+        return None
+    try:
+        with zipfile.ZipFile(name) as archive, open(name, "rb") as file:
+            entries = {e.filename.removesuffix(".npy"): e for e in archive.infolist()}
+            if len(entries) != len(archive.infolist()) or not {"format", "shape", *_CSR} <= set(entries):
+                return None
+            small = {}
+            for what in ("format", "shape"):
+                if entries[what].file_size > _SMALL:
+                    return None
+                with archive.open(entries[what]) as stream:
+                    small[what] = _read_npy(name, stream, entries[what].file_size, what)
+            found = {what: _npz_array(name, archive, file, entries[what]) for what in _CSR}
+    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, NotImplementedError, RuntimeError, ValueError):
+        return None
+    word, shape = small["format"], small["shape"]
+    arrays = [array for array in found.values() if array is not None]
+    if word.shape != () or word.item() not in (b"csr", "csr") or shape.shape != (2,) or len(arrays) != len(_CSR):
+        return None
+    rows, columns = (int(n) for n in shape)
+    start, index, data = arrays
+    of_file = {"f4": "float32", "f8": "float64", "c8": "complex64", "c16": "complex128"}.get(f"{data[1]}{data[2]}")
+    fits = (
+        0 <= rows == start[3] - 1
+        and columns >= 0
+        and index[3] == data[3]
+        and max(rows, columns) <= 2**24 + 64 * data[3]
+    )
+    if of_file is None or not fits or start[1] != "i" or index[1] != "i":
+        return None
+    if data[1] == "c" and not (scalar or "complex").startswith("complex"):
+        return None
+    return NpzRows(rows, columns, of_file, arrays)
+
+
+_CSR = ("indptr", "indices", "data")
+
+
+def _npz_array(path: str, archive: zipfile.ZipFile, file: Any, entry: zipfile.ZipInfo) -> tuple[Any, ...] | None:
+    """The members of tacit::io::NpzArray for a list in an archive; None where that cannot read it."""
+    if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or entry.flag_bits & 1:
+        return None
+    with archive.open(entry) as stream:  # which compares the local header with the directory
+        shape, _, dtype, header = _read_header(path, stream, entry.filename)
+    if len(shape) != 1 or not dtype.isnative or dtype.kind not in "ifc" or dtype.itemsize not in (4, 8, 16):
+        return None
+    if dtype.itemsize == 16 and dtype.kind != "c":
+        return None
+    deflated = entry.compress_type == zipfile.ZIP_DEFLATED
+    size = header + shape[0] * dtype.itemsize
+    if entry.file_size != size or (not deflated and entry.compress_size != size):
+        return None
+    if size > _EXPANSION * os.path.getsize(path) + (1 << 20):
+        return None
+    file.seek(entry.header_offset + 26)
+    lengths = file.read(4)
+    at = entry.header_offset + 30 + int.from_bytes(lengths[:2], "little") + int.from_bytes(lengths[2:], "little")
+    what = entry.filename.removesuffix(".npy")
+    return (what, dtype.kind, dtype.itemsize, shape[0], at, entry.compress_size, deflated, header, entry.CRC)
 
 
 def _open_npz(path: str) -> dict[str, Array]:
@@ -311,7 +398,28 @@ def is_petsc_matrix(path: str | os.PathLike[str]) -> bool:
     return True
 
 
+def kind_of_matrix(path: str | os.PathLike[str]) -> str | None:
+    """The function of _core that makes an operator of this file: "read_petsc", "read_matrix_market" (of entries with
+    32-bit indices), or None. Local.
+    """
+    if is_petsc_matrix(path):
+        return "read_petsc"
+    name = _path(path)
+    if _known(name) != "matrix_market":
+        return None
+    found = header(name)
+    return None if found.dense or max(found.rows, found.columns) >= 2**31 else "read_matrix_market"
+
+
 def _taken(value: Array, scalar: str, path: str) -> Array:
+    if value.dtype.kind in "iu" and value.dtype.itemsize == 8 and len(value):
+        # Integers that no double has are refused, as in text.
+        double = value.astype(np.float64)
+        same = double < 2.0 ** (64 if value.dtype.kind == "u" else 63)
+        same[same] = double[same].astype(value.dtype) == value[same]
+        if not same.all():
+            k = int(np.flatnonzero(~same.ravel())[0])
+            _refuse(path, f"value {k} is {value.ravel()[k]}, an integer that float64 does not hold exactly")
     try:
         return to_scalar(value, scalar, path)
     except TypeError as e:

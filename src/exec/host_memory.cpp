@@ -82,7 +82,7 @@ class Kept {
 }  // namespace
 
 // The returned memory follows a cache line that stores the block's address and size.
-void* host_allocate(std::size_t bytes) {
+void* host_allocate(std::size_t bytes, bool clear) {
   const bool large = bytes >= 2 * huge;
   // Vectors that begin at the same offset in a page would map to the same cache sets, so offsets are varied.
   static std::atomic<unsigned> count{0};
@@ -102,6 +102,7 @@ void* host_allocate(std::size_t bytes) {
   char* const p = block + shift;
   const Block remembered{block, large ? whole : 0};
   std::memcpy(p - sizeof remembered, &remembered, sizeof remembered);
+  if (!clear) return p;
   // First touch: a page is placed near the thread that first writes it; loops of one length are distributed alike.
   constexpr std::size_t page = 1 << 16;
   const std::size_t pages = (bytes + page - 1) / page;

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <charconv>
 #include <cmath>
 #include <condition_variable>
@@ -310,51 +311,53 @@ class LineParser {
     Real value{};
     if (integer) {
       for (at_ = digits; at_ != end_ && is_digit(*at_);) ++at_;
+      const char* const last = at_;
       if (!end_of_word()) fail_on_word("an integer", begin);
+      if (last - digits > 15) check_exact(begin, digits, last);
       at_ = digits;
     }
     const auto [stop, outcome] = std::from_chars(first, end_, value, std::chars_format::general);
     at_ = stop;
     if (outcome == std::errc::invalid_argument) [[unlikely]]
       fail_on_word("a finite number", begin);
-    if (outcome == std::errc::result_out_of_range) [[unlikely]]
-      value = out_of_range(begin, first, stop);
-    if (!std::isfinite(value)) [[unlikely]]
-      fail_out_of_range(begin);
-    if (at_ != end_ && (*at_ == 'd' || *at_ == 'D')) value = fortran_number(begin, first);
+    if (at_ != end_ && (*at_ == 'd' || *at_ == 'D')) [[unlikely]]
+      value = fortran_number(begin, first);
+    else if (outcome == std::errc::result_out_of_range || value == 0 || !std::isfinite(value)) [[unlikely]]
+      value = at_limit(begin, first, stop);
     if (!end_of_word()) [[unlikely]]
       fail_on_word("a finite number", begin);
     return value;
+  }
+
+  // Integers are not rounded: fails unless a double has this value.
+  void check_exact(const char* begin, const char* digits, const char* last) {
+    while (digits != last && *digits == '0') ++digits;
+    if (last - digits <= 15) return;
+    double value = 0;
+    char exact[512];
+    const auto outcome = std::from_chars(digits, last, value).ec;
+    if (outcome == std::errc() && std::isfinite(value)) {
+      const auto stop = std::to_chars(exact, exact + sizeof exact, value, std::chars_format::fixed, 0).ptr;
+      if (std::equal(digits, last, exact, stop)) return;
+      fail_on_word("an integer that a double holds exactly, as all up to 2^53 (the field real rounds)", begin);
+    }
+    fail_out_of_range(begin);
   }
 
   [[noreturn]] void fail_out_of_range(const char* begin) {
     fail_on_word(message("a number in the range of ", scalar_name<Real>()), begin);
   }
 
-  // from_chars reports numbers that round to zero and those that round to infinity alike: only the latter are refused.
-  Real out_of_range(const char* begin, const char* first, const char* stop) {
-    const bool negative = *first == '-';
-    const char* at = first + negative;
-    Global power = 0;  // the number is below 10^power and not below 10^(power - 1)
-    bool fraction = false, leading = true;
-    for (; at != stop && (is_digit(*at) || *at == '.'); ++at) {
-      if (*at == '.') {
-        fraction = true;
-      } else {
-        leading = leading && *at == '0';
-        if (!leading && !fraction) ++power;
-        if (leading && fraction) --power;
-      }
-    }
-    if (at != stop) {
-      const bool down = *++at == '-';
-      if (*at == '-' || *at == '+') ++at;
-      Global exponent = 0;
-      for (; at != stop; ++at) exponent = std::min<Global>(10 * exponent + (*at - '0'), Global(1) << 40);
-      power += down ? -exponent : exponent;
-    }
-    if (power > 0) fail_out_of_range(begin);
-    return negative ? -Real(0) : Real(0);
+  // The number in [first, stop), which is zero or out of the range of Real. Only digits that are all zero are zero; but
+  // a float may be one where a double would not be: that precision was asked for.
+  Real at_limit(const char* begin, const char* first, const char* stop) {
+    const bool zero = std::none_of(first, std::find_if(first, stop, [](char c) { return c == 'e' || c == 'E'; }),
+                                   [](char c) { return c >= '1' && c <= '9'; });
+    if (zero) return *first == '-' ? -Real(0) : Real(0);
+    double value = 0;
+    const auto outcome = std::from_chars(first, stop, value, std::chars_format::general).ec;
+    if (outcome != std::errc() || value == 0 || !std::isfinite(Real(value))) fail_out_of_range(begin);
+    return Real(value);
   }
 
   // A number with an exponent d or D, at which from_chars stops.
@@ -366,8 +369,8 @@ class LineParser {
     const char* const end = text.data() + text.size();
     const auto [stop, outcome] = std::from_chars(text.data(), end, value, std::chars_format::general);
     if (stop != end) fail_on_word("a finite number", begin);
-    if (outcome == std::errc::result_out_of_range) value = out_of_range(begin, text.data(), stop);
-    if (!std::isfinite(value)) fail_out_of_range(begin);
+    if (outcome == std::errc::result_out_of_range || value == 0 || !std::isfinite(value))
+      value = at_limit(begin, text.data(), stop);
     return value;
   }
 
@@ -489,6 +492,60 @@ void parse_lines(const Source& source, const Header& header, Global section, Glo
   if (problem) std::rethrow_exception(problem);
 }
 
+// Parses the lines that start in [begin, end) into pieces, in their order. Threads take stretches of the text. Of
+// several errors the first is thrown.
+template <Scalar T>
+std::vector<EntryPiece<T>> parse_pieces(const Source& source, const Header& header, Global section, Global begin,
+                                        Global end) {
+  constexpr Global most_at_once = 64 * chunk;
+  const Global wanted = (end - begin) / (4 * exec::threads()) / chunk * chunk;
+  const Global stretch = std::clamp<Global>(wanted, chunk, most_at_once), count = (end - begin + stretch - 1) / stretch;
+  std::vector<EntryPiece<T>> pieces(static_cast<std::size_t>(count));
+  std::mutex mutex;
+  std::exception_ptr problem;
+  std::atomic<std::size_t> wrong = pieces.size();  // the first stretch with an error
+
+  const auto parse = [&](std::size_t i, Batch<T>& batch, std::vector<char>& buffer) {
+    const Global low = begin + Global(i) * stretch, high = std::min(end, low + stretch);
+    EntryPiece<T>& to = pieces[i];
+    const auto room = std::size_t((high - low) / shortest_entry(header) + (high - low) / chunk + 2);
+    // Less than half of the room is used, but large pages cost a tenth of the time of small ones.
+    const bool large = stretch == most_at_once;
+    to = {0, Buffer<Local>(room, large), Buffer<Local>(room, large), Buffer<T>(room, large)};
+    for (Global at = low; at < high; at += chunk) {
+      Global first = 0;
+      const std::string_view text = lines_from(source, section, at, std::min(high, at + chunk), buffer, first);
+      batch.clear(chunk / shortest_entry(header) + 1, header);
+      try {
+        LineParser<T>(header, text).parse(batch);
+      } catch (const Fault& fault) {
+        fail_in(source, first + (fault.line - text.data()), fault.expected, fault.found);
+      }
+      for (Global k = 0; k < batch.size; ++k) {
+        to.row[std::size_t(to.count + k)] = Local(batch.row[std::size_t(k)]);
+        to.column[std::size_t(to.count + k)] = Local(batch.column[std::size_t(k)]);
+      }
+      std::copy_n(batch.value.get(), batch.size, to.value.data() + to.count);
+      to.count += batch.size;
+    }
+  };
+  exec::parallel_claims(pieces.size(), 1, pieces.size() > 1, [&](exec::Claims& claims) {
+    Batch<T> batch;
+    std::vector<char> buffer;
+    claims.each([&](std::size_t i) {
+      if (i > wrong) return;
+      try {
+        parse(i, batch, buffer);
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        if (i < wrong) wrong = i, problem = std::current_exception();
+      }
+    });
+  });
+  if (problem) std::rethrow_exception(problem);
+  return pieces;
+}
+
 // A file opened after its size line.
 class Entries {
  public:
@@ -508,19 +565,25 @@ class Entries {
   // take(batch, source, offset of its first line) for the lines of `part`; for all lines of a compressed file.
   template <Scalar T, class Take>
   void parse(int part, int parts, Take&& take) {
-    if (compressed_) {
-      parse_stream<T>(take);
-    } else {
-      const Global section = lines_.offset(), size = source_.size() - section;
-      const auto cut = [&](int p) { return section + size / parts * p + size % parts * p / parts; };
-      parse_lines<T>(source_, header_, section, cut(part), cut(part + 1),
-                     [&](const Batch<T>& batch, Global first) { take(batch, source_, first); });
-    }
+    each_text(part, parts, [&](const Source& text, Global section, Global begin, Global end) {
+      parse_lines<T>(text, header_, section, begin, end,
+                     [&](const Batch<T>& batch, Global first) { take(batch, text, first); });
+    });
+  }
+
+  // Calls use(text, offset of its entries, begin, end) for ranges of bytes of whole lines: that of `part`, or all of a
+  // compressed file.
+  template <class Use>
+  void each_text(int part, int parts, Use&& use) {
+    if (compressed_) return each_expanded(use);
+    const Global section = lines_.offset(), size = source_.size() - section;
+    const auto cut = [&](int p) { return section + size / parts * p + size % parts * p / parts; };
+    use(source_, section, cut(part), cut(part + 1));
   }
 
  private:
-  template <Scalar T, class Take>
-  void parse_stream(Take&& take) {
+  template <class Use>
+  void each_expanded(Use&& use) {
     Global line = lines_.number() + 1;
     std::vector<char> text(lines_.rest().begin(), lines_.rest().end());
     std::size_t have = text.size();
@@ -538,8 +601,7 @@ class Entries {
         fail_at_line(source_.path(), line, message("lines of at most ", longest_line, " bytes"), "a longer one");
       if (size == 0) wanted = 2 * have;
       const Source piece(all.substr(0, size), source_.path(), line);
-      parse_lines<T>(piece, header_, 0, 0, piece.size(),
-                     [&](const Batch<T>& batch, Global first) { take(batch, piece, first); });
+      use(piece, Global(0), Global(0), piece.size());
       line += std::count(all.begin(), all.begin() + std::ptrdiff_t(size), '\n');
       std::copy(all.begin() + std::ptrdiff_t(size), all.end(), text.begin());
       have -= size;
@@ -570,11 +632,6 @@ auto with_memory_for(const Header& header, Run&& run) {
   }
   throw Error(ErrorKind::environment, message(header.path, ": no memory for its ", header.rows, " x ", header.columns,
                                               " matrix of ", header.entries, " stored entries"));
-}
-
-template <Scalar T>
-T mirrored(Symmetry symmetry, const T& value) {
-  return symmetry == Symmetry::skew_symmetric ? -value : symmetry == Symmetry::hermitian ? conj(value) : value;
 }
 
 // Appends the entries [first, last) of the file, with their mirror images.
@@ -666,6 +723,46 @@ Triplets<T> triplets_of(const Source& source, int part, int parts, bool expand) 
   if (entries.header().format != Format::coordinate)
     fail_at_line(source.path(), 1, "\"coordinate\" (read_matrix_market_array reads arrays)", "\"array\"");
   return read_triplets<T>(entries, part, parts, expand);
+}
+
+template <Scalar T>
+EntryPieces<T> pieces_of(const Source& source, int part, int parts) {
+  require(parts >= 1 && part >= 0 && part < parts, "part is ", part, " of ", parts,
+          ", expected 0 <= part < parts to read ", source.path());
+  const Span span("read_matrix_market", "io", source.size() / parts);
+  Entries entries(source);
+  const Header& header = entries.header();
+  if (header.format != Format::coordinate)
+    fail_at_line(source.path(), 1, "\"coordinate\" (read_matrix_market_array reads arrays)", "\"array\"");
+  check_field<T>(header);
+  require(std::max(header.rows, header.columns) <= std::numeric_limits<Local>::max(), source.path(), " is ",
+          header.rows, " x ", header.columns, "; 32-bit indices hold ", std::numeric_limits<Local>::max());
+  return with_memory_for(header, [&] {
+    EntryPieces<T> all{header.rows, header.columns, header.symmetry, 0, {}};
+    const auto cut = [&](int p) { return header.entries / parts * p + header.entries % parts * p / parts; };
+    const bool compressed = entries.compressed();
+    const Global first = compressed && part > 0 ? cut(part) : 0;
+    const Global last = compressed && part + 1 < parts ? cut(part + 1) : std::numeric_limits<Global>::max();
+    Global seen = 0;
+    entries.each_text(part, parts, [&](const Source& text, Global section, Global begin, Global end) {
+      for (EntryPiece<T>& piece : parse_pieces<T>(text, header, section, begin, end)) {
+        const Global from = std::clamp<Global>(first - seen, 0, piece.count);
+        const Global to = std::clamp<Global>(last - seen, from, piece.count);
+        seen += piece.count;
+        if (seen > header.entries || from == to) continue;  // too many entries are reported at the end
+        if (from > 0) {
+          std::copy(&piece.row[std::size_t(from)], piece.row.data() + to, piece.row.data());
+          std::copy(&piece.column[std::size_t(from)], piece.column.data() + to, piece.column.data());
+          std::copy(&piece.value[std::size_t(from)], piece.value.data() + to, piece.value.data());
+        }
+        piece.count = to - from;
+        all.entries_parsed += piece.count;
+        all.piece.push_back(std::move(piece));
+      }
+    });
+    if (parts == 1 || compressed || seen > header.entries) check_entry_count(header, seen);
+    return all;
+  });
 }
 
 // Stores the elements of an array, which come by columns.
@@ -770,6 +867,10 @@ Triplets<T> read_matrix_market(const std::string& path, int part, int parts, boo
   return triplets_of<T>(Source::open(path), part, parts, expand_symmetry);
 }
 template <Scalar T>
+EntryPieces<T> read_matrix_market_pieces(const std::string& path, int part, int parts) {
+  return pieces_of<T>(Source::open(path), part, parts);
+}
+template <Scalar T>
 Triplets<T> parse_matrix_market(std::string_view bytes, const std::string& path, int part, int parts,
                                 bool expand_symmetry) {
   return triplets_of<T>(Source(bytes, path), part, parts, expand_symmetry);
@@ -785,6 +886,7 @@ Dense<T> parse_matrix_market_array(std::string_view bytes, const std::string& pa
 
 #define TACIT_INSTANTIATE(T)                                                                         \
   template Triplets<T> read_matrix_market<T>(const std::string&, int, int, bool);                    \
+  template EntryPieces<T> read_matrix_market_pieces<T>(const std::string&, int, int);                \
   template Triplets<T> parse_matrix_market<T>(std::string_view, const std::string&, int, int, bool); \
   template Dense<T> read_matrix_market_array<T>(const std::string&);                                 \
   template Dense<T> parse_matrix_market_array<T>(std::string_view, const std::string&)

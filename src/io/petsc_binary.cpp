@@ -3,10 +3,12 @@
 #include <tacit/io/petsc_binary.hpp>
 
 #include "output.hpp"
+#include "pieces.hpp"
 #include "source.hpp"
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <new>
@@ -163,25 +165,75 @@ R real_at(const Source& source, const char* from, Global byte) {
   return value;
 }
 
+// Numbers [first, first + count) of a section: convert(bytes, n, k) stores n of them from number k on, and returns
+// false if some are wrong, which check(bytes, k, offset) then names. By all threads; of several errors the first is
+// thrown.
+template <class Convert, class Check>
+void convert_section(const Source& source, Global at, Global first, Global count, int width, Convert&& convert,
+                     Check&& check) {
+  detail::in_pieces(count, block, [&](Global k, Global n, std::vector<char>& buffer) {
+    const Global from = at + (first + k) * width;
+    const char* const bytes = source.read(from, from + n * width, buffer).data();
+    if (convert(bytes, n, k)) return;
+    for (Global i = 0; i < n; ++i) check(bytes + i * width, from + i * width);
+  });
+}
+
+// Columns of entries [first, first + count).
+template <class Index>
+void read_columns(const Source& source, const Opening& it, Global first, Global count, Index* to) {
+  const auto columns = std::uint64_t(it.header.columns);
+  const auto read = [&]<class Stored>(Stored) {
+    const auto convert = [&](const char* bytes, Global n, Global k) {
+      bool right = true;
+      for (Global i = 0; i < n; ++i) {
+        const auto column = load<Stored>(bytes + i * Global(sizeof(Stored)));
+        right &= std::uint64_t(Global(column)) < columns;
+        to[k + i] = Index(column);
+      }
+      return right;
+    };
+    convert_section(source, it.columns, first, count, it.width, convert, [&](const char* bytes, Global byte) {
+      const auto column = Global(load<Stored>(bytes));
+      if (column < 0 || column >= it.header.columns)
+        fail_at_byte(source.path(), byte, message("a column from 0 to ", it.header.columns - 1), message(column));
+    });
+  };
+  if (it.width == 4) read(std::int32_t{});
+  else read(std::int64_t{});
+}
+
+// Real numbers [first, first + count) of the value section.
+template <class R, class Store>
+void read_reals(const Source& source, const Opening& it, Global first, Global count, Store&& store) {
+  const auto convert = [&](const char* bytes, Global n, Global k) {
+    bool right = true;
+    for (Global i = 0; i < n; ++i) {
+      const auto value = R(load<double>(bytes + 8 * i));
+      right &= std::abs(value) <= std::numeric_limits<R>::max();
+      store(k + i, value);
+    }
+    return right;
+  };
+  convert_section(source, it.values, first, count, 8, convert,
+                  [&](const char* bytes, Global byte) { real_at<R>(source, bytes, byte); });
+}
+
 // Values first .. first + count - 1 of the value section.
 template <Scalar T>
-std::vector<T> read_values(const Source& source, const Opening& it, Global first, Global count) {
+void read_values(const Source& source, const Opening& it, Global first, Global count, T* to) {
   using R = real_t<T>;
-  std::vector<T> values;
-  values.reserve(std::size_t(count));
-  if (it.header.field == Field::real) {
-    for_each_number(source, it.values + 8 * first, count, 8, [&](Global, const char* from, Global byte) {
-      values.push_back(T(real_at<R>(source, from, byte)));
-    });
-  } else if constexpr (is_complex<T>) {
-    for_each_number(source, it.values + 16 * first, count, 16, [&](Global, const char* from, Global byte) {
-      const R real = real_at<R>(source, from, byte);
-      values.emplace_back(real, real_at<R>(source, from + 8, byte + 8));
-    });
+  if constexpr (!is_complex<T>) {
+    if (it.header.field != Field::real)
+      fail_at_byte(source.path(), it.values, message("real values, to be read as ", scalar_name<T>()),
+                   "complex values");
+    read_reals<R>(source, it, first, count, [to](Global k, R value) { to[k] = value; });
+  } else if (it.header.field == Field::real) {
+    read_reals<R>(source, it, first, count, [to](Global k, R value) { to[k] = T(value); });
   } else {
-    fail_at_byte(source.path(), it.values, message("real values, to be read as ", scalar_name<T>()), "complex values");
+    R* const parts = reinterpret_cast<R*>(to);
+    read_reals<R>(source, it, 2 * first, 2 * count, [parts](Global k, R value) { parts[k] = value; });
   }
-  return values;
 }
 
 // Checks all row lengths, and calls see(row, entries before it, its length) for each.
@@ -201,52 +253,41 @@ void each_row(const Source& source, const Opening& it, See&& see) {
     fail_at_byte(source.path(), it.lengths, message("row lengths that add up to ", header.entries), message(sum));
 }
 
-// Rows [first, last), whose entries are [from, to).
-struct Extent {
-  Global first = 0, last = 0, from = 0, to = 0;
-};
-
-template <Scalar T>
-CompressedRows<T> read_rows(const Source& source, const Opening& it, const Extent& part) {
-  const Header& header = it.header;
-  const Global entries = part.to - part.from;
+// Runs read(); running out of memory becomes an Error.
+template <class Read>
+auto with_memory_for(const Source& source, Global count, const char* what, Read&& read) {
   try {
-    CompressedRows<T> rows;
-    rows.rows = header.rows, rows.columns = header.columns, rows.first = part.first;
-    rows.start.reserve(std::size_t(part.last - part.first) + 1);
-    for_each_integer(source, it.lengths + part.first * it.width, part.last - part.first, it.width,
-                     [&](Global, Global length, Global byte) {
-                       if (length < 0 || length > entries - rows.start.back())
-                         fail_at_byte(source.path(), byte, "the row length seen before", message(length));
-                       rows.start.push_back(rows.start.back() + length);
-                     });
-    if (rows.start.back() != entries) fail_at_byte(source.path(), it.lengths, "the row lengths seen before", "others");
-    rows.column.reserve(std::size_t(entries));
-    for_each_integer(
-        source, it.columns + part.from * it.width, entries, it.width, [&](Global, Global column, Global byte) {
-          if (column < 0 || column >= header.columns)
-            fail_at_byte(source.path(), byte, message("a column from 0 to ", header.columns - 1), message(column));
-          rows.column.push_back(column);
-        });
-    rows.value = read_values<T>(source, it, part.from, entries);
-    return rows;
+    return read();
   } catch (const std::bad_alloc&) {
-    throw Error(ErrorKind::environment, message(source.path(), ": no memory for ", entries, " entries"));
+    throw Error(ErrorKind::environment, message(source.path(), ": no memory for ", count, " ", what));
   }
 }
 
-template <Scalar T>
-CompressedRows<T> rows_of(const Source& source, Global first, Global last) {
+template <Scalar T, class Index>
+CompressedRows<T, Index> rows_of(const Source& source, Global first, Global last) {
   const Opening it = open_matrix(source);
-  require(0 <= first && first <= last && last <= it.header.rows, "rows ", first, " to ", last, " of the ",
-          it.header.rows, " rows of ", source.path());
-  const Span span("read_petsc_rows", "io", source.size() * (last - first) / std::max<Global>(1, it.header.rows));
-  Extent part{first, last};
-  each_row(source, it, [&](Global row, Global before, Global length) {
-    if (row == first) part.from = part.to = before;
-    if (row >= first && row < last) part.to = before + length;
+  const Header& header = it.header;
+  require(0 <= first && first <= last && last <= header.rows, "rows ", first, " to ", last, " of the ", header.rows,
+          " rows of ", source.path());
+  require(header.columns <= std::numeric_limits<Index>::max(), source.path(), " has ", header.columns,
+          " columns; 32-bit indices hold ", std::numeric_limits<Index>::max());
+  const Span span("read_petsc_rows", "io", source.size() * (last - first) / std::max<Global>(1, header.rows));
+  CompressedRows<T, Index> rows;
+  rows.rows = header.rows, rows.columns = header.columns, rows.first = first;
+  Global from = 0;
+  return with_memory_for(source, header.entries, "entries", [&] {
+    rows.start.reserve(std::size_t(last - first) + 1);
+    each_row(source, it, [&](Global row, Global before, Global length) {
+      if (row == first) from = before;
+      if (row >= first && row < last) rows.start.push_back(before + length - from);
+    });
+    const auto entries = std::size_t(rows.start.back());
+    rows.column = Buffer<Index>(entries);
+    read_columns(source, it, from, Global(entries), rows.column.data());
+    rows.value = Buffer<T>(entries);
+    read_values(source, it, from, Global(entries), rows.value.data());
+    return std::move(rows);
   });
-  return read_rows<T>(source, it, part);
 }
 
 template <Scalar T>
@@ -258,34 +299,32 @@ Triplets<T> matrix_of(const Source& source, int part, int parts) {
   const Header& header = it.header;
   const auto cut = [&](int p) { return header.entries / parts * p + header.entries % parts * p / parts; };
   const Global low = cut(part), high = cut(part + 1);
-  Extent mine;
-  each_row(source, it, [&](Global row, Global before, Global length) {
-    if (length == 0 || before < low || before >= high) return;
-    if (mine.to == mine.from) mine.first = row, mine.from = before;
-    mine.last = row + 1, mine.to = before + length;
+  Triplets<T> result{header.rows, header.columns, {}, {}, {}, 0};
+  return with_memory_for(source, header.entries, "entries", [&] {
+    Global from = 0;
+    each_row(source, it, [&](Global row, Global before, Global length) {
+      if (length == 0 || before < low || before >= high) return;
+      if (result.row.empty()) from = before, result.row.reserve(std::size_t(high - low));
+      result.row.insert(result.row.end(), std::size_t(length), row);
+    });
+    const std::size_t entries = result.row.size();
+    result.column.resize(entries), result.value.resize(entries);
+    read_columns(source, it, from, Global(entries), result.column.data());
+    read_values(source, it, from, Global(entries), result.value.data());
+    result.entries_parsed = Global(entries);
+    return std::move(result);
   });
-  auto rows = read_rows<T>(source, it, mine);
-  try {
-    Triplets<T> result{header.rows,           header.columns,     {}, std::move(rows.column),
-                       std::move(rows.value), mine.to - mine.from};
-    result.row.reserve(std::size_t(mine.to - mine.from));
-    for (std::size_t r = 0; r + 1 < rows.start.size(); ++r)
-      result.row.insert(result.row.end(), std::size_t(rows.start[r + 1] - rows.start[r]), mine.first + Global(r));
-    return result;
-  } catch (const std::bad_alloc&) {
-    throw Error(ErrorKind::environment, message(source.path(), ": no memory for ", mine.to - mine.from, " entries"));
-  }
 }
 
 template <Scalar T>
 Dense<T> vector_of(const Source& source) {
   const Span span("read_petsc_vector", "io", source.size());
   const Opening it = open_vector(source);
-  try {
-    return {it.header.rows, 1, read_values<T>(source, it, 0, it.header.rows)};
-  } catch (const std::bad_alloc&) {
-    throw Error(ErrorKind::environment, message(source.path(), ": no memory for ", it.header.rows, " values"));
-  }
+  return with_memory_for(source, it.header.rows, "values", [&] {
+    Dense<T> result{it.header.rows, 1, std::vector<T>(std::size_t(it.header.rows))};
+    read_values(source, it, 0, it.header.rows, result.value.data());
+    return result;
+  });
 }
 
 void store_integer(Output& output, Global number, int width) {
@@ -315,9 +354,9 @@ Header read_petsc_header(const std::string& path) {
   return is_vector ? open_vector(source).header : open_matrix(source).header;
 }
 
-template <Scalar T>
-CompressedRows<T> read_petsc_rows(const std::string& path, Global first, Global last) {
-  return rows_of<T>(Source::open(path), first, last);
+template <Scalar T, class Index>
+CompressedRows<T, Index> read_petsc_rows(const std::string& path, Global first, Global last) {
+  return rows_of<T, Index>(Source::open(path), first, last);
 }
 template <Scalar T>
 Triplets<T> read_petsc_matrix(const std::string& path, int part, int parts) {
@@ -394,7 +433,8 @@ void write_petsc_vector(const std::string& path, const Dense<T>& block) {
 }
 
 #define TACIT_INSTANTIATE(T)                                                                  \
-  template CompressedRows<T> read_petsc_rows<T>(const std::string&, Global, Global);          \
+  template CompressedRows<T, Global> read_petsc_rows<T>(const std::string&, Global, Global);  \
+  template CompressedRows<T, Local> read_petsc_rows<T>(const std::string&, Global, Global);   \
   template Triplets<T> read_petsc_matrix<T>(const std::string&, int, int);                    \
   template Triplets<T> parse_petsc_matrix<T>(std::string_view, const std::string&, int, int); \
   template Dense<T> read_petsc_vector<T>(const std::string&);                                 \

@@ -25,7 +25,7 @@ struct BlockGrid {
   Local block_rows = 0;
 
   template <class T>
-  BlockGrid(const LocalRows<T>& a, int size) : b(size) {
+  BlockGrid(const LocalRowsView<T>& a, int size) : b(size) {
     row = Local((b - a.row_begin % b) % b), column = Local((b - a.column_begin % b) % b);
     block_rows = std::max(Local(0), a.count() - row) / b;
   }
@@ -36,7 +36,7 @@ struct BlockGrid {
 
   /// The block columns of the full blocks in block row r, ascending.
   template <class T>
-  void find(const LocalRows<T>& a, Local r, std::vector<Local>& found) const {
+  void find(const LocalRowsView<T>& a, Local r, std::vector<Local>& found) const {
     found.clear();
     Global at[most];
     std::copy_n(a.start.begin() + first_row(r), b, at);
@@ -58,7 +58,7 @@ struct BlockGrid {
 
   /// The bytes of an entry, estimated from a sample of the block rows, with 16-bit offsets assumed.
   template <class T>
-  double bytes_of_entry(const LocalRows<T>& a) const {
+  double bytes_of_entry(const LocalRowsView<T>& a) const {
     constexpr Local most_samples = 256;
     const Local samples = std::min(most_samples, block_rows);
     // The rows above the first block row and below the last one.
@@ -80,7 +80,7 @@ struct BlockGrid {
 
   /// The block size with which the matrix is estimated to take the fewest bytes.
   template <class T>
-  static BlockGrid best(const LocalRows<T>& a, double& bytes_of_entry) {
+  static BlockGrid best(const LocalRowsView<T>& a, double& bytes_of_entry) {
     BlockGrid chosen(a, least);
     bytes_of_entry = chosen.bytes_of_entry(a);
     for (int b = least + 1; b <= most; ++b) {

@@ -1,4 +1,5 @@
 #include "csr_impl.hpp"
+#include "entries.hpp"
 
 #include <tacit/op/hermitian.hpp>
 
@@ -8,36 +9,9 @@
 
 namespace tacit::op {
 
-namespace {
-template <Scalar T>
-struct Entry {
-  Global row, column;
-  T value;
-};
-}  // namespace
-
 template <Scalar T>
 void sort_rows(Rows<T>& rows) {
-  Global* const c = rows.column.data();
-  T* const v = rows.value.data();
-  std::vector<std::pair<Global, T>> sorted;
-  Global begin = 0, kept = 0;
-  for (Local r = 0; r < rows.count(); ++r) {
-    const Global end = rows.start[r + 1];
-    if (!std::is_sorted(c + begin, c + end)) {
-      sorted.clear();
-      for (Global k = begin; k < end; ++k) sorted.emplace_back(c[k], v[k]);
-      std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-      for (Global k = begin; k < end; ++k) std::tie(c[k], v[k]) = sorted[std::size_t(k - begin)];
-    }
-    const Global first = kept;
-    for (Global k = begin; k < end; ++k) {
-      if (kept > first && c[kept - 1] == c[k]) v[kept - 1] += v[k];
-      else c[kept] = c[k], v[kept] = v[k], ++kept;
-    }
-    rows.start[r + 1] = kept;
-    begin = end;
-  }
+  const Global kept = sort_entries(rows.start, rows.column.data(), rows.value.data());
   rows.column.resize(std::size_t(kept));
   rows.value.resize(std::size_t(kept));
 }
@@ -99,66 +73,62 @@ Rows<T> assemble(const comm::Communicator& comm, const layout::Partition& partit
 }
 
 template <Scalar T>
-bool is_hermitian(const comm::Communicator& comm, const layout::Partition& partition, const Rows<T>& rows) {
-  const Global first = partition.begin(comm.rank()), last = partition.end(comm.rank());
-  const auto here = [&](Global c) { return c >= first && c < last; };
+bool is_hermitian(const Csr<T, Host>& A) {
+  const auto& comm = A.range().comm();
+  if (!(A.range() == A.domain())) return false;
+  std::vector<double> diagonal(A.parts_->diagonal.size());
+  std::transform(A.parts_->diagonal.begin(), A.parts_->diagonal.end(), diagonal.begin(),
+                 [](T a) { return double(std::abs(a)); });
+  if (!comm.all(A.parts_->own->mirrors_itself(diagonal))) return false;
+  if (comm.size() == 1) return true;
   // Entries in columns of other ranks are sent to the owners of their mirror entries.
+  const RowList<T, Host>& ghost = *A.parts_->ghost;
+  const Global first = A.range().begin();
+  const auto& partition = A.range().partition();
   std::vector<Global> row, column;
   std::vector<T> value;
-  std::vector<double> diagonal(std::size_t(rows.count()));
-  for (Local r = 0; r < rows.count(); ++r)
-    for (Global k = rows.start[r]; k < rows.start[r + 1]; ++k) {
-      if (rows.column[k] == first + r) diagonal[std::size_t(r)] = std::abs(rows.value[k]);
-      if (here(rows.column[k])) continue;
-      row.push_back(rows.column[k]);
-      column.push_back(first + r);
-      value.push_back(conj(rows.value[k]));
+  for (Local i = 0; i < ghost.count(); ++i)
+    for (std::size_t k = 0; k < ghost.columns_of(i).size(); ++k) {
+      row.push_back(A.pattern().ghosts[std::size_t(ghost.columns_of(i)[k])]);
+      column.push_back(first + ghost.row(i));
+      value.push_back(conj(ghost.values_of(i)[k]));
     }
   const Rows<T> mirrored = assemble<T>(comm, partition, partition.size(), row, column, value);
-  // Compares each a_ij with a_ji; |a_jj| is own(j - first), or other(g) for the g-th entry in a column of another rank.
-  // Rows are visited in order, so that the place of a_ji in row j only moves forward.
-  const auto all_mirror = [&](auto&& own, auto&& other) {
+  // Compares these entries with their mirror entries; |a_jj| is other(g) for the g-th of them.
+  const auto all_mirror = [&](auto&& other) {
     bool same = true;
-    std::vector<Global> next(rows.start.begin(), rows.start.end() - 1);
     Global g = 0;
-    for (Local r = 0; same && r < rows.count(); ++r) {
+    for (Local i = 0; same && i < ghost.count(); ++i) {
+      const Local r = ghost.row(i);
       Global b = mirrored.start[r];
-      for (Global k = rows.start[r]; same && k < rows.start[r + 1]; ++k) {
-        const Global c = rows.column[k];
-        if (here(c)) {
-          const auto j = std::size_t(c - first);
-          const Global end = rows.start[j + 1];
-          while (next[j] < end && rows.column[next[j]] < first + r) ++next[j];
-          const bool met = next[j] < end && rows.column[next[j]] == first + r;
-          const T mirror = met ? conj(rows.value[next[j]]) : T{};
-          same = mirror_each_other(rows.value[k], mirror, diagonal[std::size_t(r)], own(j));
-        } else {
-          while (b < mirrored.start[r + 1] && mirrored.column[b] < c) ++b;
-          const bool met = b < mirrored.start[r + 1] && mirrored.column[b] == c;
-          same = mirror_each_other(rows.value[k], met ? mirrored.value[b] : T{}, diagonal[std::size_t(r)], other(g++));
-        }
+      for (std::size_t k = 0; same && k < ghost.columns_of(i).size(); ++k, ++g) {
+        const Global c = row[std::size_t(g)];
+        while (b < mirrored.start[r + 1] && mirrored.column[b] < c) ++b;
+        const bool met = b < mirrored.start[r + 1] && mirrored.column[b] == c;
+        same =
+            mirror_each_other(ghost.values_of(i)[k], met ? mirrored.value[b] : T{}, diagonal[std::size_t(r)], other(g));
       }
     }
     return comm.all(same);
   };
-  const auto own = [&](std::size_t j) { return diagonal[j]; };
   // Nearly all matrices are decided without the diagonals of other ranks: mirror entries agree without them, or do not
   // even with the largest diagonal entry for all.
-  if (all_mirror(own, [](Global) { return 0.0; })) return true;
+  if (all_mirror([](Global) { return 0.0; })) return true;
   double largest = 0;
   for (const double d : diagonal) largest = std::max(largest, d);
   largest = comm.all_max(largest);
-  if (!all_mirror(own, [&](Global) { return largest; })) return false;
+  if (!all_mirror([&](Global) { return largest; })) return false;
   // The owner of row j sends a_jj to all ranks that store an entry in column j.
-  row.clear(), column.clear(), value.clear();
+  std::vector<Global> to, from;
+  std::vector<T> told;
   for (Local r = 0; r < mirrored.count(); ++r)
     for (Global k = mirrored.start[r]; k < mirrored.start[r + 1]; ++k) {
-      row.push_back(mirrored.column[k]);
-      column.push_back(first + r);
-      value.push_back(T(real_t<T>(diagonal[std::size_t(r)])));
+      to.push_back(mirrored.column[k]);
+      from.push_back(first + r);
+      told.push_back(T(real_t<T>(diagonal[std::size_t(r)])));
     }
-  const Rows<T> told = assemble<T>(comm, partition, partition.size(), row, column, value);
-  return all_mirror(own, [&](Global g) { return double(real(told.value[std::size_t(g)])); });
+  const Rows<T> arrived = assemble<T>(comm, partition, partition.size(), to, from, told);
+  return all_mirror([&](Global g) { return double(real(arrived.value[std::size_t(g)])); });
 }
 
 template <Scalar T>
@@ -219,7 +189,7 @@ Rows<T> rows_of_others(const Space& space, const Rows<T>& own, std::span<const G
   template Rows<T> assemble<T>(const comm::Communicator&, const layout::Partition&, Global, std::span<const Global>, \
                                std::span<const Global>, std::span<const T>);                                         \
   template Rows<T> rows_of_others<T>(const Space&, const Rows<T>&, std::span<const Global>);                         \
-  template bool is_hermitian<T>(const comm::Communicator&, const layout::Partition&, const Rows<T>&);
+  template bool is_hermitian<T>(const Csr<T, Host>&);
 TACIT_INSTANTIATE(float)
 TACIT_INSTANTIATE(double)
 TACIT_INSTANTIATE(std::complex<float>)

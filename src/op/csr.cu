@@ -21,6 +21,10 @@ exec::Array<T, Device> on_device(const std::vector<T>& v) {
   return exec::Array<T, Device>::from(std::span<const T>(v));
 }
 template <class T>
+exec::Array<T, Device> on_device(std::span<const T> v) {
+  return exec::Array<T, Device>::from(v);
+}
+template <class T>
 std::vector<T> to_host(const exec::Array<T, Device>& a) {
   std::vector<T> v(a.size());
   if (!v.empty()) exec::copy_to_host(v.data(), a.data(), v.size() * sizeof(T));
@@ -32,7 +36,7 @@ std::vector<T> to_host(const exec::Array<T, Device>& a) {
 template <Scalar T>
 class DeviceMatrix {
  public:
-  DeviceMatrix(const LocalRows<T>& a, Format format)
+  DeviceMatrix(const LocalRowsView<T>& a, Format format)
       : rows_(a.count()), columns_(a.columns), row_begin_(on_device(a.start)) {
     constexpr Local C = device_slice_rows;
     const Local slices = (rows_ + C - 1) / C;
@@ -89,7 +93,7 @@ class DeviceMatrix {
 
  private:
   template <class Column>
-  void store(const LocalRows<T>& a, const std::vector<Global>& slice_begin, exec::Array<Column, Device>& columns) {
+  void store(const LocalRowsView<T>& a, const std::vector<Global>& slice_begin, exec::Array<Column, Device>& columns) {
     const auto stored = [](Local column, Local row) {
       return Column(std::same_as<Column, Local> ? column : column - row);
     };
@@ -151,7 +155,7 @@ LocalRows<T> spread(Local total, Local columns, const std::vector<Local>& row, c
     using DeviceMatrix<T>::DeviceMatrix;                                                                           \
   };                                                                                                               \
   template <>                                                                                                      \
-  LocalMatrix<T, Device>::LocalMatrix(const LocalRows<T>& a, Format format)                                        \
+  LocalMatrix<T, Device>::LocalMatrix(const LocalRowsView<T>& a, Format format)                                    \
       : s_(std::make_unique<Storage>(a, format)) {}                                                                \
   template <>                                                                                                      \
   LocalMatrix<T, Device>::~LocalMatrix() = default;                                                                \

@@ -10,6 +10,9 @@
 #include "scheduled.hpp"
 
 #include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstring>
 #include <map>
 
 namespace tacit::op {
@@ -38,84 +41,231 @@ struct Csr<T, M>::Parts {
   Format format;
 };
 
+/// What one pass over the rows of a rank finds.
+template <Scalar T>
+struct Survey {
+  Local wrong = -1;      // the first row whose columns do not ascend, or are out of range
+  Global infinite = -1;  // the first entry that is not finite
+  real_t<T> largest = 0;
+  Global ghosts = 0;        // entries in columns of other ranks
+  std::vector<T> diagonal;  // if asked for
+};
+
+/// max |p_i| of n real numbers; Inf or NaN if one of them is not finite. Bit patterns of magnitudes are in the order of
+/// these, and compilers vectorise the maximum of integers.
+template <class R>
+R largest_magnitude(const R* p, std::size_t n) {
+  using Word = std::conditional_t<sizeof(R) == 4, std::uint32_t, std::uint64_t>;
+  Word most = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    Word word;
+    std::memcpy(&word, p + i, sizeof word);
+    word &= ~Word(0) >> 1;
+    most = word > most ? word : most;
+  }
+  R value;
+  std::memcpy(&value, &most, sizeof value);
+  return value;
+}
+
+/// Looks at all entries, by all threads. `domain`: the columns, of which this rank owns [begin, end).
+template <Scalar T, class Index>
+Survey<T> survey(const RowsView<T, Index>& rows, const Space& domain, Global row_begin, bool with_diagonal) {
+  constexpr Local piece = 8192;
+  const Global columns = domain.size(), begin = domain.begin(), end = domain.end();
+  const std::size_t pieces = std::size_t((rows.count() + piece - 1) / piece);
+  std::vector<Survey<T>> of(pieces);
+  Survey<T> all;
+  if (with_diagonal) all.diagonal.resize(std::size_t(rows.count()));
+  exec::parallel_for(
+      pieces, pieces > 1,
+      [&](std::size_t i) {
+        Survey<T>& s = of[i];
+        const Local first = Local(i) * piece, last = std::min(rows.count(), first + piece);
+        for (Local r = first; r < last; ++r) {
+          const Global low = rows.start[r], high = rows.start[r + 1];
+          if (low == high) continue;
+          const Index *const from = rows.column.data() + low, *const to = rows.column.data() + high;
+          bool ascend = true;
+          for (const Index* c = from + 1; c < to; ++c) ascend &= c[-1] < c[0];
+          if (!ascend || *from < 0 || Global(to[-1]) >= columns) {
+            s.wrong = r;
+            return;
+          }
+          if (Global(*from) < begin) s.ghosts += std::lower_bound(from, to, begin) - from;
+          if (Global(to[-1]) >= end) s.ghosts += to - std::lower_bound(from, to, end);
+          if (!with_diagonal) continue;
+          const Index* const d = std::find(from, to, Index(row_begin + r));
+          if (d != to) all.diagonal[std::size_t(r)] = rows.value[std::size_t(low + (d - from))];
+        }
+        const auto n = std::size_t(rows.start[last] - rows.start[first]) * (is_complex<T> ? 2 : 1);
+        const T* const v = rows.value.data() + rows.start[first];
+        s.largest = largest_magnitude(reinterpret_cast<const real_t<T>*>(v), n);
+        if (std::isfinite(s.largest)) return;
+        s.largest = 0;
+        for (Global k = rows.start[first]; k < rows.start[last] && s.infinite < 0; ++k)
+          if (!is_finite(rows.value[std::size_t(k)])) s.infinite = k;
+      },
+      1);
+  for (const Survey<T>& s : of) {
+    if (all.wrong < 0) all.wrong = s.wrong;
+    if (all.infinite < 0) all.infinite = s.infinite;
+    all.largest = std::max(all.largest, s.largest), all.ghosts += s.ghosts;
+  }
+  return all;
+}
+
+/// Throws the error of a row whose columns do not ascend, or are out of range.
+template <Scalar T, class Index>
+void refuse_row(const RowsView<T, Index>& rows, Local r, const Space& range, const Space& domain) {
+  for (Global k = rows.start[r]; k < rows.start[r + 1]; ++k) {
+    const Global c = rows.column[k];
+    require(c >= 0 && c < domain.size(), "row ", range.begin() + r, " has column ", c, "; columns run from 0 to ",
+            domain.size() - 1);
+    if (k > rows.start[r])
+      require(Global(rows.column[k - 1]) < c, "row ", range.begin() + r,
+              " has columns that do not ascend: ", rows.column[k - 1], " before ", c);
+  }
+}
+
+/// The local indices of columns that this rank owns all, made by all threads.
+template <class Index>
+std::vector<Local> local_columns(std::span<const Index> column, Global begin) {
+  std::vector<Local> local(column.size());
+  constexpr std::size_t piece = 1 << 15;
+  const std::size_t pieces = (column.size() + piece - 1) / piece;
+  exec::parallel_for(pieces, pieces > 16, [&](std::size_t i) {
+    for (std::size_t k = i * piece; k < std::min(column.size(), (i + 1) * piece); ++k)
+      local[k] = Local(Global(column[k]) - begin);
+  });
+  return local;
+}
+
+/// Rows cut into entries in own columns and in ghost columns, which are numbered in the order of `needed`.
+template <Scalar T, class Index>
+void split(const RowsView<T, Index>& rows, Global begin, Global end, Global ghosts, LocalRows<T>& own,
+           LocalRows<T>& ghost, std::vector<Global>& needed) {
+  needed.reserve(std::size_t(ghosts));
+  for (const Index c : rows.column)
+    if (Global(c) < begin || Global(c) >= end) needed.push_back(c);
+  std::sort(needed.begin(), needed.end());
+  needed.erase(std::unique(needed.begin(), needed.end()), needed.end());
+  ghost.columns = checked_cast<Local>(needed.size(), "the number of ghosts");
+  const auto count = rows.column.size() - std::size_t(ghosts);
+  own.start.reserve(rows.start.size()), own.column.reserve(count), own.value.reserve(count);
+  ghost.start.reserve(rows.start.size());
+  ghost.column.reserve(std::size_t(ghosts)), ghost.value.reserve(std::size_t(ghosts));
+  for (Local r = 0; r < rows.count(); ++r) {
+    for (Global k = rows.start[r]; k < rows.start[r + 1]; ++k) {
+      const Global c = rows.column[k];
+      if (c >= begin && c < end) {
+        own.column.push_back(Local(c - begin));
+        own.value.push_back(rows.value[k]);
+      } else {
+        ghost.column.push_back(Local(std::lower_bound(needed.begin(), needed.end(), c) - needed.begin()));
+        ghost.value.push_back(rows.value[k]);
+      }
+    }
+    own.start.push_back(Global(own.column.size()));
+    ghost.start.push_back(Global(ghost.column.size()));
+  }
+}
+
 template <Scalar T, Memory M>
 Csr<T, M>::Csr(Space range, Space domain, Rows<T> rows, Format format)
     : Operator<T, M>(std::move(range), std::move(domain)), parts_(std::make_unique<Parts>()) {
-  const auto& comm = this->range().comm();
-  comm::collective(comm, [&] {
-    const Space &to = this->range(), &from = this->domain();
-    require(std::same_as<M, Host> || format != Format::bsr,
-            "storage format \"bsr\" is of host memory; in device memory there are \"automatic\", \"csr\" and \"sell\"");
-    require(!to.is_replicated() && !from.is_replicated(), "a csr matrix works on distributed spaces");
-    require(rows.count() == to.local_size(), "rank ", comm.rank(), " owns ", to.local_size(), " rows but was given ",
-            rows.count());
-    require(rows.column.size() == rows.value.size() && Global(rows.column.size()) == rows.start.back(),
-            "a csr matrix with ", rows.column.size(), " columns, ", rows.value.size(), " values and ",
-            rows.start.back(), " entries by its row starts");
-    LocalRows<T> own, ghost;
-    std::vector<Global> needed;
-    real_t<T> largest = 0;
-    std::string fault;
-    for (Local r = 0; r < rows.count(); ++r)
-      for (Global k = rows.start[r]; k < rows.start[r + 1]; ++k) {
-        const Global c = rows.column[k];
-        require(c >= 0 && c < from.size(), "row ", to.begin() + r, " has column ", c, "; columns run from 0 to ",
-                from.size() - 1);
-        if (k > rows.start[r])
-          require(rows.column[k - 1] < c, "row ", to.begin() + r,
-                  " has columns that do not ascend: ", rows.column[k - 1], " before ", c);
-        if (!is_finite(rows.value[k]) && fault.empty())
-          fault = message("the matrix has a value that is not finite at row ", to.begin() + r, ", column ", c,
-                          " (counted from 0)");
-        if constexpr (is_complex<T>)
-          largest = std::max({largest, std::abs(rows.value[k].real()), std::abs(rows.value[k].imag())});
-        else largest = std::max(largest, std::abs(rows.value[k]));
-        if (c < from.begin() || c >= from.end()) needed.push_back(c);
-      }
-    const std::size_t ghosts = needed.size();  // entries in columns of other ranks
-    std::sort(needed.begin(), needed.end());
-    needed.erase(std::unique(needed.begin(), needed.end()), needed.end());
-    own.columns = from.local_size();
-    own.row_begin = to.begin(), own.column_begin = from.begin();
-    ghost.columns = checked_cast<Local>(needed.size(), "the number of ghosts");
-    const std::size_t count = rows.column.size() - ghosts;
-    own.start.reserve(rows.start.size()), own.column.reserve(count);
-    ghost.start.reserve(rows.start.size()), ghost.column.reserve(ghosts), ghost.value.reserve(ghosts);
-    if (ghosts > 0) own.value.reserve(count);
-    const bool square = to == from;
-    if (square) parts_->diagonal.assign(std::size_t(rows.count()), T{});
-    for (Local r = 0; r < rows.count(); ++r) {
-      for (Global k = rows.start[r]; k < rows.start[r + 1]; ++k) {
-        const Global c = rows.column[k];
-        if (c >= from.begin() && c < from.end()) {
-          own.column.push_back(Local(c - from.begin()));
-          if (ghosts > 0) own.value.push_back(rows.value[k]);
-          if (square && own.column.back() == r) parts_->diagonal[std::size_t(r)] = rows.value[k];
-        } else {
-          ghost.column.push_back(Local(std::lower_bound(needed.begin(), needed.end(), c) - needed.begin()));
-          ghost.value.push_back(rows.value[k]);
-        }
-      }
-      own.start.push_back(Global(own.column.size()));
-      ghost.start.push_back(Global(ghost.column.size()));
-    }
-    if (ghosts == 0) own.value = std::move(rows.value);
-    const Global entries_here = rows.start.back();
-    rows = {};
-    parts_->format = format;
-    parts_->own = std::make_unique<LocalMatrix<T, M>>(own, format);
-    parts_->ghost = std::make_unique<RowList<T, M>>(ghost);
-    pattern_ = std::make_shared<const comm::Pattern>(
-        comm::Pattern::build(comm, from.partition().offsets(), std::move(needed)));
-    parts_->send_index = exec::Array<Local, M>::from(pattern_->send_index);
-    // Made here, not at the first product, which a failing rank may not reach: exchanges must have the same numbers on
-    // all ranks.
-    if (comm.size() > 1) exchange(1);
-    entries_ = comm.all_sum(entries_here);
-    largest_ = comm.all_max(double(largest));
-    const int first_fault = int(comm.all_min(Global(fault.empty() ? comm.size() : comm.rank())));
-    if (first_fault < comm.size()) fault_ = comm.broadcast(fault, first_fault);
+  comm::collective(this->range().comm(), [&] {
+    store(RowsView<T, Global>{rows.start, rows.column, rows.value}, &rows, format);
   });
+}
+template <Scalar T, Memory M>
+Csr<T, M>::Csr(Space range, Space domain, RowsView<T, std::int32_t> rows, Format format)
+    : Operator<T, M>(std::move(range), std::move(domain)), parts_(std::make_unique<Parts>()) {
+  comm::collective(this->range().comm(), [&] { store_any(rows, format); });
+}
+template <Scalar T, Memory M>
+Csr<T, M>::Csr(Space range, Space domain, RowsView<T, std::int64_t> rows, Format format)
+    : Operator<T, M>(std::move(range), std::move(domain)), parts_(std::make_unique<Parts>()) {
+  comm::collective(this->range().comm(), [&] { store_any(rows, format); });
+}
+
+template <Scalar T, Memory M>
+template <class Index>
+void Csr<T, M>::store_any(const RowsView<T, Index>& rows, Format format) {
+  require(rows.column.size() == rows.value.size() && Global(rows.column.size()) == rows.start.back(),
+          "a csr matrix with ", rows.column.size(), " columns, ", rows.value.size(), " values and ", rows.start.back(),
+          " entries by its row starts");
+  std::atomic<bool> ascend = true;
+  exec::parallel_for(std::size_t(rows.count()), rows.count() > 8192, [&](std::size_t r) {
+    bool here = true;
+    for (Global k = rows.start[r] + 1; k < rows.start[r + 1]; ++k) here &= rows.column[k - 1] < rows.column[k];
+    if (!here) ascend.store(false, std::memory_order_relaxed);
+  });
+  if (ascend) return store(rows, nullptr, format);
+  Rows<T> sorted{{rows.start.begin(), rows.start.end()},
+                 {rows.column.begin(), rows.column.end()},
+                 {rows.value.begin(), rows.value.end()}};
+  sort_rows(sorted);
+  store(RowsView<T, Global>{sorted.start, sorted.column, sorted.value}, &sorted, format);
+}
+
+template <Scalar T, Memory M>
+template <class Index>
+void Csr<T, M>::store(RowsView<T, Index> rows, Rows<T>* owned, Format format) {
+  const Space &to = this->range(), &from = this->domain();
+  const auto& comm = to.comm();
+  require(std::same_as<M, Host> || format != Format::bsr,
+          "storage format \"bsr\" is of host memory; in device memory there are \"automatic\", \"csr\" and \"sell\"");
+  require(!to.is_replicated() && !from.is_replicated(), "a csr matrix works on distributed spaces");
+  require(rows.count() == to.local_size(), "rank ", comm.rank(), " owns ", to.local_size(), " rows but was given ",
+          rows.count());
+  require(rows.column.size() == rows.value.size() && Global(rows.column.size()) == rows.start.back(),
+          "a csr matrix with ", rows.column.size(), " columns, ", rows.value.size(), " values and ", rows.start.back(),
+          " entries by its row starts");
+  auto found = survey(rows, from, to.begin(), to == from);
+  if (found.wrong >= 0) refuse_row(rows, found.wrong, to, from);
+  std::string fault;
+  if (found.infinite >= 0) {
+    const auto row = std::upper_bound(rows.start.begin(), rows.start.end(), found.infinite) - rows.start.begin() - 1;
+    fault = message("the matrix has a value that is not finite at row ", to.begin() + row, ", column ",
+                    rows.column[std::size_t(found.infinite)], " (counted from 0)");
+  }
+  parts_->diagonal = std::move(found.diagonal);
+  LocalRows<T> own, ghost;
+  std::vector<Global> needed;
+  LocalRowsView<T> view;
+  if (found.ghosts > 0) {
+    split(rows, from.begin(), from.end(), found.ghosts, own, ghost, needed);
+    if (owned) *owned = {};
+    view = own;
+  } else {
+    bool in_place = false;
+    if constexpr (std::same_as<Index, Local>) in_place = from.begin() == 0, view.column = rows.column;
+    if (!in_place) {
+      own.column = local_columns(rows.column, from.begin());
+      view.column = own.column;
+      if (owned) std::vector<Global>().swap(owned->column);
+    }
+    view.start = rows.start, view.value = rows.value;
+  }
+  view.columns = from.local_size();
+  view.row_begin = to.begin(), view.column_begin = from.begin();
+  const Global entries_here = view.start.back() + ghost.start.back();
+  parts_->format = format;
+  parts_->own = std::make_unique<LocalMatrix<T, M>>(view, format);
+  own = {};
+  if (owned) *owned = {};
+  parts_->ghost = std::make_unique<RowList<T, M>>(ghost);
+  pattern_ =
+      std::make_shared<const comm::Pattern>(comm::Pattern::build(comm, from.partition().offsets(), std::move(needed)));
+  parts_->send_index = exec::Array<Local, M>::from(pattern_->send_index);
+  // Made here, not at the first product, which a failing rank may not reach: exchanges must have the same numbers on
+  // all ranks.
+  if (comm.size() > 1) exchange(1);
+  entries_ = comm.all_sum(entries_here);
+  largest_ = comm.all_max(double(found.largest));
+  const int first_fault = int(comm.all_min(Global(fault.empty() ? comm.size() : comm.rank())));
+  if (first_fault < comm.size()) fault_ = comm.broadcast(fault, first_fault);
 }
 
 template <Scalar T, Memory M>
@@ -466,6 +616,15 @@ Rows<T> Csr<T, M>::rows() const {
     all.start.push_back(Global(all.column.size()));
   }
   return all;
+}
+
+template <Scalar T, Memory M>
+std::vector<Local> Csr<T, M>::row_lengths() const requires std::same_as<M, Host> {
+  std::vector<Local> count(std::size_t(this->range().local_size()));
+  parts_->own->count_entries(count);
+  for (Local i = 0; i < parts_->ghost->count(); ++i)
+    count[std::size_t(parts_->ghost->row(i))] += Local(parts_->ghost->columns_of(i).size());
+  return count;
 }
 
 template <Scalar T, Memory M>

@@ -4,9 +4,11 @@
 #include <tacit/base/lanes.hpp>
 #include <tacit/base/trace.hpp>
 #include <tacit/op/csr.hpp>
+#include <tacit/op/hermitian.hpp>
 #include <tacit/op/local_matrix.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <numeric>
 #include <utility>
@@ -21,9 +23,26 @@ constexpr int poll_blocks = 16;
 // A block also ends at multiples of this number of rows, so that each belongs to one task (exec::Tasks::block_of).
 constexpr Local task_rows = 8192;
 
+/// A copy, made by all threads.
+template <class T>
+exec::Array<T, Host> array(std::span<const T> from) {
+  auto to = exec::Array<T, Host>::uninitialised(from.size());
+  constexpr std::size_t piece = 1 << 15;
+  const std::size_t pieces = (from.size() + piece - 1) / piece;
+  exec::parallel_for(pieces, pieces > 16, [&](std::size_t i) {
+    const auto some = from.subspan(i * piece, std::min(piece, from.size() - i * piece));
+    std::memcpy(static_cast<void*>(to.data() + i * piece), some.data(), some.size_bytes());
+  });
+  return to;
+}
 template <class T>
 exec::Array<T, Host> array(const std::vector<T>& v) {
-  return exec::Array<T, Host>::from(std::span<const T>(v));
+  return array(std::span<const T>(v));
+}
+
+/// Whether all numbers are 16-bit.
+constexpr bool is_narrow(Global least, Global most) {
+  return least >= INT16_MIN && most <= INT16_MAX;
 }
 
 constexpr int column_tile = 8;  // columns of x that are multiplied at once
@@ -59,17 +78,10 @@ struct LocalMatrix<T, M>::Storage {
   std::vector<Block> block;
   mutable std::vector<std::vector<Local>> needs;  // blocks of x that a block of rows reads; made by the first tasks
 
-  void find_reach(const LocalRows<T>& a) {
-    Local reach = 0, r = 0;
-    for (std::size_t b = 0; b + 1 < block.size(); ++b) {
-      for (; r < block[b + 1].row; ++r)
-        for (Global k = a.start[r]; k < a.start[r + 1]; ++k) reach = std::max(reach, a.column[k] + 1);
-      block[b].reach = reach;
-    }
-  }
+  void find_reach(const LocalRowsView<T>& a);
   /// Divides the rows into blocks that end at the end of a unit (`unit` rows each, counted from row `first`) or of
   /// task_rows.
-  void cut(const LocalRows<T>& a, Local first, Local unit) {
+  void cut(const LocalRowsView<T>& a, Local first, Local unit) {
     Global since = 0;
     block.push_back({0, 0, 0, 0});
     for (Local r = 0; r < rows; ++r) {
@@ -79,7 +91,21 @@ struct LocalMatrix<T, M>::Storage {
     }
     block.push_back({rows, 0, 0, 0});
   }
-  void store_blocks(const LocalRows<T>& a);
+  struct Slices;
+  /// Where the slices of SELL begin, by which find() goes to a row.
+  struct Places {
+    std::vector<Global> value, index, diagonal;
+    explicit Places(const Storage& s);
+  };
+  /// The entry at (row, column); null where there is none.
+  const T* find(const Places& places, Local row, Local of) const;
+  void store_rows(const LocalRowsView<T>& a);
+  void store_slices(const LocalRowsView<T>& a, const Slices& slices);
+  void store_diagonals(const LocalRowsView<T>& a, Local base, Local steps, Global v, Global d);
+  void store_general(const LocalRowsView<T>& a, Local base, Local steps, Global v, Global index,
+                     std::vector<Local>& without);
+  void store_block_row(const LocalRowsView<T>& a, Local row, const Local* found, Global before, LocalRows<T>& outside);
+  void store_blocks(const LocalRowsView<T>& a);
 
   Local column_of(Local origin, Global k) const { return narrow ? origin + offset[k] : column[k]; }
   /// y = A x for block rows [from, to); y points to their first row.
@@ -251,51 +277,103 @@ inline void diagonals_times_columns(const T* value, const Local* diagonal, const
 
 }  // namespace
 
+/// The kinds of slices, and their numbers of steps, in SELL; found for chunks of task_rows rows.
 template <Scalar T, Memory M>
-LocalMatrix<T, M>::LocalMatrix(const LocalRows<T>& a, Format format) : s_(std::make_unique<Storage>()) {
-  Storage& s = *s_;
-  const Local n = a.count();
-  s.rows = n, s.columns = a.columns;
-  s.row_begin = a.row_begin, s.column_begin = a.column_begin;
-  s.entries = a.start.back();
-  const Local slices = (n + slice - 1) / slice;
-
-  // The kinds of slices, and their numbers of steps, in SELL.
-  std::vector<std::uint32_t> shape(static_cast<std::size_t>(slices));
-  std::vector<Local> diagonals, found;  // of all diagonal slices; of one
+struct LocalMatrix<T, M>::Storage::Slices {
+  struct Chunk {
+    std::vector<Local> diagonals;  // of all diagonal slices
+    Global padded = 0, general = 0;
+    bool narrow_rows = true, narrow_slices = true;
+  };
+  exec::Array<std::uint32_t, Host> shape;
+  std::vector<Chunk> chunk;
+  Global padded = 0, general = 0, diagonals = 0;
   bool narrow_rows = true, narrow_slices = true;
-  Global padded = 0, general = 0;
-  for (Local q = 0; q < slices; ++q) {
-    const Local base = q * slice, end = std::min(n, base + slice);
+
+  explicit Slices(const LocalRowsView<T>& a)
+      : shape(exec::Array<std::uint32_t, Host>::uninitialised(std::size_t((a.count() + slice - 1) / slice))),
+        chunk(std::size_t((a.count() + task_rows - 1) / task_rows)) {
+    exec::parallel_for(
+        chunk.size(), chunk.size() > 1,
+        [&](std::size_t i) {
+          std::vector<Local> found;
+          const Local end = std::min(a.count(), Local(i + 1) * task_rows);
+          for (Local base = Local(i) * task_rows; base < end; base += slice) add(a, base, chunk[i], found);
+        },
+        1);
+    for (const Chunk& c : chunk) {
+      padded += c.padded, general += c.general, diagonals += Global(c.diagonals.size());
+      narrow_rows &= c.narrow_rows, narrow_slices &= c.narrow_slices;
+    }
+    // Offsets are relative to x[row] (or that of the slice's first row), so each row has to be a column as well.
+    narrow_rows &= a.count() <= a.columns;
+    narrow_slices &= a.count() <= a.columns;
+  }
+
+ private:
+  /// Whether all rows of a slice have the pattern of its first row, shifted: the case of most slices on grids.
+  static bool is_uniform(const LocalRowsView<T>& a, Local base) {
+    if (a.count() - base < slice) return false;
+    const Global first = a.start[base], n = a.start[base + 1] - first;
+    if (a.start[base + slice] - first != n * slice) return false;
+    const Local* const c = a.column.data() + first;
+    for (Local l = 1; l < slice; ++l) {
+      if (a.start[base + l] - first != n * l) return false;
+      const Local* const other = c + n * l;
+      Local differ = 0;
+      for (Global k = 0; k < n; ++k) differ |= other[k] - c[k] - l;
+      if (differ) return false;
+    }
+    return true;
+  }
+
+  void add(const LocalRowsView<T>& a, Local base, Chunk& c, std::vector<Local>& found) {
+    const Local end = std::min(a.count(), base + slice);
+    found.clear();
     Global width = 0;
     bool narrow = true;
-    found.clear();
-    for (Local r = base; r < end; ++r) {
-      width = std::max(width, a.start[r + 1] - a.start[r]);
-      for (Global k = a.start[r]; k < a.start[r + 1]; ++k) {
-        const Global from_row = Global(a.column[k]) - r, from_slice = Global(a.column[k]) - base;
-        narrow_rows &= from_row >= INT16_MIN && from_row <= INT16_MAX;
-        narrow &= from_slice >= INT16_MIN && from_slice <= INT16_MAX;
-        found.push_back(Local(from_row));
+    const auto look = [&](Local r) {
+      const Global first = a.start[r], last = a.start[r + 1] - 1;
+      width = std::max(width, last + 1 - first);
+      if (last < first) return;
+      c.narrow_rows &= is_narrow(Global(a.column[first]) - r, Global(a.column[last]) - r);
+      narrow &= is_narrow(Global(a.column[first]) - base, Global(a.column[last]) - base);
+    };
+    bool is_diagonal = is_uniform(a, base);
+    if (is_diagonal) {
+      look(base), look(end - 1);
+      for (Global k = a.start[base]; k < a.start[base + 1]; ++k) found.push_back(a.column[k] - base);
+    } else {
+      for (Local r = base; r < end; ++r) {
+        look(r);
+        for (Global k = a.start[r]; k < a.start[r + 1]; ++k) found.push_back(a.column[k] - r);
       }
+      std::sort(found.begin(), found.end());
+      found.erase(std::unique(found.begin(), found.end()), found.end());
+      is_diagonal = Global(found.size()) <= width + width / 4;
     }
-    std::sort(found.begin(), found.end());
-    found.erase(std::unique(found.begin(), found.end()), found.end());
-    const bool is_diagonal = Global(found.size()) <= width + width / 4;
     const Global steps = is_diagonal ? Global(found.size()) : width;
-    shape[q] = checked_cast<std::uint32_t>(2 * steps + is_diagonal, "the length of a row");
-    if (is_diagonal) diagonals.insert(diagonals.end(), found.begin(), found.end());
-    else general += steps * slice, narrow_slices &= narrow;
-    padded += steps * slice;
+    shape[std::size_t(base / slice)] = checked_cast<std::uint32_t>(2 * steps + is_diagonal, "the length of a row");
+    if (is_diagonal) c.diagonals.insert(c.diagonals.end(), found.begin(), found.end());
+    else c.general += steps * slice, c.narrow_slices &= narrow;
+    c.padded += steps * slice;
   }
-  // Offsets are relative to x[row] (or that of the slice's first row), so each row has to be a column as well.
-  narrow_rows &= n <= a.columns;
-  narrow_slices &= n <= a.columns;
-  const bool sell = format == Format::sell || (format == Format::automatic && padded <= s.entries + s.entries / 10);
+};
+
+template <Scalar T, Memory M>
+LocalMatrix<T, M>::LocalMatrix(const LocalRowsView<T>& a, Format format) : s_(std::make_unique<Storage>()) {
+  Storage& s = *s_;
+  s.rows = a.count(), s.columns = a.columns;
+  s.row_begin = a.row_begin, s.column_begin = a.column_begin;
+  s.entries = a.start.back();
+  const typename Storage::Slices slices(a);
+  const bool sell =
+      format == Format::sell || (format == Format::automatic && slices.padded <= s.entries + s.entries / 10);
   if (format == Format::automatic || format == Format::bsr) {
-    const double otherwise =
-        sell ? double(padded) * sizeof(T) + double(general) * (narrow_slices ? 2 : 4) + double(diagonals.size()) * 5
-             : double(s.entries) * (sizeof(T) + (narrow_rows ? 2 : 4));
+    const double otherwise = sell ? double(slices.padded) * sizeof(T) +
+                                        double(slices.general) * (slices.narrow_slices ? 2 : 4) +
+                                        double(slices.diagonals) * 5
+                                  : double(s.entries) * (sizeof(T) + (slices.narrow_rows ? 2 : 4));
     const auto pays = [&](double bytes) { return format == Format::bsr || bytes <= 0.95 * otherwise; };
     double of_entry;
     s.grid = BlockGrid::best(a, of_entry);
@@ -308,107 +386,218 @@ LocalMatrix<T, M>::LocalMatrix(const LocalRows<T>& a, Format format) : s_(std::m
     }
   }
   s.format = sell ? Format::sell : Format::csr;
-  s.narrow = sell ? narrow_slices : narrow_rows;
-
-  if (!sell) {
-    s.start = array(a.start);
-    s.value = array(a.value);
-    if (s.narrow) {
-      s.offset = exec::Array<std::int16_t, Host>(a.column.size());
-      for (Local r = 0; r < n; ++r)
-        for (Global k = a.start[r]; k < a.start[r + 1]; ++k) s.offset[k] = std::int16_t(a.column[k] - r);
-    } else {
-      s.column = array(a.column);
-    }
-    s.cut(a, 0, 1);
-    s.find_reach(a);
-    return;
-  }
-
-  s.value = exec::Array<T, Host>(std::size_t(padded));
-  if (s.narrow) s.offset = exec::Array<std::int16_t, Host>(std::size_t(general));
-  else s.column = exec::Array<Local, Host>(std::size_t(general));
-  s.shape = array(shape);
-  s.diagonal = array(diagonals);
-  s.mask = exec::Array<std::uint8_t, Host>(diagonals.size());
-  s.width.resize(general ? std::size_t(n) : 0);
-  Global value = 0, index = 0, diagonal = 0, since = block_entries;
-  for (Local q = 0; q < slices; ++q) {
-    const Local base = q * slice, steps = Local(shape[q] / 2), rows = std::min(slice, n - base);
-    if (since >= block_entries || base % task_rows == 0) s.block.push_back({base, value, index, diagonal}), since = 0;
-    since += Global(steps) * slice + slice;
-    for (int l = 0; l < slice; ++l) {
-      const Local r = base + l;
-      const Global first = l < rows ? a.start[r] : 0, count = l < rows ? a.start[r + 1] - first : 0;
-      if (shape[q] & 1) {
-        Local j = 0;
-        for (Global k = first; k < first + count; ++k) {
-          while (s.diagonal[diagonal + j] != a.column[k] - r) ++j;
-          s.value[value + Global(j) * slice + l] = a.value[k];
-          s.mask[diagonal + j] |= std::uint8_t(1u << l);
-        }
-        continue;
-      }
-      if (l < rows) s.width[r] = Local(count);
-      // Padding multiplies zero by an element that the row reads anyway, so that no NaN of another element spoils it. A
-      // row without entries is set to zero after the product.
-      if (l < rows && !count) s.empty.push_back(r);
-      const Local idle = count ? a.column[first] : std::min(base, std::max<Local>(0, a.columns - 1));
-      for (Local j = 0; j < steps; ++j) {
-        const Local column = j < count ? a.column[first + j] : idle;
-        s.value[value + Global(j) * slice + l] = j < count ? a.value[first + j] : T{};
-        if (s.narrow) s.offset[index + Global(j) * slice + l] = std::int16_t(column - base);
-        else s.column[index + Global(j) * slice + l] = column;
-      }
-    }
-    value += Global(steps) * slice;
-    if (shape[q] & 1) diagonal += steps;
-    else index += Global(steps) * slice;
-  }
-  s.block.push_back({n, value, index, diagonal});
+  s.narrow = sell ? slices.narrow_slices : slices.narrow_rows;
+  if (sell) s.store_slices(a, slices);
+  else s.store_rows(a);
   s.find_reach(a);
 }
 
 template <Scalar T, Memory M>
-void LocalMatrix<T, M>::Storage::store_blocks(const LocalRows<T>& a) {
+void LocalMatrix<T, M>::Storage::find_reach(const LocalRowsView<T>& a) {
+  const std::size_t blocks = block.empty() ? 0 : block.size() - 1;
+  exec::parallel_for(blocks, blocks > 64, [&](std::size_t b) {
+    Local reach = 0;
+    for (Local r = block[b].row; r < block[b + 1].row; ++r)
+      if (a.start[r + 1] > a.start[r]) reach = std::max(reach, a.column[a.start[r + 1] - 1] + 1);
+    block[b].reach = reach;
+  });
+  for (std::size_t b = 1; b < blocks; ++b) block[b].reach = std::max(block[b].reach, block[b - 1].reach);
+}
+
+template <Scalar T, Memory M>
+void LocalMatrix<T, M>::Storage::store_rows(const LocalRowsView<T>& a) {
+  start = array(a.start);
+  value = array(a.value);
+  if (narrow) {
+    offset = exec::Array<std::int16_t, Host>::uninitialised(a.column.size());
+    exec::parallel_for(std::size_t(rows), rows > task_rows, [&](std::size_t r) {
+      for (Global k = a.start[r]; k < a.start[r + 1]; ++k) offset[k] = std::int16_t(a.column[k] - Local(r));
+    });
+  } else {
+    column = array(a.column);
+  }
+  cut(a, 0, 1);
+}
+
+template <Scalar T, Memory M>
+void LocalMatrix<T, M>::Storage::store_slices(const LocalRowsView<T>& a, const Slices& slices) {
+  value = exec::Array<T, Host>::uninitialised(std::size_t(slices.padded));
+  if (narrow) offset = exec::Array<std::int16_t, Host>::uninitialised(std::size_t(slices.general));
+  else column = exec::Array<Local, Host>::uninitialised(std::size_t(slices.general));
+  shape = slices.shape;
+  diagonal = exec::Array<Local, Host>(std::size_t(slices.diagonals));
+  mask = exec::Array<std::uint8_t, Host>(std::size_t(slices.diagonals));
+  width.resize(slices.general ? std::size_t(rows) : 0);
+  struct Chunk {
+    Global value = 0, index = 0, diagonal = 0;  // where it begins
+    std::vector<Block> block;
+    std::vector<Local> empty;
+  };
+  std::vector<Chunk> chunk(slices.chunk.size());
+  for (std::size_t i = 1; i < chunk.size(); ++i) {
+    const auto& before = slices.chunk[i - 1];
+    chunk[i].value = chunk[i - 1].value + before.padded;
+    chunk[i].index = chunk[i - 1].index + before.general;
+    chunk[i].diagonal = chunk[i - 1].diagonal + Global(before.diagonals.size());
+  }
+  exec::parallel_for(
+      chunk.size(), chunk.size() > 1,
+      [&](std::size_t i) {
+        Chunk& c = chunk[i];
+        std::copy(slices.chunk[i].diagonals.begin(), slices.chunk[i].diagonals.end(), diagonal.data() + c.diagonal);
+        Global v = c.value, index = c.index, d = c.diagonal, since = block_entries;
+        const Local end = std::min(rows, Local(i + 1) * task_rows);
+        for (Local base = Local(i) * task_rows; base < end; base += slice) {
+          const std::uint32_t kind = shape[base / slice];
+          const Local steps = Local(kind / 2);
+          if (since >= block_entries) c.block.push_back({base, v, index, d}), since = 0;
+          since += Global(steps) * slice + slice;
+          if (kind & 1) store_diagonals(a, base, steps, v, d), d += steps;
+          else store_general(a, base, steps, v, index, c.empty), index += Global(steps) * slice;
+          v += Global(steps) * slice;
+        }
+      },
+      1);
+  for (const Chunk& c : chunk) {
+    block.insert(block.end(), c.block.begin(), c.block.end());
+    empty.insert(empty.end(), c.empty.begin(), c.empty.end());
+  }
+  block.push_back({rows, slices.padded, slices.general, slices.diagonals});
+}
+
+template <Scalar T, Memory M>
+void LocalMatrix<T, M>::Storage::store_diagonals(const LocalRowsView<T>& a, Local base, Local steps, Global v,
+                                                 Global d) {
+  const Local here = std::min(slice, rows - base);
+  const Global first = a.start[base];
+  T* const to = value.data() + v;
+  if (a.start[base + here] - first == Global(steps) * slice) {  // every row has an entry on each diagonal
+    const T* const from = a.value.data() + first;
+    for (Local j = 0; j < steps; ++j)
+      for (int l = 0; l < slice; ++l) to[std::ptrdiff_t(j) * slice + l] = from[std::ptrdiff_t(l) * steps + j];
+    std::fill_n(mask.data() + d, steps, std::uint8_t((1u << slice) - 1));
+    return;
+  }
+  std::fill_n(to, std::ptrdiff_t(steps) * slice, T{});
+  for (int l = 0; l < here; ++l) {
+    Local j = 0;
+    for (Global k = a.start[base + l]; k < a.start[base + l + 1]; ++k) {
+      while (diagonal[d + j] != a.column[k] - (base + l)) ++j;
+      to[std::ptrdiff_t(j) * slice + l] = a.value[k];
+      mask[d + j] |= std::uint8_t(1u << l);
+    }
+  }
+}
+
+template <Scalar T, Memory M>
+void LocalMatrix<T, M>::Storage::store_general(const LocalRowsView<T>& a, Local base, Local steps, Global v,
+                                               Global index, std::vector<Local>& without) {
+  for (int l = 0; l < slice; ++l) {
+    const Local r = base + l;
+    const Global first = r < rows ? a.start[r] : 0, count = r < rows ? a.start[r + 1] - first : 0;
+    if (r < rows) width[std::size_t(r)] = Local(count);
+    // Padding multiplies zero by an element that the row reads anyway, so that no NaN of another element spoils it. A
+    // row without entries is set to zero after the product.
+    if (r < rows && !count) without.push_back(r);
+    const Local idle = count ? a.column[first] : std::min(base, std::max<Local>(0, a.columns - 1));
+    for (Local j = 0; j < steps; ++j) {
+      const Local c = j < count ? a.column[first + j] : idle;
+      const Global at = Global(j) * slice + l;
+      value[v + at] = j < count ? a.value[first + j] : T{};
+      if (narrow) offset[index + at] = std::int16_t(c - base);
+      else column[index + at] = c;
+    }
+  }
+}
+
+template <Scalar T, Memory M>
+void LocalMatrix<T, M>::Storage::store_blocks(const LocalRowsView<T>& a) {
   format = Format::bsr;
   const int b = grid.b;
-  std::vector<Global> starts{0};
-  std::vector<Local> found, all;
+  // Chunks of block rows; the first and the last one also have the rows above and below all block rows.
+  constexpr Local chunk_rows = 1024;
+  struct Chunk {
+    std::vector<Local> found;
+    std::vector<Global> count;
+    LocalRows<T> outside;
+    Global begin = 0;  // its first block
+    bool narrow = true;
+  };
+  std::vector<Chunk> chunk(std::size_t(std::max(Local(1), (grid.block_rows + chunk_rows - 1) / chunk_rows)));
+  const auto first_of = [&](std::size_t i) { return std::min(grid.block_rows, Local(i) * chunk_rows); };
+  exec::parallel_for(
+      chunk.size(), chunk.size() > 1,
+      [&](std::size_t i) {
+        Chunk& to = chunk[i];
+        std::vector<Local> found;
+        for (Local r = first_of(i); r < first_of(i + 1); ++r) {
+          grid.find(a, r, found);
+          for (const Local c : found) to.narrow &= is_narrow(c - r, c - r);
+          to.found.insert(to.found.end(), found.begin(), found.end());
+          to.count.push_back(Global(found.size()));
+        }
+      },
+      1);
+  start = exec::Array<Global, Host>::uninitialised(std::size_t(grid.block_rows) + 1);
+  Global blocks = 0;
+  Local row = 0;
   narrow = true;
-  for (Local r = 0; r < grid.block_rows; ++r) {
-    grid.find(a, r, found);
-    for (const Local c : found) narrow &= c - r >= INT16_MIN && c - r <= INT16_MAX;
-    all.insert(all.end(), found.begin(), found.end());
-    starts.push_back(Global(all.size()));
+  for (Chunk& c : chunk) {
+    c.begin = blocks;
+    narrow &= c.narrow;
+    for (const Global n : c.count) start[row++] = blocks, blocks += n;
   }
-  start = array(starts);
-  value = exec::Array<T, Host>(all.size() * std::size_t(b * b) + BlockGrid::slack / sizeof(T));
-  if (narrow) offset = exec::Array<std::int16_t, Host>(all.size());
-  else column = array(all);
+  start[row] = blocks;
+  value = exec::Array<T, Host>::uninitialised(std::size_t(blocks) * std::size_t(b * b) + BlockGrid::slack / sizeof(T));
+  std::fill(value.data() + blocks * b * b, value.data() + value.size(), T{});
+  if (narrow) offset = exec::Array<std::int16_t, Host>::uninitialised(std::size_t(blocks));
+  else column = exec::Array<Local, Host>::uninitialised(std::size_t(blocks));
+  exec::parallel_for(
+      chunk.size(), chunk.size() > 1,
+      [&](std::size_t i) {
+        Chunk& from = chunk[i];
+        for (Local r = first_of(i); r < first_of(i + 1); ++r)
+          for (Global k = start[r]; k < start[r + 1]; ++k) {
+            const Local c = from.found[std::size_t(k - from.begin)];
+            if (narrow) offset[k] = std::int16_t(c - r);
+            else column[k] = c;
+          }
+        const Local first = i == 0 ? 0 : grid.first_row(first_of(i));
+        const Local last = i + 1 == chunk.size() ? rows : grid.first_row(first_of(i + 1));
+        for (Local r = first; r < last; ++r) store_block_row(a, r, from.found.data(), from.begin, from.outside);
+      },
+      1);
   LocalRows<T> outside;
   outside.columns = columns;
-  for (Local row = 0; row < rows; ++row) {
-    const Local r = grid.block_row(row), i = row - grid.first_row(r);
-    Global k = r < 0 ? 0 : starts[r];
-    const Global end = r < 0 ? 0 : starts[r + 1];
-    for (Global e = a.start[row]; e < a.start[row + 1]; ++e) {
-      const Local c = a.column[e] - grid.column;
-      while (k < end && c >= (all[k] + 1) * b) ++k;
-      if (k < end && c >= all[k] * b) {
-        value[k * b * b + (c - all[k] * b) * b + i] = a.value[e];
-      } else {
-        outside.column.push_back(a.column[e]);
-        outside.value.push_back(a.value[e]);
-      }
-    }
-    outside.start.push_back(Global(outside.column.size()));
+  for (const Chunk& c : chunk) {
+    const Global before = Global(outside.column.size());
+    outside.column.insert(outside.column.end(), c.outside.column.begin(), c.outside.column.end());
+    outside.value.insert(outside.value.end(), c.outside.value.begin(), c.outside.value.end());
+    for (std::size_t r = 1; r < c.outside.start.size(); ++r) outside.start.push_back(before + c.outside.start[r]);
   }
-  if (narrow)
-    for (Local r = 0; r < grid.block_rows; ++r)
-      for (Global k = starts[r]; k < starts[r + 1]; ++k) offset[k] = std::int16_t(all[k] - r);
   rest = RowList<T, Host>(outside);
   cut(a, grid.row, b);
+}
+
+/// The entries of one row: those in full blocks (found[k - before] is the block column of block k) to these, others
+/// `outside`.
+template <Scalar T, Memory M>
+void LocalMatrix<T, M>::Storage::store_block_row(const LocalRowsView<T>& a, Local row, const Local* found,
+                                                 Global before, LocalRows<T>& outside) {
+  const Local b = grid.b, r = grid.block_row(row), i = row - grid.first_row(r);
+  Global k = r < 0 ? 0 : start[r];
+  const Global end = r < 0 ? 0 : start[r + 1];
+  for (Global e = a.start[row]; e < a.start[row + 1]; ++e) {
+    const Local c = a.column[e] - grid.column;
+    while (k < end && c >= (found[k - before] + 1) * b) ++k;
+    if (k < end && c >= found[k - before] * b) {
+      value[k * b * b + (c - found[k - before] * b) * b + i] = a.value[e];
+    } else {
+      outside.column.push_back(a.column[e]);
+      outside.value.push_back(a.value[e]);
+    }
+  }
+  outside.start.push_back(Global(outside.column.size()));
 }
 
 template <Scalar T, Memory M>
@@ -644,6 +833,100 @@ LocalRows<T> LocalMatrix<T, M>::rows() const {
   });
   a.start.resize(std::size_t(s.rows) + 1, s.entries);
   return a;
+}
+
+template <Scalar T, Memory M>
+LocalMatrix<T, M>::Storage::Places::Places(const Storage& s) {
+  if (s.format != Format::sell) return;
+  const std::size_t slices = s.shape.size();
+  value.reserve(slices), index.reserve(slices), diagonal.reserve(slices);
+  Global v = 0, i = 0, d = 0;
+  for (std::size_t q = 0; q < slices; ++q) {
+    value.push_back(v), index.push_back(i), diagonal.push_back(d);
+    const Global steps = s.shape[q] / 2;
+    v += steps * slice;
+    (s.shape[q] & 1 ? d : i) += s.shape[q] & 1 ? steps : steps * slice;
+  }
+}
+
+template <Scalar T, Memory M>
+const T* LocalMatrix<T, M>::Storage::find(const Places& places, Local row, Local of) const {
+  // The first of n ascending numbers that is not below `wanted`.
+  const auto search = [](Global n, Global wanted, auto&& number) {
+    Global from = 0;
+    while (n > 0) {
+      const Global half = n / 2;
+      if (Global(number(from + half)) < wanted) from += half + 1, n -= half + 1;
+      else n = half;
+    }
+    return from;
+  };
+  if (format == Format::csr) {
+    const Global first = start[row], n = start[row + 1] - first;
+    const Global k = search(n, of, [&](Global i) { return column_of(row, first + i); });
+    return k < n && column_of(row, first + k) == of ? value.data() + first + k : nullptr;
+  }
+  if (format == Format::sell) {
+    const Local q = row / slice, l = row - q * slice, steps = Local(shape[q] / 2);
+    const T* const v = value.data() + places.value[std::size_t(q)] + l;
+    if (shape[q] & 1) {
+      const Global d = places.diagonal[std::size_t(q)];
+      const Global j = search(steps, of - row, [&](Global i) { return diagonal[d + i]; });
+      return j < steps && diagonal[d + j] == of - row && (mask[d + j] >> l & 1) ? v + j * slice : nullptr;
+    }
+    const Global at = places.index[std::size_t(q)] + l, n = width[std::size_t(row)];
+    const auto column_at = [&](Global j) { return column_of(q * slice, at + j * slice); };
+    const Global j = search(n, of, column_at);
+    return j < n && column_at(j) == of ? v + j * slice : nullptr;
+  }
+  const Local b = grid.b, r = grid.block_row(row);
+  if (r >= 0 && of >= grid.column) {
+    const Local i = row - grid.first_row(r), c = (of - grid.column) / b, j = (of - grid.column) % b;
+    const Global first = start[r], n = start[r + 1] - first;
+    const Global k = search(n, c, [&](Global e) { return column_of(r, first + e); });
+    if (k < n && column_of(r, first + k) == c) return value.data() + ((first + k) * b + j) * b + i;
+  }
+  const Local p = rest.place(row);
+  if (p == rest.count() || rest.row(p) != row) return nullptr;
+  const auto columns_outside = rest.columns_of(p);
+  const auto c = std::lower_bound(columns_outside.begin(), columns_outside.end(), of);
+  if (c == columns_outside.end() || *c != of) return nullptr;
+  return rest.values_of(p).data() + (c - columns_outside.begin());
+}
+
+template <Scalar T, Memory M>
+bool LocalMatrix<T, M>::mirrors_itself(std::span<const double> size) const {
+  const Storage& s = *s_;
+  const typename Storage::Places places(s);
+  std::atomic<bool> same = true;
+  std::atomic<Global> below = 0, met = 0;
+  // Entries above the diagonal look for their mirror entries; if these are as many as the entries below it, they are
+  // all of them.
+  const auto compare = [&](bool upper) {
+    exec::parallel_for(std::size_t(blocks()), blocks() > 1, [&](std::size_t b) {
+      Global low = 0, pairs = 0;
+      bool here = same.load(std::memory_order_relaxed);
+      if (!here) return;
+      s.each(int(b), int(b) + 1, [&](Local r, Local c, T v) {
+        low += c < r;
+        if (upper ? c < r : c >= r) return;
+        const T* const mirror = s.find(places, c, r);
+        pairs += mirror && c != r;
+        here &= mirror_each_other(v, mirror ? conj(*mirror) : T{}, size[std::size_t(r)], size[std::size_t(c)]);
+      });
+      below += low, met += pairs;
+      if (!here) same.store(false, std::memory_order_relaxed);
+    });
+    return same.load();
+  };
+  return compare(true) && (met == below || compare(false));
+}
+
+template <Scalar T, Memory M>
+void LocalMatrix<T, M>::count_entries(std::span<Local> count) const {
+  exec::parallel_for(std::size_t(blocks()), blocks() > 1, [&](std::size_t b) {
+    s_->each(int(b), int(b) + 1, [&](Local r, Local, T) { ++count[std::size_t(r)]; });
+  });
 }
 
 template <Scalar T, Memory M>

@@ -276,14 +276,10 @@ Automatic<T>::Automatic(const op::Csr<T, Host>& A, Method method) : A_(A) {
   comm::collective(comm, [&] {
     require(A.range() == A.domain(), "solve needs a square matrix with rows and columns spread alike; this one is ",
             A.range().size(), " by ", A.domain().size());
-    const auto& rows = A.rows();
-    hermitian_ = A.fault().empty() && op::is_hermitian(comm, A.range().partition(), rows);
+    hermitian_ = A.fault().empty() && op::is_hermitian(A);
     // Power grids, circuits and the like: half of the unknowns have at most two neighbours.
     Global chained = 0;
-    for (Local i = 0; i < rows.count(); ++i) {
-      const Global entries = rows.start[i + 1] - rows.start[i];
-      chained += entries == 2 || entries == 3;
-    }
+    for (const Local entries : A.row_lengths()) chained += entries == 2 || entries == 3;
     const bool network = 2 * comm.all_sum(chained) >= A.range().size();
     const auto d = A.diagonal();
     const bool positive = comm.all(std::all_of(d.begin(), d.end(), [](T a) { return real(a) > 0; }));

@@ -137,8 +137,12 @@ Spai<T, M>::Spai(const op::Csr<T, M>& A, const SpaiOptions& options)
             A.range().size(), " by ", A.domain().size());
     require(A.fault().empty(), kind, ": ", A.fault());
     op::Rows<T> rows = A.rows();
-    if (options.factorised)
-      require(op::is_hermitian<T>(comm, space.partition(), rows), "fsai needs a Hermitian matrix; this one is not");
+    if (options.factorised) {
+      bool hermitian = false;
+      if constexpr (std::same_as<M, Host>) hermitian = op::is_hermitian(A);
+      else hermitian = op::is_hermitian(op::Csr<T, Host>(space, space, rows));
+      require(hermitian, "fsai needs a Hermitian matrix; this one is not");
+    }
     if (options.local) {
       op::Rows<T> inside;
       for (Local i = 0; i < rows.count(); ++i) {

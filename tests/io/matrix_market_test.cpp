@@ -86,8 +86,8 @@ TEST(MatrixMarket, ReadsNumbersAsStrtodDoes) {
                                  "9007199254740993",
                                  "123456789012345678901234567890",
                                  "0.000000000000000000000000000000000000000000000001e60",
-                                 "1e-400",
-                                 "-1e-99999999999999999999"}) {
+                                 "0e-400",
+                                 "-0.00e99999999999999999999"}) {
     const double expected = std::strtod(text.c_str(), nullptr);
     const auto read = values_of(one(text));
     EXPECT_TRUE(same(read, std::vector<double>{expected})) << text << " read as " << read[0];
@@ -108,11 +108,99 @@ TEST(MatrixMarket, ReadsFortranExponents) {
   EXPECT_EQ(values_of(one("1.5D+3")), (std::vector<double>{1500}));
   EXPECT_EQ(values_of(one("-1.5d-3")), (std::vector<double>{-1.5e-3}));
   EXPECT_EQ(values_of(one("+2D2")), (std::vector<double>{200}));
-  EXPECT_EQ(values_of(one("1d-400")), (std::vector<double>{0}));
+  EXPECT_EQ(values_of(one("0.0d-400")), (std::vector<double>{0}));
+  EXPECT_EQ(values_of(one("0." + std::string(400, '0') + "1d401")), (std::vector<double>{1}));
   EXPECT_EQ(values_of<std::complex<float>>(one("1D1 2D2", "complex")), (std::vector<std::complex<float>>{{10, 200}}));
   EXPECT_EQ(error_in(one("1d400")), "f.mtx:3: expected a number in the range of float64, found \"1d400\"");
   for (const char* text : {"1d", "1d+", "1dd2", "1e5d3", "1d5e3", "d5"})
     EXPECT_EQ(error_in(one(text)), "f.mtx:3: expected a finite number, found \"" + std::string(text) + "\"");
+}
+
+TEST(MatrixMarket, RefusesNumbersThatWouldBeReadAsZero) {
+  const std::string expected = "f.mtx:3: expected a number in the range of float64, found ";
+  for (const std::string text : {"1e-400", "-1e-99999999999999999999", "2e-324", "1d-400", "-0.01D-999"})
+    EXPECT_EQ(error_in(one(text)), expected + "\"" + text + "\"");
+  EXPECT_EQ(values_of(one("3e-324")), (std::vector<double>{4.9406564584124654e-324}));
+  // Single precision rounds what double precision holds, and nothing else.
+  EXPECT_EQ(values_of<float>(one("1e-60")), (std::vector<float>{0}));
+  EXPECT_EQ(values_of<float>(one("-1e-60")), (std::vector<float>{-0.0f}));
+  EXPECT_EQ(values_of<float>(one("1e-44")), (std::vector<float>{1e-44f}));
+  const auto as_float = [](const std::string& text) {
+    return error_of([&] { parse_matrix_market<float>(one(text), "f.mtx"); });
+  };
+  EXPECT_EQ(as_float("1e-400"), "f.mtx:3: expected a number in the range of float32, found \"1e-400\"");
+  EXPECT_EQ(as_float("1e60"), "f.mtx:3: expected a number in the range of float32, found \"1e60\"");
+}
+
+TEST(MatrixMarket, RefusesIntegersThatWouldBeRounded) {
+  for (const std::string text : {"9007199254740992", "-9007199254740994", "+009007199254740992", "18446744073709551616",
+                                 "100000000000000000000", "36893488147419103232"})
+    EXPECT_EQ(values_of(one(text, "integer")), (std::vector<double>{std::strtod(text.c_str(), nullptr)})) << text;
+  for (const std::string text :
+       {"9007199254740993", "-9007199254740993", "18446744073709551615", "123456789012345678901234567890"})
+    EXPECT_EQ(error_in(one(text, "integer")),
+              "f.mtx:3: expected an integer that a double holds exactly, as all up to 2^53 (the field real rounds), "
+              "found \"" +
+                  text + "\"");
+  EXPECT_EQ(error_in(one("1" + std::string(310, '0'), "integer")).find("f.mtx:3: expected a number in the range of"),
+            0u);
+  EXPECT_EQ(values_of<float>(one("16777217", "integer")), (std::vector<float>{16777216}));
+}
+
+// The triplets that pieces stand for.
+template <class T>
+Triplets<T> expanded(const EntryPieces<T>& pieces) {
+  Triplets<T> all{pieces.rows, pieces.columns, {}, {}, {}, pieces.entries_parsed};
+  const auto put = [&](Global row, Global column, T value) {
+    all.row.push_back(row), all.column.push_back(column), all.value.push_back(value);
+  };
+  for (const auto& piece : pieces.piece)
+    for (std::size_t k = 0; k < std::size_t(piece.count); ++k) {
+      put(piece.row[k], piece.column[k], piece.value[k]);
+      if (pieces.symmetry != Symmetry::general && piece.row[k] != piece.column[k])
+        put(piece.column[k], piece.row[k], mirrored(pieces.symmetry, piece.value[k]));
+    }
+  return all;
+}
+
+TEST(MatrixMarketPieces, AreTheTripletsOfTheFile) {
+  const Folder folder;
+  for (const std::string symmetry : {"general", "skew-symmetric"}) {
+    // Some stretches of text for each thread, and an entry count that no number of parts divides.
+    std::string text = "%%MatrixMarket matrix coordinate real " + symmetry + "\n9000 9000 100003\n";
+    std::mt19937_64 random(5);
+    for (int k = 0; k < 100003; ++k) {
+      const auto i = 2 + random() % 8999;
+      text += message(i, " ", 1 + random() % (i - 1), " ", double(random() % 1000) / 8, k % 7 ? "\n" : "\n%\n");
+    }
+    for (const std::string ending : {"", ".gz"}) {
+      const std::string path = folder.path("pieces.mtx" + ending);
+      folder.write("pieces.mtx" + ending, ending.empty() ? text : gzip(text));
+      const auto expected = read_matrix_market<double>(path);
+      for (const int parts : {1, 3, 7}) {
+        Triplets<double> all;
+        for (int part = 0; part < parts; ++part) {
+          const auto some = expanded(read_matrix_market_pieces<double>(path, part, parts));
+          all.row.insert(all.row.end(), some.row.begin(), some.row.end());
+          all.column.insert(all.column.end(), some.column.begin(), some.column.end());
+          all.value.insert(all.value.end(), some.value.begin(), some.value.end());
+          all.entries_parsed += some.entries_parsed;
+        }
+        EXPECT_EQ(all.entries_parsed, 100003);
+        EXPECT_EQ(all.row, expected.row) << symmetry << ending << " in " << parts << " parts";
+        EXPECT_EQ(all.column, expected.column);
+        EXPECT_EQ(all.value, expected.value);
+      }
+    }
+    // Of several errors the first, with its line.
+    const auto line = [&](std::size_t from) { return text.find('\n', from) + 1; };
+    const std::size_t late = line(text.size() * 3 / 4), early = line(text.size() / 2);
+    for (const std::size_t at : {late, early}) text.replace(at, 1, "x");
+    folder.write("pieces.mtx", text);
+    const auto number = 1 + std::count(text.begin(), text.begin() + std::ptrdiff_t(early), '\n');
+    const std::string error = error_of([&] { read_matrix_market_pieces<double>(folder.path("pieces.mtx")); });
+    EXPECT_NE(error.find(message("pieces.mtx:", number, ": expected a row from 1 to 9000")), error.npos) << error;
+  }
 }
 
 TEST(MatrixMarket, ToleratesHarmlessSpellings) {

@@ -115,6 +115,7 @@ inline std::string mutation(std::uint64_t seed, std::uint64_t index) {
                                       "2147483648",
                                       "99999999999999999999999",
                                       "4294967296",
+                                      "9007199254740993",
                                       "symmetric",
                                       "general",
                                       "complex",
@@ -231,6 +232,14 @@ inline std::optional<Reference> reference(const std::string& bytes) {
     }
     if (at != word.size()) return {};
     const double value = std::strtod(word.c_str(), nullptr);
+    const std::string mantissa = word.substr(0, word.find('e'));
+    if (value == 0 && mantissa.find_first_of("123456789") != std::string::npos) return {};
+    if (integer && std::isfinite(value)) {  // which a double has to hold exactly
+      const auto from = std::min(word.find_first_not_of("+-0"), word.size());
+      char text[400];
+      std::snprintf(text, sizeof text, "%.0f", std::abs(value));
+      if (from < word.size() && word.substr(from) != text) return {};
+    }
     return std::isfinite(value) ? std::optional(value) : std::nullopt;
   };
   const auto lower = [](std::string word) {

@@ -330,12 +330,21 @@ TEST(IsHermitian, MissesNoEntry) {
     const auto space = layout::Space::distributed(comm, 19);
     auto a = test::random_matrix<double>(19, 19, 5, [](Global i, Global j) { return std::abs(i - j) < 7; });
     a = a + a.adjoint();
-    EXPECT_TRUE(is_hermitian(comm, space.partition(), a.rows_of(space)));
-    for (const auto& [place, v] : a.entry) {
-      auto without = a;
-      without.entry.erase(place);
-      EXPECT_EQ(is_hermitian(comm, space.partition(), without.rows_of(space)), place.first == place.second)
-          << place.first << " " << place.second;
+    // Blocks of 2 x 2, which the random entries adjoin and fill in part.
+    for (const Global c : {0, 4, 12})
+      for (const auto& [i, j] : {std::pair<Global, Global>{0, 0}, {0, 1}, {1, 0}, {1, 1}})
+        a.entry[{c + i, 2 + j}] = a.entry[{2 + j, c + i}] = 1;
+    for (const Format format : {Format::csr, Format::sell, Format::bsr}) {
+      const auto is = [&](const auto& of) {
+        return is_hermitian(Csr<double>(space, space, of.rows_of(space), format));
+      };
+      EXPECT_TRUE(is(a));
+      for (const auto& [place, v] : a.entry) {
+        auto without = a;
+        without.entry.erase(place);
+        EXPECT_EQ(is(without), place.first == place.second)
+            << place.first << " " << place.second << " as " << to_string(format);
+      }
     }
   });
 }
@@ -345,11 +354,11 @@ TEST(IsHermitian, ComparesWithTheAdjoint) {
     using C = std::complex<double>;
     const auto space = layout::Space::distributed(comm, 23);
     auto a = test::random_matrix<C>(23, 23, 4, [](Global i, Global j) { return std::abs(i - j) < 4; });
-    EXPECT_FALSE(is_hermitian(comm, space.partition(), a.rows_of(space)));
+    EXPECT_FALSE(is_hermitian(Csr<C>(space, space, a.rows_of(space))));
     a = a + a.adjoint();
-    EXPECT_TRUE(is_hermitian(comm, space.partition(), a.rows_of(space)));
+    EXPECT_TRUE(is_hermitian(Csr<C>(space, space, a.rows_of(space))));
     a.entry.erase({22, 20});
-    EXPECT_FALSE(is_hermitian(comm, space.partition(), a.rows_of(space)));
+    EXPECT_FALSE(is_hermitian(Csr<C>(space, space, a.rows_of(space))));
   });
 }
 
@@ -364,7 +373,7 @@ TEST(IsHermitian, JudgesAnEntryByTheDiagonalOfItsRowAndColumn) {
       for (Global k = 0; k < n; ++k) a.entry[{k, k}] = 2 * d(k) * d(k);
       if (mirrored) a.entry[{i, j}] = a.entry[{j, i}] = 0.25 * d(i) * d(j);
       a.entry[{i, j}] += change * d(i) * d(j);
-      return is_hermitian(comm, space.partition(), a.rows_of(space));
+      return is_hermitian(Csr<double>(space, space, a.rows_of(space)));
     };
     for (const bool mirrored : {true, false})
       for (const auto& [i, j] : {std::pair<Global, Global>{0, 21}, {21, 0}, {4, 5}, {20, 10}, {9, 10}}) {

@@ -250,9 +250,112 @@ def test_bombs_and_claims(tmp_path: Path) -> None:
         tacit.read(path)
 
 
-def test_mutated_archives_never_crash(tmp_path: Path) -> None:
+def own_rows(path: Path, ranks: int, scalar: str | None = None) -> list[tuple[bytes, ...]]:
+    """The rows of each rank, to the bit."""
+
+    def rank(comm: tacit.comm.Communicator) -> tuple[bytes, ...]:
+        return tuple(part.tobytes() for part in tacit.read(path, comm, scalar).local_rows()[1:])
+
+    return tacit.comm.run_threads(ranks, rank)
+
+
+@pytest.mark.parametrize("name", ["csr.npz", "deflated.npz", "a.petsc", "a.mtx", "a.mtx.gz", "symmetric.mtx"])
+def test_ranks_read_the_same_bits(name: str, tmp_path: Path) -> None:
+    """Also where entries repeat, in no order, so that their sums depend on the order of additions."""
+    rng = np.random.default_rng(4)
+    n, entries = 37, 900
+    row, column = rng.integers(n, size=(2, entries))
+    value = rng.standard_normal(entries) * 10.0 ** rng.integers(-9, 9, entries)
+    path = tmp_path / name
+    if name.endswith(("mtx", "gz")):
+        if name.startswith("symmetric"):
+            row, column = np.maximum(row, column), np.minimum(row, column)
+        kind = "symmetric" if name.startswith("symmetric") else "general"
+        lines = [
+            f"{i + 1} {j + 1} {v!r}\n" for i, j, v in zip(row.tolist(), column.tolist(), value.tolist(), strict=True)
+        ]
+        text = f"%%MatrixMarket matrix coordinate real {kind}\n{n} {n} {entries}\n" + "".join(lines)
+        path.write_bytes(gzip.compress(text.encode()) if name.endswith("gz") else text.encode())
+    else:
+        order = np.argsort(row, kind="stable")
+        start = np.searchsorted(row[order], np.arange(n + 1))
+        a = sp.csr_array((value[order], column[order], start), shape=(n, n))
+        if name == "a.petsc":
+            petsc(path, a)
+        else:
+            sp.save_npz(path, a, compressed=name == "deflated.npz")
+    (alone,) = own_rows(path, 1)
+    for ranks in (2, 5, 41):
+        parts = own_rows(path, ranks)
+        assert tuple(b"".join(part[k] for part in parts) for k in (0, 1)) == alone
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+@pytest.mark.parametrize("scalar", ["float32", "float64", "complex64", "complex128"])
+def test_archives_of_all_types(compressed: bool, index: type, scalar: str, tmp_path: Path) -> None:
+    a = as_scalar(unsymmetric(23), scalar)
+    a.indices, a.indptr = a.indices.astype(index), a.indptr.astype(index)
+    path = tmp_path / "a.npz"
+    sp.save_npz(path, a, compressed=compressed)
+    assert io.npz_rows(path) is not None
+    for wanted in ("float32", "float64", "complex64", "complex128"):
+        if scalar.startswith("complex") and not wanted.startswith("complex"):
+            with pytest.raises(tacit.InputError, match="is complex"):
+                tacit.read(path, scalar=wanted)
+        else:
+            assert (tacit.read(path, scalar=wanted).to_scipy() != a.astype(wanted)).nnz == 0
+            assert b"".join(part[1] for part in own_rows(path, 4, wanted)) == a.astype(wanted).data.tobytes()
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_damaged_elements_are_noticed(compressed: bool, tmp_path: Path) -> None:
+    """A value, which may be any number, is protected by the checksum only; ranks read a part of it each."""
+    path = tmp_path / "bad.npz"
+    a = unsymmetric(4000)
+    sp.save_npz(path, a, compressed=compressed)
+    with zipfile.ZipFile(path) as archive:
+        data = archive.getinfo("data.npy")
+    good = path.read_bytes()
+    for at in (0.3, 0.6, 0.99):
+        bad = bytearray(good)
+        bad[data.header_offset + 50 + int(at * (data.compress_size - 10))] ^= 1
+        path.write_bytes(bad)
+        for ranks in (1, 3):
+            with pytest.raises(tacit.InputError, match="damaged archive"):
+                own_rows(path, ranks)
+
+
+def test_numbers_are_not_changed_silently(tmp_path: Path) -> None:
+    path = tmp_path / "a.mtx"
+    path.write_text(BANNER + "2 2 2\n1 1 1.0\n2 2 -1e-400\n")
+    with pytest.raises(tacit.InputError, match=r'a\.mtx:4: .* in the range of float64, found "-1e-400"'):
+        tacit.read(path)
+    path.write_text(BANNER.replace("real", "integer") + "2 2 2\n1 1 1\n2 2 9007199254740993\n")
+    with pytest.raises(tacit.InputError, match=r'a\.mtx:4: .* found "9007199254740993"'):
+        tacit.read(path)
+    path = tmp_path / "a.npz"
+    integers = np.array([2**53, -(2**53) - 1])
+    for dtype in (np.int64, np.uint64):
+        np.savez(
+            path, format=b"csr", shape=[2, 2], data=np.abs(integers).astype(dtype), indices=[0, 1], indptr=[0, 1, 2]
+        )
+        with pytest.raises(tacit.InputError, match="value 1 is 9007199254740993"):
+            tacit.read(path)
+    npz(path, data=np.array([2**53, 2**54]))
+    assert tacit.read(path).to_scipy().data.tolist() == [2.0**53, 2.0**54]
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_mutated_archives_never_crash(compression: int, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
-    good = npz(tmp_path / "good.npz").read_bytes()
+    path = npz(tmp_path / "good.npz")
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    good = path.read_bytes()
     path = tmp_path / "bad.npz"
     refused: list[str] = []
     for _ in range(600):

@@ -26,9 +26,9 @@ void copy_to_host(void* host, const void* device, std::size_t bytes);
 void copy_on_device(void* to, const void* from, std::size_t bytes);
 void clear_on_device(void* p, std::size_t bytes);
 
-/// Zeroed host memory, aligned to two cache lines. Pages are first touched by the threads that sweep them, if these
-/// arrive in time.
-void* host_allocate(std::size_t bytes);
+/// Host memory, aligned to two cache lines. Unless `clear` is false it is zeroed: pages are first touched by the
+/// threads that sweep them, if these arrive in time.
+void* host_allocate(std::size_t bytes, bool clear = true);
 void host_free(void* p) noexcept;
 
 /// What arrays of a memory space need beyond its type: a group of devices (group.hpp).
@@ -69,7 +69,7 @@ class Array {
 
   Array() = default;
   explicit Array(std::size_t n) : p_(allocate(n)), n_(n) {}
-  Array(const Array& other) : Array(other.n_, Uninitialised{}) { copy(other.p_, p_, n_); }
+  Array(const Array& other) : Array(other.n_) { copy(other.p_, p_, n_); }
   Array(Array&& other) noexcept : p_(std::exchange(other.p_, nullptr)), n_(std::exchange(other.n_, 0)) {}
   Array& operator=(Array other) noexcept {
     std::swap(p_, other.p_);
@@ -89,9 +89,12 @@ class Array {
   T& operator[](std::size_t i) requires(std::same_as<M, Host>) { return p_[i]; }
   const T& operator[](std::size_t i) const requires(std::same_as<M, Host>) { return p_[i]; }
 
+  /// n elements with any values, for a caller that writes them all.
+  static Array uninitialised(std::size_t n) requires(std::same_as<M, Host>) { return Array(n, Uninitialised{}); }
+
   /// A copy of host elements in this memory space.
   static Array from(std::span<const T> host) {
-    Array a(host.size(), Uninitialised{});
+    Array a(host.size());
     if (host.empty()) return a;
     if constexpr (std::same_as<M, Host>) std::memcpy(a.p_, host.data(), host.size_bytes());
     else copy_to_device(a.p_, host.data(), host.size_bytes());
@@ -100,11 +103,11 @@ class Array {
 
  private:
   struct Uninitialised {};
-  Array(std::size_t n, Uninitialised) : p_(allocate(n)), n_(n) {}
-  static T* allocate(std::size_t n) {
+  Array(std::size_t n, Uninitialised) : p_(allocate(n, false)), n_(n) {}
+  static T* allocate(std::size_t n, bool clear = true) {
     if (n == 0) return nullptr;
     if constexpr (std::same_as<M, Host>) {
-      return static_cast<T*>(host_allocate(n * sizeof(T)));
+      return static_cast<T*>(host_allocate(n * sizeof(T), clear));
     } else {
       void* p = device_allocate(n * sizeof(T));
       clear_on_device(p, n * sizeof(T));

@@ -1,6 +1,8 @@
 // Contents of matrix files: the header, the entries of a sparse matrix, the values of a dense block.
 #pragma once
 
+#include <tacit/base/buffer.hpp>
+#include <tacit/base/complex.hpp>
 #include <tacit/base/types.hpp>
 
 #include <string>
@@ -33,13 +35,39 @@ struct Triplets {
   Global entries_parsed = 0;  ///< entries in the file, before symmetry is expanded; set by the readers
 };
 
-/// Consecutive rows of a rows x columns matrix: row first + i has the entries [start[i], start[i + 1]), in any order. A
-/// column may occur more than once in a row: assembly adds its entries.
+/// Some consecutive entries of a file: entry k is value[k] at (row[k], column[k]), from 0. The arrays may be longer.
 template <Scalar T>
+struct EntryPiece {
+  Global count = 0;
+  Buffer<Local> row, column;
+  Buffer<T> value;
+};
+
+/// The entries of a rows x columns matrix in the order of its file. With a symmetry each off-diagonal entry also stands
+/// for its mirror image, which follows it.
+template <Scalar T>
+struct EntryPieces {
+  Global rows = 0, columns = 0;
+  Symmetry symmetry = Symmetry::general;
+  Global entries_parsed = 0;
+  std::vector<EntryPiece<T>> piece;
+};
+
+/// The value at (j, i) that an entry at (i, j) stands for.
+template <Scalar T>
+T mirrored(Symmetry symmetry, const T& value) {
+  return symmetry == Symmetry::skew_symmetric ? -value : symmetry == Symmetry::hermitian ? conj(value) : value;
+}
+
+/// Consecutive rows of a rows x columns matrix: row first + i has the entries [start[i], start[i + 1]), in any order. A
+/// column may occur more than once in a row: assembly adds its entries. Index is Local (at most 2^31 - 1 columns) or
+/// Global. The arrays may be longer.
+template <Scalar T, class Index = Global>
 struct CompressedRows {
   Global rows = 0, columns = 0, first = 0;
-  std::vector<Global> start{0}, column;
-  std::vector<T> value;
+  std::vector<Global> start{0};
+  Buffer<Index> column;
+  Buffer<T> value;
 };
 
 /// A rows x columns block, stored by columns: element (i, j) is value[i + j * rows].

@@ -5,15 +5,17 @@
 //   accept  banner words in any case; CRLF line ends; blank lines anywhere after the banner and lines that begin with %
 //           anywhere after it; + signs; leading zeros; "1." and ".5"; exponents by e, E, d or D; a last line without
 //           its line end; entries in any order; duplicates, which stay separate triplets; a field narrower than the
-//           scalar (integer into double, real into complex); values below the scalar's range, which round to zero;
+//           scalar (integer into double, real into complex); in single precision, values below its range but not below
+//           that of double precision, which round to zero;
 //   refuse  with file and line: any other byte or text; a comment or anything else behind the numbers of a line; a
-//           banner with one percent sign; CR alone as a line end; NaN and Inf; values beyond the scalar's range;
-//           complex files into real scalars; fields and symmetries that exclude each other (pattern array, hermitian
-//           but not complex, pattern skew-symmetric); symmetric files that are not square, hold an entry above the
-//           diagonal, a skew-symmetric one on it, or a hermitian one on it that is not real; indices out of range; a
-//           number of entries other than the stated one; more entries than the bytes of the file can hold; more than
-//           2^24 + 64 entries rows or columns; lines of more than 16 MiB; compressed files that expand to more than
-//           1000 times their size plus 1 MiB, are cut short or damaged, or are followed by something else.
+//           banner with one percent sign; CR alone as a line end; NaN and Inf; values beyond the scalar's range, and
+//           others than 0 below that of double precision (1e-400); in the field integer, values that no double has
+//           (2^53 + 1); complex files into real scalars; fields and symmetries that exclude each other (pattern array,
+//           hermitian but not complex, pattern skew-symmetric); symmetric files that are not square, hold an entry
+//           above the diagonal, a skew-symmetric one on it, or a hermitian one on it that is not real; indices out of
+//           range; a number of entries other than the stated one; more entries than the bytes of the file can hold;
+//           more than 2^24 + 64 entries rows or columns; lines of more than 16 MiB; compressed files that expand to
+//           more than 1000 times their size plus 1 MiB, are cut short or damaged, or are followed by something else.
 //
 // All functions are local. Errors are Error(input) unless stated, their text "FILE:LINE: expected ..., found ...". Of
 // several wrong lines the first is reported; a wrong number of entries only when every line is right by itself.
@@ -47,6 +49,11 @@ Header read_matrix_market_header(const std::string& path);
 /// A compressed file is expanded by one thread, and by every part. Error(environment): not enough memory.
 template <Scalar T>
 Triplets<T> read_matrix_market(const std::string& path, int part = 0, int parts = 1, bool expand_symmetry = true);
+
+/// As read_matrix_market, without expanding the symmetry: the entries as threads have parsed them, 8 + sizeof(T) bytes
+/// each, in pieces that assembly frees one after the other. Error(usage) where indices exceed 32 bits.
+template <Scalar T>
+EntryPieces<T> read_matrix_market_pieces(const std::string& path, int part = 0, int parts = 1);
 
 /// As read_matrix_market, from the bytes of a file (plain or compressed). `path` is only shown in errors.
 template <Scalar T>

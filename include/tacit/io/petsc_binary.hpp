@@ -31,10 +31,11 @@ template <Scalar T>
 Triplets<T> read_petsc_matrix(const std::string& path, int part = 0, int parts = 1);
 
 /// Rows [first, last) of a Mat, as the file stores them; refuses what read_petsc_matrix refuses. Reads all row lengths,
-/// but only the columns and values of these rows. Memory: 8 + sizeof(T) bytes for each entry and 8 for each row, and
-/// 1 MiB.
-template <Scalar T>
-CompressedRows<T> read_petsc_rows(const std::string& path, Global first, Global last);
+/// but only the columns and values of these rows, by all threads. Index: Local or Global; Error(usage) for Local if
+/// there are more than 2^31 - 1 columns. Memory: sizeof(Index) + sizeof(T) bytes for each entry and 8 for each row, and
+/// 0.5 MiB for each thread.
+template <Scalar T, class Index = Global>
+CompressedRows<T, Index> read_petsc_rows(const std::string& path, Global first, Global last);
 
 /// As read_petsc_matrix, from the bytes of a file. `path` is only shown in errors.
 template <Scalar T>

@@ -7,6 +7,7 @@
 #include <tacit/op/local_matrix.hpp>
 #include <tacit/op/operator.hpp>
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -20,6 +21,16 @@ struct Rows {
   std::vector<Global> start{0};  ///< row i's entries are [start[i], start[i + 1])
   std::vector<Global> column;
   std::vector<T> value;
+  Local count() const { return Local(start.size()) - 1; }
+};
+
+/// The rows of one rank in arrays of another owner: row i has the entries [start[i], start[i + 1]) of `column` (global
+/// indices) and `value`, in any order; duplicates are added. Index is std::int32_t or std::int64_t.
+template <Scalar T, class Index>
+struct RowsView {
+  std::span<const Global> start;  ///< from 0
+  std::span<const Index> column;
+  std::span<const T> value;
   Local count() const { return Local(start.size()) - 1; }
 };
 
@@ -39,15 +50,24 @@ Rows<T> assemble(const comm::Communicator& comm, const layout::Partition& rows, 
 template <Scalar T>
 Rows<T> rows_of_others(const Space& space, const Rows<T>& own, std::span<const Global> needed);
 
+template <Scalar T, Memory M = Host>
+class Csr;
+template <Scalar T>
+bool is_hermitian(const Csr<T, Host>& A);
+
 /// y = A x and y = A^H x for a sparse matrix; the parts for the adjoint are made at the first adjoint product. Cost:
 /// the stored matrix and both vectors once, one exchange. Memory: the stored matrix and, in host memory, its diagonal.
 /// On the device an adjoint product adds ghosts by atomics, so its last bits may vary.
-template <Scalar T, Memory M = Host>
+template <Scalar T, Memory M>
 class Csr final : public Operator<T, M> {
  public:
   /// Collective. rows.count() must be range.local_size(), and columns indices of the domain.
   /// Error(usage) on indices out of range or not ascending. A value that is not finite becomes fault().
   Csr(Space range, Space domain, Rows<T> rows, Format format = Format::automatic);
+  /// The same from arrays that stay the caller's. On one rank ascending 32-bit columns are read in place; otherwise
+  /// memory for a copy of the columns, and of the values on several ranks or where columns do not ascend.
+  Csr(Space range, Space domain, RowsView<T, std::int32_t> rows, Format format = Format::automatic);
+  Csr(Space range, Space domain, RowsView<T, std::int64_t> rows, Format format = Format::automatic);
   ~Csr() override;
 
   std::string name() const override { return "csr"; }
@@ -76,6 +96,8 @@ class Csr final : public Operator<T, M> {
   /// max_ij max(|Re a_ij|, |Im a_ij|) over all ranks.
   double largest() const override { return largest_; }
   std::string fault() const override { return fault_; }
+  /// The number of entries of each of this rank's rows. Host.
+  std::vector<Local> row_lengths() const requires std::same_as<M, Host>;
   /// This rank's rows with global columns, rebuilt from the storage at each call.
   Rows<T> rows() const;
   /// This rank's diagonal block (rows and columns that it owns, local indices), for block preconditioners.
@@ -92,7 +114,13 @@ class Csr final : public Operator<T, M> {
   void abandon(int token) const noexcept override;
 
  private:
+  friend bool is_hermitian<T>(const Csr<T, Host>&);
   struct Parts;
+  /// Stores these rows, whose columns ascend; frees `owned`, the arrays that they view, if it is given.
+  template <class Index>
+  void store(RowsView<T, Index> rows, Rows<T>* owned, Format format);
+  template <class Index>
+  void store_any(const RowsView<T, Index>& rows, Format format);
   comm::Exchange& exchange(int columns) const;
   bool finish_scheduled(const Schedule& schedule, const Vector<T, M>& x, Vector<T, M>& y, int slot) const;
   void build_adjoint() const;
@@ -103,9 +131,10 @@ class Csr final : public Operator<T, M> {
   std::unique_ptr<Parts> parts_;
 };
 
-/// Whether A = A^H to rounding (op/hermitian.hpp), checked entry by entry. Collective; the entries in columns of other
-/// ranks are sent once or twice. Memory: a number for each row, and these entries.
+/// Whether A = A^H to rounding (op/hermitian.hpp), checked entry by entry; false where rows and columns are spread
+/// differently. Collective; the entries in columns of other ranks are sent once or twice. Memory: a number for each
+/// row, and these entries.
 template <Scalar T>
-bool is_hermitian(const comm::Communicator& comm, const layout::Partition& partition, const Rows<T>& rows);
+bool is_hermitian(const Csr<T, Host>& A);
 
 }  // namespace tacit::op

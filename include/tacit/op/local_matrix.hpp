@@ -28,6 +28,25 @@ struct LocalRows {
   Local count() const { return Local(start.size()) - 1; }
 };
 
+/// The same over arrays of another owner; columns ascend in each row, and start[0] is 0.
+template <Scalar T>
+struct LocalRowsView {
+  Local columns = 0;
+  Global row_begin = 0, column_begin = 0;
+  std::span<const Global> start;
+  std::span<const Local> column;
+  std::span<const T> value;
+  LocalRowsView() = default;
+  LocalRowsView(const LocalRows<T>& a)
+      : columns(a.columns),
+        row_begin(a.row_begin),
+        column_begin(a.column_begin),
+        start(a.start),
+        column(a.column),
+        value(a.value) {}
+  Local count() const { return Local(start.size()) - 1; }
+};
+
 /// How the entries in the rank's own columns are stored. `automatic`: dense blocks (BSR) where these save a twentieth
 /// of the bytes, else SELL-8 (device: SELL-32) where padding adds at most a tenth, else CSR. Columns are 16-bit offsets
 /// where these suffice. `bsr`, in host memory only, uses the block size from 2 to 8 that takes the fewest bytes;
@@ -43,7 +62,8 @@ class LocalMatrix {
   /// Rows of a slice of SELL: the doubles of a 64-byte register; on the device a warp.
   static constexpr int slice = std::same_as<M, Host> ? 8 : 32;
 
-  LocalMatrix(const LocalRows<T>& rows, Format format);
+  /// Copies the entries into the storage; on the host by all threads, and reads them twice.
+  LocalMatrix(const LocalRowsView<T>& rows, Format format);
   ~LocalMatrix();
   LocalMatrix(LocalMatrix&&) noexcept;
 
@@ -62,6 +82,11 @@ class LocalMatrix {
   void powers(T* const* v, std::span<const RecurrenceStep<T>> steps,
               const T* before) const requires std::same_as<M, Host>;
   LocalRows<T> rows() const;
+  /// Whether every entry and its mirror entry agree (op/hermitian.hpp), for a square matrix with these |a_ii|. Reads
+  /// the storage, without a copy, by all threads. Host.
+  bool mirrors_itself(std::span<const double> diagonal) const;
+  /// Adds the number of entries of each row to count[row]. Host.
+  void count_entries(std::span<Local> count) const;
   double bytes() const;  ///< of the stored matrix
   std::string storage() const;
 

@@ -30,8 +30,8 @@ def read(path: str | os.PathLike[str], comm: Any = None, scalar: npt.DTypeLike |
     -------
     Csr
         Rows in equal blocks. Symmetric files are expanded, duplicate entries added. Collective: of a text file every
-        rank parses its share and sends entries to the owners of their rows; of a PETSc file it reads its own rows; a
-        NumPy file is read by every rank.
+        rank parses its share and sends entries to the owners of their rows; of a PETSc file, and of a NumPy file in
+        csr that is not compressed, it reads its own rows; other NumPy files are read by every rank.
 
     Raises
     ------
@@ -48,19 +48,23 @@ def read(path: str | os.PathLike[str], comm: Any = None, scalar: npt.DTypeLike |
     """
     on = _comm.resolve(comm)
 
-    def look() -> tuple[str, int, int, io.Rows | io.Share | None]:
+    def look() -> tuple[str, int, int, io.Rows | io.Share | io.NpzRows | str]:
         wanted = chosen_scalar(scalar)
-        if io.is_petsc_matrix(path):  # of which each rank reads its rows
+        if (kind := io.kind_of_matrix(path)) is not None:  # of which each rank reads its rows, or a share of the text
             header = io.header(path)
-            return wanted or io.default_scalar(header.scalar), header.rows, header.columns, None
+            return wanted or io.default_scalar(header.scalar), header.rows, header.columns, kind
+        if (stored := io.npz_rows(path, wanted)) is not None:  # likewise
+            return wanted or io.default_scalar(stored.scalar), stored.rows, stored.columns, stored
         rows, columns, held = io.read_matrix(path, wanted, on.rank, on.size)
         return scalar_name(held.value.dtype, str(path)), rows, columns, held
 
     wanted, rows, columns, mine = agreed(on, look)
     by_row = layout.blocks(rows, on.size)
     by_column = by_row if rows == columns else layout.blocks(columns, on.size)
-    if mine is None:
-        handle = core("read_petsc", wanted)(on, by_row, by_column, os.fspath(path))
+    if isinstance(mine, str):
+        handle = core(mine, wanted)(on, by_row, by_column, os.fspath(path))
+    elif isinstance(mine, io.NpzRows):
+        handle = core("read_npz", wanted)(on, by_row, by_column, os.fspath(path), mine.arrays)
     elif isinstance(mine, io.Rows):
         handle = core("csr", wanted)(on, by_row, by_column, 0, mine.start, mine.column, mine.value, "automatic")
     else:
