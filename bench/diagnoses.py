@@ -463,12 +463,139 @@ def run_table(options: Any) -> int:
     return 1 if wrong else 0
 
 
+# --- random systems ---------------------------------------------------------------------------------------------------
+
+PRECONDS = (None, "none", "jacobi", "ilu0", "ic0", "ilut", "spai", "polynomial", "random", "indefinite")
+METHODS = ("auto", *CG, *GENERAL, "pipelined-ca-gmres", "richardson")
+
+
+def random_matrix(g: np.random.Generator, n: int, complex_: bool) -> Any:
+    """A dense or sparse matrix of a random kind."""
+
+    def numbers(*shape: int) -> Any:
+        return g.standard_normal(shape) + (1j * g.standard_normal(shape) if complex_ else 0)
+
+    kind = g.integers(0, 8)
+    M: Any
+    if kind <= 1:  # given singular values, or eigenvalues, some of them zero or tiny
+        low = g.choice([0, -2, -6, -10, -14, -18])
+        values = 10.0 ** g.uniform(low, 0, n) * g.choice([1, 1, -1], n)
+        values[: g.integers(0, max(2, n // 3))] *= g.choice([0, 0, 1, 1e-14])
+        Q, R = np.linalg.qr(numbers(n, n))[0], np.linalg.qr(numbers(n, n))[0]
+        M = (Q * (values if g.random() < 0.6 else abs(values))) @ (Q if kind == 0 else R).conj().T
+        if kind == 0:
+            M = (M + M.conj().T) / 2
+    elif kind == 2:  # a Laplacian of a random graph, perhaps shifted
+        W = np.where(g.random((n, n)) < 3 / n, g.uniform(0.1, 1, (n, n)), 0)
+        W = W + W.T
+        M = np.diag(W.sum(1)) - W + g.choice([0, 0, 1e-6, 0.1, -0.3]) * np.eye(n)
+    elif kind == 3:  # convection and diffusion on a line
+        M = dense(convection(n, g.uniform(0, 2))) * g.choice([1, -1]) if n > 1 else np.ones((1, 1))
+    elif kind == 4:  # a permutation of a diagonal
+        M = np.zeros((n, n))
+        M[np.arange(n), g.permutation(n)] = g.uniform(0.5, 2, n)
+    elif kind == 5:
+        M = numbers(n, n)
+        M = (M - M.conj().T) / 2 + g.choice([0, 0, 0.1]) * np.eye(n)
+    else:  # sparse, with or without a dominant diagonal
+        M = np.where(g.random((n, n)) < min(1, 4 / n), numbers(n, n), 0) + np.diag(g.choice([0, 1, 4]) * numbers(n))
+    M = M + (0j if complex_ else 0)
+    if g.random() < 0.15:
+        M[g.integers(0, n, g.integers(1, 3))] = 0
+    if g.random() < 0.1:
+        M[:, g.integers(0, n)] = 0
+    if g.random() < 0.2:
+        d = 10.0 ** g.uniform(-4, 4, n)
+        M = d[:, None] * M * (d if g.random() < 0.5 else 1)
+    return M * 10.0 ** g.choice([0, 0, 0, 150, -150, 8, -8])
+
+
+def random_system(seed: int) -> dict[str, Any]:
+    """A system, a method and options."""
+    g = rng(seed)
+    n, complex_, single = int(g.integers(1, 61)), g.random() < 0.25, g.random() < 0.15
+    A = random_matrix(g, n, complex_)
+    b = g.standard_normal(n) + (1j * g.standard_normal(n) if complex_ else 0)
+    if g.random() < 0.4:
+        b = A @ b
+    if g.random() < 0.1:
+        b = np.where(np.arange(n) == g.integers(0, n), 1.0, 0.0) + 0 * b
+    options: dict[str, Any] = {"method": str(g.choice(METHODS)), "rtol": float(g.choice([1e-3, 1e-8, 1e-10, 1e-13]))}
+    P = g.choice(np.array(PRECONDS, object))
+    known = None
+    if P in ("random", "indefinite"):
+        known = np.diag(g.uniform(0.5, 2, n) * (g.choice([1, -1, 0], n) if P == "indefinite" else 1))
+        P = sp.csr_array(known)
+    if P is not None:
+        options["precond"] = P
+    if g.random() < 0.2:
+        options["max_iterations"] = int(g.integers(0, 40))
+    if g.random() < 0.15:
+        options["fallbacks"] = False
+    if single:
+        kind = np.complex64 if complex_ else np.float32
+        size = max(np.abs(A).max(), 1e-300)
+        A, b = (A / size).astype(kind), (b / max(np.abs(b).max(), 1e-300)).astype(kind)
+        options["rtol"] = max(options["rtol"], 1e-5)
+        if "precond" in options and sp.issparse(options["precond"]):
+            options["precond"] = options["precond"].astype(kind)
+    return {"A": sp.csr_array(A), "b": b, "P": known, **options}
+
+
+def fuzz_one(seed: int) -> dict[str, Any]:
+    given = random_system(seed)
+    A, b, P = given.pop("A"), given.pop("b"), given.pop("P")
+    found: dict[str, Any] = {"seed": seed, "method": given["method"], "precond": str(given.get("precond"))[:20], "wrong": []}
+    begin = time.perf_counter()
+    try:
+        r = tacit.solve(A, b, **given)
+    except (ValueError, tacit.Error) as error:  # wrong use: ic0 of a matrix that is not Hermitian, and the like
+        return found | {"reason": "refused", "residual": 0.0, "text": str(error), "said": []}
+    except Exception as error:
+        found["wrong"].append(f"{type(error).__name__}: {error}")
+        return found | {"reason": "exception", "residual": 0.0, "text": "", "said": []}
+    if time.perf_counter() - begin > 20:
+        found["wrong"].append("took more than 20 s")
+    matrix, rtol = A.toarray(), given["rtol"]
+    if not np.isfinite(r.x).all():
+        found["wrong"].append("x is not finite")
+    elif r.converged and residual(matrix, r.x, b) > rtol * 1.01 + 4 * epsilon_of(r.scalar):
+        found["wrong"].append(f"false: converged at {residual(matrix, r.x, b):.3e}, rtol {rtol}")
+    elif not r.converged and not r.detail and not r.advice:
+        found["wrong"].append("says nothing")
+    elif not r.converged and np.linalg.norm(b) > 0:
+        known = np.eye(len(b)) if P is None and r.precond not in ("none", "jacobi") else P
+        changed = {key: given[key] for key in given if key != "max_iterations"}
+        found["wrong"] += refuted(r, matrix, b, known, rtol, lambda most: tacit.solve(A, b, max_iterations=most, **changed))
+    text = f"{r.detail} | {r.advice}"
+    return found | {"reason": r.reason, "residual": r.residual_norm, "text": text, "said": sorted(statements(text))}
+
+
+def run_fuzz(options: Any) -> int:
+    first = options.seed * 1000000
+    rows = [fuzz_one(first + i) for i in range(options.fuzz)]
+    reasons, said = collections.Counter(r["reason"] for r in rows), collections.Counter(s for r in rows for s in r["said"])
+    wrong = [row for row in rows if row["wrong"]]
+    for row in wrong:
+        print(f"WRONG seed {row['seed']}, {row['method']}, {row['precond']}: {row['reason']} at {row['residual']:.1e}: {row['text']}")
+        for text in row["wrong"]:
+            print(f"      {text}")
+    print("reasons:", ", ".join(f"{count} {name}" for name, count in reasons.most_common()))
+    print("statements:", ", ".join(f"{count} {name}" for name, count in said.most_common()))
+    false = sum("false" in text for row in wrong for text in row["wrong"])
+    print(f"{len(rows)} solves with seed {options.seed}: {false} false claims, {len(wrong)} wrong results")
+    harness.write(options.json, "diagnoses-fuzz/1", rows=rows)
+    return 1 if wrong else 0
+
+
 def main() -> int:
     parser = harness.parser(__doc__)
     parser.add_argument("--only", nargs="+", help="cases whose names contain one of these")
     parser.add_argument("--wrong", action="store_true", help="print wrong ones only")
+    parser.add_argument("--fuzz", type=int, metavar="N", help="N random systems in place of the table")
+    parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    return run_table(options)
+    return run_fuzz(options) if options.fuzz else run_table(options)
 
 
 if __name__ == "__main__":

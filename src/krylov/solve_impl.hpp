@@ -457,7 +457,8 @@ class Solve final : public OuterIteration {
         if (idle_ < 3 || restart_ != longest_cycle()) return {};
         return Verdict{Reason::stagnated,
                        message("three cycles in a row left the residual at ", norm / b_norm_, " of ||b||"),
-                       "Use a longer restart, another method or a stronger preconditioner."};
+                       norm > 1e3 * monitor.norm() ? drifted()
+                                                   : "Use a longer restart, another method or a stronger preconditioner."};
     }
     return {};
   }
@@ -475,15 +476,19 @@ class Solve final : public OuterIteration {
     }
     if (idle_ < 2) return {};
     return Verdict{Reason::stagnated, message("the recomputed residual stays at ", norm / b_norm_, " of ||b||"),
-                   claimed ? message("The method believes in ", about(monitor.norm() / b_norm_), " of ||b||: its vectors ",
-                                     classical_of(method_) == Method::gmres
-                                         ? "have lost their orthogonality; use orthogonalisation=\"cgs2\" with gmres, "
-                                           "a preconditioner or a tolerance above this level."
-                                         : "have drifted from b - A x; use gmres, a preconditioner or a tolerance above "
-                                           "this level.")
+                   claimed ? drifted()
                    : classical_of(method_) == Method::gmres
                        ? "Use another method, a stronger preconditioner or a longer restart."
                        : "Use another method or a stronger preconditioner."};
+  }
+
+  /// The advice where the method believes in a residual that b - A x does not have.
+  std::string drifted() const {
+    return message("The method believes in ", about(monitor_->norm() / b_norm_), " of ||b||: its vectors ",
+                   classical_of(method_) == Method::gmres
+                       ? "have lost their orthogonality; use orthogonalisation=\"cgs2\" with gmres, a preconditioner "
+                         "or a tolerance above this level."
+                       : "have drifted from b - A x; use gmres, a preconditioner or a tolerance above this level.");
   }
 
   /// The options, no larger than the space: there are not more directions in it than unknowns.

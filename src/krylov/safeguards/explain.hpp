@@ -112,9 +112,8 @@ void Solve<T, M>::say_instead(const std::string& cause, const std::string& advic
 template <Scalar T, Memory M>
 void Solve<T, M>::explain() {
   const bool cut_off = report_.reason == Reason::max_iterations;
-  const auto done = report_.iterations + options_.spent;
   if (!options_.explain || !residual_ || report_.converged() || report_.reason == Reason::stopped) return;
-  if (cut_off && done < std::min<Global>(100, space_.size())) return;
+  if (cut_off && options_.spent == 0 && report_.iterations < std::min<Global>(100, space_.size())) return;
   const bool broken = report_.reason == Reason::non_finite || report_.reason == Reason::breakdown;
   if (broken && explain_non_finite()) return;
   if (report_.reason == Reason::non_finite || explain_changing_products()) return;
@@ -148,6 +147,7 @@ bool Solve<T, M>::explain_non_finite() {
       B->apply(from, to);
       if (const Global i = first_non_finite(to); i >= 0) {
         const bool is_A = B == A_;
+        report_.reason = Reason::non_finite;
         say_instead(message(is_A ? "the operator A (" : "the preconditioner P (", B->name(),
                             ") gives NaN or Inf for a finite vector, first at index ", i),
                     is_A ? "Look at how the product comes about." : "Use another preconditioner.");
