@@ -100,7 +100,7 @@ def refuted(r: tacit.Result, A: Any, b: Any, P: Any, rtol: float, again: Callabl
         false.append(f"A is Hermitian: {facts.skew:.1e}")
     if "A inconsistent" in says and not (facts.least > 0.5 * rtol or facts.attainable > rtol):
         false.append(f"A x = b has a solution: {facts.least:.1e}, attainable {facts.attainable:.1e}")
-    if says & {"A singular", "A nearly singular"} and not facts.smallest < weak and P is None:
+    if says & {"A singular", "A nearly singular"} and not facts.smallest < weak and not facts.attainable > 0.01 * rtol:
         false.append(f"A is regular: {facts.smallest:.1e}")
     if "A indefinite" in says and facts.skew <= 1e-10 and facts.eigenvalues[0] > 0 and facts.smallest > epsilon:
         false.append(f"A is positive definite: {facts.eigenvalues[0]:.1e}")
@@ -112,7 +112,7 @@ def refuted(r: tacit.Result, A: Any, b: Any, P: Any, rtol: float, again: Callabl
     if hopeless and "longer restart" in says:
         false.append(f"no restart helps: no x has a residual below {facts.least:.1e}")
     if "more iterations" in says and not hopeless and again is not None:
-        more = again(10 * max(r.iterations, 10))
+        more = again(max(10 * r.iterations, 1000))
         if not more.converged and not more.residual_norm < 0.5 * r.residual_norm:
             false.append(f"more iterations bring {more.residual_norm:.1e} instead of {r.residual_norm:.1e}")
     elif "more iterations" in says and hopeless and r.residual_norm < 1.05 * facts.least:

@@ -556,6 +556,7 @@ class Solve final : public OuterIteration {
   double asymmetry(const op::Operator<T, M>& B);
   void apply_adjoint(const Vector<T, M>& x, Vector<T, M>& y);
   bool needs_definite() const { return classical_of(method_) == Method::cg || method_ == Method::chebyshev; }
+  bool is_small() const { return space_.size() <= 500; }
   void say(const std::string& cause, const std::string& advice);
   void say_instead(const std::string& cause, const std::string& advice);
   std::string rounding_advice(double level) const;
@@ -592,11 +593,13 @@ class Solve final : public OuterIteration {
   Verdict too_few_iterations() const {
     const int more = needs_definite() ? 0 : monitor_->prediction(), done = monitor_->iterations();
     // In exact arithmetic a long enough cycle of gmres, or 2 n products of the others, would end the solve.
-    if (more < 0 && done > (classical_of(method_) == Method::gmres ? 2 * restart_ : space_.size()))
+    if (more < 0 && done > (classical_of(method_) == Method::gmres  ? 2 * restart_
+                            : method_ == Method::richardson ? 20
+                                                            : space_.size()))
       return {Reason::max_iterations, message("the residual has hardly fallen in the last half of the iterations"),
               "Use another method or a stronger preconditioner; more iterations are unlikely to help."};
     return {Reason::max_iterations, "",
-            more > done ? message("Allow more iterations (at this rate about ", more, " in all), or use a stronger ",
+            more > done && done >= 100 ? message("Allow more iterations (at this rate about ", more, " in all), or use a stronger ",
                                "preconditioner.")
                      : "Allow more iterations, or use a stronger preconditioner."};
   }

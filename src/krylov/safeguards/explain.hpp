@@ -113,7 +113,8 @@ template <Scalar T, Memory M>
 void Solve<T, M>::explain() {
   const bool cut_off = report_.reason == Reason::max_iterations;
   if (!options_.explain || !residual_ || report_.converged() || report_.reason == Reason::stopped) return;
-  if (cut_off && options_.spent == 0 && report_.iterations < std::min<Global>(100, space_.size())) return;
+  // Where a least-squares solve is cheap, a solve that was soon cut off is looked into as well.
+  if (cut_off && options_.spent == 0 && report_.iterations < (is_small() ? 1 : 100)) return;
   const bool broken = report_.reason == Reason::non_finite || report_.reason == Reason::breakdown;
   if (broken && explain_non_finite()) return;
   if (report_.reason == Reason::non_finite || explain_changing_products()) return;

@@ -197,7 +197,7 @@ bool Solve<T, M>::explain_singularity() {
   const auto spent = Global(report_.counts.operator_applies) + options_.spent;
   // Two products each; at most 512 MiB for both bases.
   const auto room = Global(space_.comm().all_max(double(space_.local_size()) * sizeof(T)));
-  const int most = int(std::min({space_.size(), cut_off ? spent / 8 : std::max<Global>(100, spent / 4), Global(500),
+  const int most = int(std::min({space_.size(), is_small() ? space_.size() : cut_off ? spent / 8 : std::max<Global>(100, spent / 4), Global(500),
                                  (Global(1) << 28) / std::max<Global>(room, 1)}));
   if (P_ && !op::varies(given_P_)) {
     // As for A: a user's function may announce an adjoint product that fails.
