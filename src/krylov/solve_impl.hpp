@@ -417,7 +417,7 @@ class Solve final : public OuterIteration {
     if (gain <= 0.9) failure_ = {};
     if (auto verdict = after_run(gain, norm)) return verdict;
     if (monitor_->outcome() != Outcome::cycle_end) ++report_.restarts;
-    if (monitor_->iterations() >= monitor_->max_iterations()) return too_few_iterations();
+    if (monitor_->iterations() >= monitor_->max_iterations()) return too_few_iterations(norm);
     return {};
   }
   /// What is left to try after a run that has not reached the goal; a verdict where nothing is.
@@ -425,7 +425,7 @@ class Solve final : public OuterIteration {
     Monitor& monitor = *monitor_;
     switch (monitor.outcome()) {
       case Outcome::max_iterations:
-        return too_few_iterations();
+        return too_few_iterations(norm);
       case Outcome::stopped:
         return Verdict{Reason::stopped, "the callback asked to stop", ""};
       case Outcome::diverged:
@@ -457,8 +457,9 @@ class Solve final : public OuterIteration {
         if (idle_ < 3 || restart_ != longest_cycle()) return {};
         return Verdict{Reason::stagnated,
                        message("three cycles in a row left the residual at ", norm / b_norm_, " of ||b||"),
-                       norm > 1e3 * monitor.norm() ? drifted()
-                                                   : "Use a longer restart, another method or a stronger preconditioner."};
+                       norm > 10 * monitor.norm() && options_.side != Side::left
+                           ? drifted()
+                           : "Use a longer restart, another method or a stronger preconditioner."};
     }
     return {};
   }
@@ -590,18 +591,22 @@ class Solve final : public OuterIteration {
   bool explain_solvable(LeastSquares& l, int most);
 
   /// The limit has been reached. Where the residual has hardly fallen lately, more iterations are not the advice.
-  Verdict too_few_iterations() const {
-    const int more = needs_definite() ? 0 : monitor_->prediction(), done = monitor_->iterations();
-    // In exact arithmetic a long enough cycle of gmres, or 2 n products of the others, would end the solve.
-    if (more < 0 && done > (classical_of(method_) == Method::gmres  ? 2 * restart_
-                            : method_ == Method::richardson ? 20
-                                                            : space_.size()))
-      return {Reason::max_iterations, message("the residual has hardly fallen in the last half of the iterations"),
+  Verdict too_few_iterations(double norm) const {
+    const int done = monitor_->iterations();
+    const Method kind = classical_of(method_);
+    const bool erratic = kind == Method::bicgstab || kind == Method::idr;
+    int more = needs_definite() ? 0 : monitor_->prediction();
+    // A residual that the method believed in for a moment predicts nothing; nor does a rate so long after the end that
+    // the short recurrences would have in exact arithmetic.
+    if (erratic && (norm > 10 * monitor_->lowest() || (done > 5 * space_.size() && more > 2 * done))) more = -1;
+    const Global long_enough = kind == Method::gmres ? 2 * restart_ : erratic ? space_.size() : 20;
+    if (more < 0 && done > long_enough)
+      return {Reason::max_iterations, "the residual has hardly fallen in the last half of the iterations",
               "Use another method or a stronger preconditioner; more iterations are unlikely to help."};
     return {Reason::max_iterations, "",
-            more > done && done >= 100 ? message("Allow more iterations (at this rate about ", more, " in all), or use a stronger ",
-                               "preconditioner.")
-                     : "Allow more iterations, or use a stronger preconditioner."};
+            more > done && done >= 100 ? message("Allow more iterations (at this rate about ", more,
+                                                 " in all), or use a stronger ", "preconditioner.")
+                                       : "Allow more iterations, or use a stronger preconditioner."};
   }
   /// For a matrix that cg cannot use; explain() adds the reason.
   Verdict hopeless(double norm) const {

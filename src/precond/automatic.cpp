@@ -185,8 +185,8 @@ class Automatic<T>::Attempts {
     if (gave_up) {
       predicted_ = trial.left();
       r.reason = Reason::max_iterations, r.detail.clear();
-      r.advice = trial.left() < 100.0 * most_ ? "Allow more iterations."
-                                              : "Use another method or a stronger preconditioner.";
+      r.advice =
+          trial.left() < 100.0 * most_ ? "Allow more iterations." : "Use another method or a stronger preconditioner.";
     }
     if (r.converged()) {
       own_.kept_ = which;

@@ -138,6 +138,9 @@ class Monitor {
     return whole > 0 && whole < std::min(100.0 * iterations_, 1e9) ? int(whole) : -1;
   }
 
+  /// The lowest residual after an iteration, as the method believed.
+  double lowest() const { return lowest_; }
+
   Outcome outcome() const { return outcome_; }
   int iterations() const { return iterations_; }
   int max_iterations() const { return max_iterations_; }

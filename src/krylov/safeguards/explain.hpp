@@ -116,14 +116,15 @@ void Solve<T, M>::explain() {
   // Where a least-squares solve is cheap, a solve that was soon cut off is looked into as well.
   if (cut_off && options_.spent == 0 && report_.iterations < (is_small() ? 1 : 100)) return;
   const bool broken = report_.reason == Reason::non_finite || report_.reason == Reason::breakdown;
-  if (broken && explain_non_finite()) return;
-  if (report_.reason == Reason::non_finite || explain_changing_products()) return;
+  const bool doubtful = noted_ && noted_->is_doubtful();
+  if (broken && !doubtful && explain_non_finite()) return;
+  if (!doubtful && (report_.reason == Reason::non_finite || explain_changing_products())) return;
   const double noise = std::sqrt(double(std::numeric_limits<real_t<T>>::epsilon()));
   const double skew = asymmetry(*A_);
   const bool hermitian = skew <= std::max(noise, 4 * given_A_->accuracy()), coarse = report_.residual_norm > noise;
   if ((coarse || cut_off) && needs_definite() && explain_asymmetry(skew, hermitian)) return;
   if (coarse && hermitian && explain_signs()) return;
-  if (noted_ && noted_->is_doubtful()) {
+  if (doubtful) {
     say_instead(message("the preconditioner ", given_P_->name(), " is the likely cause: ", noted_->note()),
                 "Use another preconditioner (ilut with a smaller drop, or none), or order the rows so that no diagonal "
                 "entry is zero.");
@@ -195,16 +196,18 @@ bool Solve<T, M>::explain_asymmetry(double skew, bool hermitian) {
   const std::string name = to_string(classical_of(method_));
   if (skew > 0 && !hermitian) {
     say(message("the matrix A is not Hermitian: A - A^H is about ", about(skew), " of A"),
-        message(name, " needs a Hermitian positive definite matrix, and this one is not Hermitian; use gmres or "
-                      "bicgstab."));
+        message(name,
+                " needs a Hermitian positive definite matrix, and this one is not Hermitian; use gmres or "
+                "bicgstab."));
     return true;
   }
   const double of_P = P_ && hermitian ? asymmetry(*P_) : 0;
   if (!(of_P > std::sqrt(double(std::numeric_limits<real_t<T>>::epsilon())))) return false;
   say(message("the preconditioner P, ", given_P_ ? given_P_->name() : "", ", is not Hermitian: P - P^H is about ",
               about(of_P), " of P"),
-      message(name, " needs a Hermitian positive definite preconditioner, and this P is not Hermitian; use another one, "
-                    "or gmres or bicgstab."));
+      message(name,
+              " needs a Hermitian positive definite preconditioner, and this P is not Hermitian; use another one, "
+              "or gmres or bicgstab."));
   return true;
 }
 
@@ -228,11 +231,12 @@ bool Solve<T, M>::explain_rounding() {
   const double length = layout::norm(y);
   A_->apply(y, x);
   // ||x|| <= ||A^-1|| ||A x||, so ||A|| ||x|| / ||A x|| is a lower bound of the condition.
-  const double A_norm = layout::norm(x) / length, condition = A_norm * layout::norm(x_) / b_norm_ *
-                                                              std::ldexp(1.0, a_exponent_ - b_exponent_);
-  std::string cause = message("this is the rounding error of b - A x in ", (std::same_as<real_t<T>, double> ? "double precision" : "single precision"));
-  if (condition > 1e4) cause += message("; A is ill-conditioned, or nearly singular: its condition is at least about ",
-                                        about(condition));
+  const double A_norm = layout::norm(x) / length,
+               condition = A_norm * layout::norm(x_) / b_norm_ * std::ldexp(1.0, a_exponent_ - b_exponent_);
+  std::string cause = message("this is the rounding error of b - A x in ",
+                              (std::same_as<real_t<T>, double> ? "double precision" : "single precision"));
+  if (condition > 1e4)
+    cause += message("; A is ill-conditioned, or nearly singular: its condition is at least about ", about(condition));
   say_instead(cause, rounding_advice(10 * report_.residual_norm));
   return true;
 }
@@ -283,8 +287,8 @@ bool Solve<T, M>::explain_signs() {
     const double relaxation = options_.relaxation.value_or(1);
     const double most = std::ldexp(2 / found.largest, -a_exponent_);
     if ((relaxation > 0) == found.negative)
-      say(message("the eigenvalues of A are ", found.negative ? "negative" : "positive", ", and relaxation = ",
-                  relaxation, " has the wrong sign"),
+      say(message("the eigenvalues of A are ", found.negative ? "negative" : "positive",
+                  ", and relaxation = ", relaxation, " has the wrong sign"),
           "Change the sign of relaxation, or use cg.");
     else if (std::abs(relaxation) > most)
       say(message("relaxation = ", relaxation, " is above 2 / lambda_max, which is at most ", about(most)),

@@ -31,7 +31,8 @@ void Solve<T, M>::gradient(LeastSquares& l) {
   else l.P->apply(l.Ay, l.s);
 }
 
-/// Makes vector k of the basis orthonormal to those before it; false where it is in their span, to rounding. Collective.
+/// Makes vector k of the basis orthonormal to those before it; false where it is in their span, to rounding.
+/// Collective.
 template <Scalar T, Memory M>
 bool Solve<T, M>::make_orthonormal(Workspace<T, M>& basis, int k) {
   auto& v = basis[std::size_t(k)];
@@ -197,8 +198,11 @@ bool Solve<T, M>::explain_singularity() {
   const auto spent = Global(report_.counts.operator_applies) + options_.spent;
   // Two products each; at most 512 MiB for both bases.
   const auto room = Global(space_.comm().all_max(double(space_.local_size()) * sizeof(T)));
-  const int most = int(std::min({space_.size(), is_small() ? space_.size() : cut_off ? spent / 8 : std::max<Global>(100, spent / 4), Global(500),
-                                 (Global(1) << 28) / std::max<Global>(room, 1)}));
+  const int most = int(std::min({space_.size(),
+                                 is_small() ? space_.size()
+                                 : cut_off  ? spent / 8
+                                            : std::max<Global>(100, spent / 4),
+                                 Global(500), (Global(1) << 28) / std::max<Global>(room, 1)}));
   if (P_ && !op::varies(given_P_)) {
     // As for A: a user's function may announce an adjoint product that fails.
     l.adjoint_of_P = P_->has_adjoint() && P_->has_diagonal();
@@ -221,8 +225,8 @@ bool Solve<T, M>::explain_singularity() {
 /// After a least-squares solve that has found an x: says so, and whether A is singular all the same. Collective.
 template <Scalar T, Memory M>
 bool Solve<T, M>::explain_solvable(LeastSquares& l, int most) {
-  const std::string advice = message(" A least-squares solve finds an x in ", l.steps,
-                                     " steps: A^H A x = A^H b by cg is another way.");
+  const std::string advice =
+      message(" A least-squares solve finds an x in ", l.steps, " steps: A^H A x = A^H b by cg is another way.");
   l.steps = l.kept = 0;
   l.P = nullptr;
   scatter(l.y, 10);
