@@ -44,6 +44,12 @@ std::unique_ptr<Iteration<T, M>> make_iteration(Method method, const Options& op
   }
 }
 
+std::string about(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2g", value);
+  return text;
+}
+
 /// A perturbation of x in its last digits: digits := epsilon x digits, for random `digits`.
 template <class T>
 struct LastDigits {
@@ -137,7 +143,7 @@ class Solve final : public OuterIteration {
     const bool may_be_cg =
         automatic
             ? hermitian_ && (!P_ || options_.side.value_or(Side::right) == Side::right)  // only gmres has other sides
-            : classical_of(method_) == Method::cg;
+            : needs_definite();
     const int sign = may_be_cg ? sign_of_diagonal() : 0;
     if (automatic) {
       method_ = sign != 0 ? Method::cg : Method::gmres;
@@ -411,7 +417,7 @@ class Solve final : public OuterIteration {
     if (gain <= 0.9) failure_ = {};
     if (auto verdict = after_run(gain, norm)) return verdict;
     if (monitor_->outcome() != Outcome::cycle_end) ++report_.restarts;
-    if (monitor_->iterations() >= monitor_->max_iterations()) return too_few_iterations();
+    if (monitor_->iterations() >= monitor_->max_iterations()) return too_few_iterations(norm);
     return {};
   }
   /// What is left to try after a run that has not reached the goal; a verdict where nothing is.
@@ -419,7 +425,7 @@ class Solve final : public OuterIteration {
     Monitor& monitor = *monitor_;
     switch (monitor.outcome()) {
       case Outcome::max_iterations:
-        return too_few_iterations();
+        return too_few_iterations(norm);
       case Outcome::stopped:
         return Verdict{Reason::stopped, "the callback asked to stop", ""};
       case Outcome::diverged:
@@ -451,7 +457,9 @@ class Solve final : public OuterIteration {
         if (idle_ < 3 || restart_ != longest_cycle()) return {};
         return Verdict{Reason::stagnated,
                        message("three cycles in a row left the residual at ", norm / b_norm_, " of ||b||"),
-                       "Use a longer restart, another method or a stronger preconditioner."};
+                       norm > 10 * monitor.norm() && options_.side != Side::left
+                           ? drifted()
+                           : "Use a longer restart, another method or a stronger preconditioner."};
     }
     return {};
   }
@@ -469,9 +477,19 @@ class Solve final : public OuterIteration {
     }
     if (idle_ < 2) return {};
     return Verdict{Reason::stagnated, message("the recomputed residual stays at ", norm / b_norm_, " of ||b||"),
-                   claimed ? "The method cannot get closer in this precision; a tolerance above this level, a better "
-                             "scaled problem or a higher precision would do."
-                           : "Use another method, a stronger preconditioner or a longer restart."};
+                   claimed ? drifted()
+                   : classical_of(method_) == Method::gmres
+                       ? "Use another method, a stronger preconditioner or a longer restart."
+                       : "Use another method or a stronger preconditioner."};
+  }
+
+  /// The advice where the method believes in a residual that b - A x does not have.
+  std::string drifted() const {
+    return message("The method believes in ", about(monitor_->norm() / b_norm_), " of ||b||: its vectors ",
+                   classical_of(method_) == Method::gmres
+                       ? "have lost their orthogonality; use orthogonalisation=\"cgs2\" with gmres, a preconditioner "
+                         "or a tolerance above this level."
+                       : "have drifted from b - A x; use gmres, a preconditioner or a tolerance above this level.");
   }
 
   /// The options, no larger than the space: there are not more directions in it than unknowns.
@@ -531,18 +549,64 @@ class Solve final : public OuterIteration {
   bool scale_by_diagonal();
   bool change_method(Monitor& monitor);
 
-  // What is said of failures, and the sign of a definite matrix: safeguards/explain.hpp.
+  // What is said of failures, and the sign of a definite matrix: safeguards/explain.hpp, null_vector.hpp.
   int sign_of_diagonal();
   void scale_operators();
   bool turn_sign(const Monitor& monitor, Vector<T, M>& r);
   bool is_hopeless(double norm);
   double asymmetry(const op::Operator<T, M>& B);
   void apply_adjoint(const Vector<T, M>& x, Vector<T, M>& y);
+  bool needs_definite() const { return classical_of(method_) == Method::cg || method_ == Method::chebyshev; }
+  bool is_small() const { return space_.size() <= 500; }
+  void say(const std::string& cause, const std::string& advice);
+  void say_instead(const std::string& cause, const std::string& advice);
+  std::string rounding_advice(double level) const;
   void explain();
-  void explain_inconsistency();
+  bool explain_non_finite();
+  bool explain_changing_products();
+  bool explain_asymmetry(double skew, bool hermitian);
+  bool explain_rounding();
+  struct Curvatures {
+    bool positive = false, negative = false;
+    double largest = 0;  // a lower bound of the largest eigenvalue's magnitude
+  };
+  Curvatures curvatures();
+  bool explain_signs();
+  struct LeastSquares;
+  void gradient(LeastSquares& l);
+  bool make_orthonormal(Workspace<T, M>& basis, int k);
+  bool step(LeastSquares& l);
+  struct Proof {
+    bool singular = false;  // A^H y is rounding error
+    double level = 0;       // |(y, b)|: no x of less than `length` has a smaller residual
+    double length = std::numeric_limits<double>::infinity(), noise = length;  // of such an x, and of its A x
+  };
+  Proof proof(const Vector<T, M>& y, const Vector<T, M>& Ay);
+  bool names_cause(const Vector<T, M>& y, const Vector<T, M>& Ay, const char* which, const char* part);
+  double least_level() const;
+  bool explain_by_guesses();
+  bool explain_nearly(double b_norm);
+  bool blames_preconditioner(const LeastSquares& l, double P_norm);
+  bool explain_singularity();
+  bool explain_solvable(LeastSquares& l, int most);
 
-  static Verdict too_few_iterations() {
-    return {Reason::max_iterations, "", "Allow more iterations, or use a stronger preconditioner."};
+  /// The limit has been reached. Where the residual has hardly fallen lately, more iterations are not the advice.
+  Verdict too_few_iterations(double norm) const {
+    const int done = monitor_->iterations();
+    const Method kind = classical_of(method_);
+    const bool erratic = kind == Method::bicgstab || kind == Method::idr;
+    int more = needs_definite() ? 0 : monitor_->prediction();
+    // A residual that the method believed in for a moment predicts nothing; nor does a rate so long after the end that
+    // the short recurrences would have in exact arithmetic.
+    if (erratic && (norm > 10 * monitor_->lowest() || (done > 5 * space_.size() && more > 2 * done))) more = -1;
+    const Global long_enough = kind == Method::gmres ? 2 * restart_ : erratic ? space_.size() : 20;
+    if (more < 0 && done > long_enough)
+      return {Reason::max_iterations, "the residual has hardly fallen in the last half of the iterations",
+              "Use another method or a stronger preconditioner; more iterations are unlikely to help."};
+    return {Reason::max_iterations, "",
+            more > done && done >= 100 ? message("Allow more iterations (at this rate about ", more,
+                                                 " in all), or use a stronger ", "preconditioner.")
+                                       : "Allow more iterations, or use a stronger preconditioner."};
   }
   /// For a matrix that cg cannot use; explain() adds the reason.
   Verdict hopeless(double norm) const {
@@ -559,20 +623,21 @@ class Solve final : public OuterIteration {
       case Outcome::breakdown:
         if (norm <= 100 * double(std::numeric_limits<real_t<T>>::epsilon()) * b_norm_)
           return {Reason::stagnated, message("the recomputed residual stays at ", norm / b_norm_, " of ||b||"),
-                  "This is the rounding of the scalar type; ask for a larger tolerance or use a higher precision."};
+                  rounding_advice(10 * norm / b_norm_)};
         return {Reason::breakdown, failure.detail,
                 kind == Method::cg ? "cg needs a positive definite matrix and preconditioner; use gmres or bicgstab."
                 : kind == Method::bicgstab || kind == Method::idr ? "Use gmres, which cannot break down this way."
-                                                                  : "Check whether the matrix is singular."};
+                                                                  : "Use bicgstab, or another preconditioner."};
       case Outcome::diverged:
         return {Reason::diverged, message("||r|| grew beyond ", options_.divergence, " times its start"),
-                method_ == Method::richardson  ? "Use a smaller relaxation, a preconditioner, or cg / gmres."
-                : method_ == Method::chebyshev ? "lambda_max is too small, or the matrix is not positive definite."
+                method_ == Method::richardson  ? "Use another relaxation, a preconditioner, or gmres or bicgstab."
+                : method_ == Method::chebyshev ? "Give a larger lambda_max, or use cg, gmres or bicgstab."
                                                : "Use another method or a stronger preconditioner."};
       default:
         return {Reason::non_finite,
                 failure.detail.empty() ? "the residual became NaN or Inf during the iteration" : failure.detail,
-                "The numbers left the range of the scalar; use another method, a preconditioner or double precision."};
+                message("The numbers left the range of the scalar; use another method, a preconditioner or ",
+                        std::same_as<real_t<T>, double> ? "a better scaled problem." : "double precision.")};
     }
   }
 
@@ -640,6 +705,8 @@ class Solve final : public OuterIteration {
   bool negated_ = false;   // what is solved is -A x = -b
   bool hopeless_ = false;  // cg cannot work with this A
   bool may_use_adjoint_ = false;
+  double A_norm_ = 0;  // an estimate, from below
+  Proof nearly_;       // that A is nearly singular, the strongest so far
   int a_exponent_ = 0, b_exponent_ = 0;
   double b_norm_ = 0, goal_ = 0;
   Report report_;
@@ -650,6 +717,7 @@ class Solve final : public OuterIteration {
 
 #include "safeguards/explain.hpp"
 #include "safeguards/fallbacks.hpp"
+#include "safeguards/null_vector.hpp"
 
 namespace tacit::krylov {
 

@@ -176,6 +176,7 @@ class Automatic<T>::Attempts {
     auto o = for_method(options_, c.method);
     o.max_iterations = left;
     if (c.method == Method::gmres && !o.restart && chosen.trial && own_.A_.range().size() < 200000) o.restart = 60;
+    o.explain = false;  // explain() does so, once
     if (begun_) forget_noise();
     Trial trial(c, goal_);
     if (may_give_up && c.trial) o.give_up = [&](int k, double residual) { return trial(k, residual); };
@@ -186,7 +187,9 @@ class Automatic<T>::Attempts {
     const std::string name = message(r.method, r.precond == "none" ? "" : message(" with ", r.precond));
     if (gave_up) {
       predicted_ = trial.left();
-      r.reason = Reason::max_iterations, r.detail.clear(), r.advice = "Allow more iterations.";
+      r.reason = Reason::max_iterations, r.detail.clear();
+      r.advice =
+          trial.left() < 100.0 * most_ ? "Allow more iterations." : "Use another method or a stronger preconditioner.";
     }
     if (r.converged()) {
       own_.kept_ = which;
@@ -250,8 +253,23 @@ class Automatic<T>::Attempts {
     }
   }
 
+  /// Completes detail and advice of a failure: a solve without iterations, from the best x, looks into its cause.
+  void explain() {
+    if (report_.converged() || report_.reason == Reason::stopped || std::isnan(report_.residual_norm)) return;
+    const auto& last = own_.candidates_.back();
+    auto o = for_method(options_, last.method == Method::automatic ? Method::gmres : last.method);
+    o.callback = nullptr, o.history = false, o.max_iterations = 0, o.spent = std::max(report_.iterations, 1);
+    Vector x = x_;
+    const Report r = krylov::solve<T, Host>(own_.A_, nullptr, b_, x, o, own_.hermitian_);
+    if (r.detail.empty()) return;
+    report_.detail.resize(std::min(report_.detail.size(), report_.detail.find(": ")));
+    report_.detail += (report_.detail.empty() ? "" : "; ") + r.detail;
+    report_.advice = r.advice;
+  }
+
   Report finish() {
     if (best_) layout::copy(*best_, x_), report_.residual_norm = best_norm_;
+    explain();
     report_.choice = message("auto: ", choice(), own_.hermitian_ ? " (A is Hermitian)" : " (A is not Hermitian)");
     return std::move(report_);
   }

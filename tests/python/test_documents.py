@@ -68,6 +68,7 @@ PUBLICATIONS = {
     "10.1145/2660193.2660195": "Steele 2014, SplitMix",
     "10.1145/3295500.3356220": "Hidayetoglu 2019, MemXCT",
     "10.1145/355841.355845": "George 1979, pseudo-peripheral nodes",
+    "10.1145/355984.355989": "Paige 1982, LSQR",
     "10.1145/502512.502550": "Dhillon 2001, spectral co-clustering",
     "10.1145/800195.805928": "Cuthill 1969, reducing the bandwidth",
     "10.1177/10943420221115140": "Aliaga 2022, compressed basis GMRES",

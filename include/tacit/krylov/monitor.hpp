@@ -84,7 +84,7 @@ class Monitor {
     if (pending_) {
       pending_ = false;
       ++iterations_;
-      if (std::isfinite(norm_)) record(norm_);
+      if (std::isfinite(norm_)) record(norm_), watch();
       comm_.check_interrupt();
       // Callbacks may answer differently on different ranks (a clock, a file): one that stops stops all.
       if (options_.callback) {
@@ -129,6 +129,18 @@ class Monitor {
   /// `form` writes this rank's part of x_k of the run to host memory, for callbacks.
   void solution_by(std::function<void(void*)> form) { solution_ = std::move(form); }
 
+  /// The number of iterations at which the lowest residual would reach the goal, at the rate since a quarter to a half
+  /// of them: 0 where too little is known, -1 where it is beyond 100 times those done.
+  int prediction() const {
+    if (iterations_ < 20 || !(half_ > 0) || !(lowest_ > 0) || !(goal_ > 0)) return 0;
+    const double rate = std::log(half_ / lowest_) / (iterations_ - half_at_);
+    const double whole = iterations_ + std::log(lowest_ / goal_) / rate;
+    return whole > 0 && whole < std::min(100.0 * iterations_, 1e9) ? int(whole) : -1;
+  }
+
+  /// The lowest residual after an iteration, as the method believed.
+  double lowest() const { return lowest_; }
+
   Outcome outcome() const { return outcome_; }
   int iterations() const { return iterations_; }
   int max_iterations() const { return max_iterations_; }
@@ -143,12 +155,20 @@ class Monitor {
   void record(double norm) {
     if (options_.history) history_.push_back(norm / divisor());
   }
+  /// Keeps the lowest residual, and what it was at the last powers of two.
+  void watch() {
+    lowest_ = std::min(lowest_, norm_);
+    if (iterations_ < mark_at_) return;
+    half_ = std::exchange(mark_, lowest_), half_at_ = mark_at_ / 2, mark_at_ *= 2;
+  }
   comm::Communicator comm_;
   const Options& options_;
   double b_norm_, goal_;
   int max_iterations_, window_;
   int iterations_ = 0, best_at_ = 0, ask_at_ = 0;
   double norm_ = 0, start_ = 0, best_ = 0, factor_ = 1;
+  double lowest_ = std::numeric_limits<double>::infinity(), half_ = 0, mark_ = 0;
+  int mark_at_ = 1, half_at_ = 0;
   bool begun_ = false, pending_ = false, patient_ = false, scaled_ = false;
   Outcome outcome_ = Outcome::cycle_end;
   std::string detail_;

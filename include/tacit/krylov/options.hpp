@@ -102,6 +102,10 @@ struct Options {
   /// Called after each iteration with its number and the residual, relative to ||b||, which are the same on all ranks;
   /// its answer must be, too. Returns true to stop.
   std::function<bool(int iteration, double residual_norm)> give_up;
+  /// False: no products are spent on the cause of a failure.
+  bool explain = true;
+  /// Iterations that the caller has spent on this system before, which count for how far a failure is looked into.
+  int spent = 0;
 };
 
 /// The method that an s-step or pipelined one is a variant of; others are their own.

@@ -363,7 +363,7 @@ def _solve(
     else:
         handle = None if M is None else M._handle
         own, report = core("solve", scalar)(solved._handle, handle, right, guess, ready.options, call, hermitian)
-    return Result(
+    result = Result(
         like(form(own), b),
         report,
         seconds={"setup": setup, "solve": report.seconds},
@@ -378,6 +378,10 @@ def _solve(
         atol=ready.options.atol,
         trace=_gather_trace(on, origin) if trace else None,
     )
+    if 0 < result.unknowns < on.size:
+        spare = on.size - result.unknowns
+        result.warnings.append(f"{on.size} ranks for {result.unknowns} unknowns: {spare} of them have no rows")
+    return result
 
 
 def _gather_trace(on: _core.Communicator, origin: float) -> list[TraceEvent]:

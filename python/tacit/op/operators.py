@@ -30,11 +30,12 @@ class Operator:
     """
 
     __array_ufunc__ = None  # NumPy leaves `array @ operator` to the operator
-    __slots__ = ("_handle", "_hermitian", "comm", "dtype", "shape")
+    __slots__ = ("_handle", "_hermitian", "_mirror", "comm", "dtype", "shape")
 
     def __init__(self, handle: Any, comm: _core.Communicator, dtype: npt.DTypeLike) -> None:
         self._handle = handle
         self._hermitian: bool | None = None
+        self._mirror: Operator | None = None  # what this operator is the transpose of
         self.comm = comm
         self.dtype = np.dtype(dtype)
         self.shape: tuple[int, int] = (handle.rows, handle.columns)
@@ -141,12 +142,17 @@ class Operator:
         """The conjugate transpose, as an operator that refers to this one. ValueError if this operator has no adjoint
         product.
         """
-        return self._composed("adjoint", self._handle)
+        return self._mirrored("adjoint")
 
     @property
     def T(self) -> Operator:
         """The transpose, as an operator that refers to this one. ValueError if this operator has no adjoint product."""
-        return self._composed("transpose", self._handle)
+        return self._mirrored("transpose")
+
+    def _mirrored(self, how: str) -> Operator:
+        made = self._composed(how, self._handle)
+        made._mirror = self
+        return made
 
     def shifted(self, sigma: complex) -> Operator:
         """A + sigma I. Collective."""
@@ -203,10 +209,10 @@ class Operator:
         )
 
     def is_hermitian(self) -> bool:
-        """Whether A equals its conjugate transpose to rounding, as far as the operator knows its entries.
-        Collective.
+        """Whether A equals its conjugate transpose to rounding, as far as the operator knows its entries; A.T and A.H
+        ask A. Collective.
         """
-        return False
+        return self._mirror is not None and self._mirror.is_hermitian()
 
 
 class Csr(Operator):

@@ -20,6 +20,7 @@ class Krylov final : public precond::Bottom<T> {
         options_(std::move(options)),
         why_(std::move(why)),
         gathered_(A->boxes().ranks_in_use() <= 1 && A->range().comm().size() > 1) {
+    options_.explain = false;
     if (gathered_) a_ = A->alone(), solver_ = A->boxes().patches().empty() ? 0 : A->boxes().owner(0);
     else a_ = std::move(A);
   }
@@ -69,7 +70,7 @@ class Krylov final : public precond::Bottom<T> {
       krylov::Options o;
       o.method = classical;
       o.rtol = options_.rtol, o.atol = options_.atol, o.norm = options_.norm;
-      o.max_iterations = options_.max_iterations, o.history = false;
+      o.max_iterations = options_.max_iterations, o.history = false, o.explain = false;
       report = krylov::solve<T, Host>(A, nullptr, f, u, o, true);
       outcome.iterations += report.iterations;
       outcome.solved = report.converged();

@@ -69,8 +69,7 @@ bool append(Projected<T>& projected, T* h, Monitor& monitor) {
   const double pivot = projected.pivot();
   if (!std::isfinite(pivot)) return monitor.go_on(pivot);
   return monitor.breakdown("R_jj", pivot,
-                           "the Krylov space is exhausted without a solution: the matrix, or with a preconditioner its "
-                           "product with that, is singular or nearly so");
+                           "the Krylov space is exhausted, and has no solution to rounding");
 }
 
 }  // namespace tacit::krylov

@@ -1,15 +1,9 @@
-// The explanation of a failed solve: is the cause the preconditioner's construction, a matrix that is not Hermitian, or
-// a right-hand side outside the range of a singular matrix? Part of solve_impl.hpp.
+// The explanation of a failed solve: which property of A, P, b or the arithmetic is the cause? Every statement is
+// checked by products. Part of solve_impl.hpp; the search for null vectors is in null_vector.hpp.
 #pragma once
 
 namespace tacit::krylov {
 namespace {
-
-std::string about(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2g", value);
-  return text;
-}
 
 /// 1 or -1 where all of A's diagonal has this sign, 0 where signs differ or an entry is zero. 1 where A does not know
 /// its diagonal. Collective.
@@ -81,7 +75,7 @@ double Solve<T, M>::asymmetry(const op::Operator<T, M>& B) {
 /// Collective.
 template <Scalar T, Memory M>
 bool Solve<T, M>::is_hopeless(double norm) {
-  if (hermitian_ || classical_of(method_) != Method::cg || !(norm > 0.1 * b_norm_)) return false;
+  if (hermitian_ || !needs_definite() || !(norm > 0.1 * b_norm_)) return false;
   Vector<T, M> Ab(space_), AAb(space_);
   A_->apply(b_, Ab);
   A_->apply(Ab, AAb);
@@ -99,104 +93,216 @@ void Solve<T, M>::apply_adjoint(const Vector<T, M>& x, Vector<T, M>& y) {
   given_A_->apply_adjoint(scaled, y);
 }
 
-/// Completes detail and advice of a solve that has failed, where a few products can tell why. The report's counts and
-/// seconds are without them. Collective.
+/// What the words of a failure say after the last product. Local.
 template <Scalar T, Memory M>
-void Solve<T, M>::explain() {
-  const double noise = std::sqrt(double(std::numeric_limits<real_t<T>>::epsilon()));
-  // A solve that was soon cut off, or that is as good as the scalar allows, needs no explanation.
-  if (!residual_ || report_.converged() || report_.reason == Reason::stopped || report_.residual_norm <= noise ||
-      (report_.reason == Reason::max_iterations && report_.iterations < 100))
-    return;
-  const auto add = [&](const std::string& text) { report_.detail += (report_.detail.empty() ? "" : "; ") + text; };
-  if (noted_ && noted_->is_doubtful()) {
-    // Drops the text after the value that vanished: it assumes a sound preconditioner.
-    report_.detail.resize(std::min(report_.detail.size(), report_.detail.find(": ")));
-    add(message("the preconditioner ", given_P_->name(), " is the likely cause: ", noted_->note()));
-    report_.advice =
-        "Use another preconditioner (ilut with a smaller drop, or none), or order the rows so that no diagonal entry "
-        "is "
-        "zero.";
-    return;
-  }
-  const double skew = asymmetry(*A_);
-  const bool hermitian = skew <= std::max(noise, 4 * given_A_->accuracy());
-  if (classical_of(method_) == Method::cg) {
-    const double of_P = P_ && hermitian ? asymmetry(*P_) : 0;
-    if (skew > 0 && !hermitian) {
-      add(message("the matrix A is not Hermitian: A - A^H is about ", about(skew), " of A"));
-      report_.advice =
-          "cg needs a Hermitian positive definite matrix, and this one is not Hermitian; use gmres or bicgstab.";
-      return;
-    }
-    if (of_P > noise) {
-      add(message("the preconditioner P, ", given_P_ ? given_P_->name() : "", ", is not Hermitian: P - P^H is about ",
-                  about(of_P), " of P"));
-      report_.advice =
-          "cg needs a Hermitian positive definite preconditioner, and this one is not Hermitian; use another one, or "
-          "gmres or bicgstab.";
-      return;
-    }
-  }
-  // A Hermitian A needs no adjoint product. A user's function may announce an adjoint product that fails, as SciPy's
-  // operators do; such a function does not know its diagonal.
-  may_use_adjoint_ = !hermitian && given_A_->has_adjoint() && given_A_->has_diagonal();
-  if (report_.reason != Reason::non_finite && (hermitian || may_use_adjoint_)) explain_inconsistency();
+void Solve<T, M>::say(const std::string& cause, const std::string& advice) {
+  report_.detail += (report_.detail.empty() ? "" : "; ") + cause;
+  report_.advice = advice;
+}
+/// As say(), in place of what the method made of the scalar that vanished. Local.
+template <Scalar T, Memory M>
+void Solve<T, M>::say_instead(const std::string& cause, const std::string& advice) {
+  report_.detail.resize(std::min(report_.detail.size(), report_.detail.find(": ")));
+  say(cause, advice);
 }
 
-/// For a y of length 1, ||b - A x|| >= |(y, b - A x)| for every x. So where A^H y is nearly zero, ||b - A x|| is at
-/// least about |(y, b)| unless x is as long as 1 / ||A^H y||. Looks for such a y. Collective.
+/// Completes detail and advice of a solve that has failed. The report's counts and seconds are without the products
+/// that this takes: about a dozen, and for the search of a null vector at most half as many as the solve did, or 50.
+/// Collective.
 template <Scalar T, Memory M>
-void Solve<T, M>::explain_inconsistency() {
-  const double epsilon = std::numeric_limits<real_t<T>>::epsilon();
-  Vector<T, M> y(space_), s(space_);
-  scatter(y, 3);
-  apply_adjoint(y, s);
-  const double A_norm = layout::norm(s) / layout::norm(y), b_norm = layout::norm(b_);
-  const double goal = goal_ * (options_.norm == Norm::max ? std::sqrt(double(space_.size())) : 1);
-  const double least = std::max(10 * goal, std::sqrt(epsilon) * b_norm);
-  const auto names_cause = [&](const char* which, const char* part) {
-    const double size = layout::norm(y), level = double(std::abs(layout::dot(y, b_))) / size;
-    if (!(layout::norm(s) <= 4096 * epsilon * A_norm * size) || !(level > least)) return false;
-    report_.detail +=
-        message(report_.detail.empty() ? "" : "; ", "the system is inconsistent: A is singular, or nearly so, and ",
-                which, ", so that no x brings ||b - A x|| below ", about(level / b_norm), " of ||b||");
-    report_.advice = message("Take ", part,
-                             " out of b, or solve A^H A x = A^H b for the x of least residual; a longer restart "
-                             "or another method does not help.");
-    return true;
-  };
-  // y := b in those rows where A is zero, whose product with random numbers is exactly zero.
-  scatter(y, 4);
-  A_->apply(y, s);
-  auto part = b_.to_host();
-  const auto image = s.to_host();
-  for (std::size_t i = 0; i < part.size(); ++i)
-    if (image[i] != T(0)) part[i] = T(0);
-  y.assign(part);
-  apply_adjoint(y, s);
-  if (names_cause("it has rows of zeros where b is not zero", "what stands in these rows")) return;
-  layout::fill(y, T(1));
-  apply_adjoint(y, s);
-  if (names_cause("each of its columns adds up to zero while b does not", "the mean")) return;
-  if (report_.reason == Reason::max_iterations) return;
-  // Minimises ||b - A x|| by conjugate gradients on A^H A, from the present residual where that is known.
-  layout::copy(stale_ ? b_ : *residual_, y);
-  apply_adjoint(y, s);
-  Vector<T, M> p = s, q(space_);
-  double square = double(real(layout::dot(s, s)));
-  const auto most = std::min<std::int64_t>(500, report_.counts.operator_applies / 2);
-  for (std::int64_t k = 0; k < most && layout::norm(y) > least; ++k) {
-    if (names_cause("b has a part that is orthogonal to its range", "that part")) return;
-    A_->apply(p, q);
-    const double alpha = square / double(real(layout::dot(q, q))), before = square;
-    if (!std::isfinite(alpha)) return;
-    layout::axpy(T(real_t<T>(-alpha)), q, y);
-    apply_adjoint(y, s);
-    square = double(real(layout::dot(s, s)));
-    layout::scale(T(real_t<T>(square / before)), p);
-    layout::axpy(T(1), s, p);
+void Solve<T, M>::explain() {
+  const bool cut_off = report_.reason == Reason::max_iterations;
+  if (!options_.explain || !residual_ || report_.converged() || report_.reason == Reason::stopped) return;
+  // Where a least-squares solve is cheap, a solve that was soon cut off is looked into as well.
+  if (cut_off && options_.spent == 0 && report_.iterations < (is_small() ? 1 : 100)) return;
+  const bool broken = report_.reason == Reason::non_finite || report_.reason == Reason::breakdown;
+  const bool doubtful = noted_ && noted_->is_doubtful();
+  if (broken && !doubtful && explain_non_finite()) return;
+  if (!doubtful && (report_.reason == Reason::non_finite || explain_changing_products())) return;
+  const double noise = std::sqrt(double(std::numeric_limits<real_t<T>>::epsilon()));
+  const double skew = asymmetry(*A_);
+  const bool hermitian = skew <= std::max(noise, 4 * given_A_->accuracy()), coarse = report_.residual_norm > noise;
+  if ((coarse || cut_off) && needs_definite() && explain_asymmetry(skew, hermitian)) return;
+  if (coarse && hermitian && explain_signs()) return;
+  if (doubtful) {
+    say_instead(message("the preconditioner ", given_P_->name(), " is the likely cause: ", noted_->note()),
+                "Use another preconditioner (ilut with a smaller drop, or none), or order the rows so that no diagonal "
+                "entry is zero.");
+    return;
   }
+  // A user's function may announce an adjoint product that fails, as SciPy's operators do; such a function does not
+  // know its diagonal. A Hermitian A needs none.
+  may_use_adjoint_ = !hermitian && given_A_->has_adjoint() && given_A_->has_diagonal();
+  if (coarse && (hermitian || may_use_adjoint_) && explain_singularity()) return;
+  explain_rounding();
+}
+
+/// Do A and P turn finite vectors into NaN or Inf? Up to six products. Collective.
+template <Scalar T, Memory M>
+bool Solve<T, M>::explain_non_finite() {
+  Vector<T, M> from(space_), to(space_);
+  const auto spoils = [&](const op::Operator<T, M>* B) {
+    if (!B) return false;
+    for (int k = 0; k < 3; ++k) {
+      if (k == 0) layout::copy(b_, from);
+      else scatter(from, std::uint64_t(5 + k));
+      B->apply(from, to);
+      if (const Global i = first_non_finite(to); i >= 0) {
+        const bool is_A = B == A_;
+        report_.reason = Reason::non_finite;
+        say_instead(message(is_A ? "the operator A (" : "the preconditioner P (", B->name(),
+                            ") gives NaN or Inf for a finite vector, first at index ", i),
+                    is_A ? "Look at how the product comes about." : "Use another preconditioner.");
+        return true;
+      }
+    }
+    return false;
+  };
+  return spoils(P_) || spoils(A_);
+}
+
+/// Do two products with the same vector differ by more than rounding? Four products. Collective.
+template <Scalar T, Memory M>
+bool Solve<T, M>::explain_changing_products() {
+  const double epsilon = std::numeric_limits<real_t<T>>::epsilon();
+  Vector<T, M> v(space_), first(space_), second(space_);
+  scatter(v, 6);
+  const auto changes = [&](const op::Operator<T, M>* B) {
+    if (!B || op::varies(B)) return 0.0;
+    B->apply(v, first);
+    B->apply(v, second);
+    const double size = layout::norm(first);
+    layout::subtract(second, first, second);
+    const double change = layout::norm(second) / size;
+    return change > 1e4 * epsilon ? change : 0;
+  };
+  if (const double change = changes(A_); change > 0) {
+    say_instead(message("the product of A (", given_A_->name(), ") with the same vector changes from call to call, by ",
+                        about(change)),
+                "Make the product a function of its argument only; no method converges further than it is repeatable.");
+    return true;
+  }
+  if (const double change = changes(given_P_); change > 0) {
+    say_instead(message("the preconditioner ", given_P_->name(), " changes from call to call, by ", about(change)),
+                "Use gmres with side=\"flexible\", or a preconditioner that is a function of its argument only.");
+    return true;
+  }
+  return false;
+}
+
+/// Is A, or P, given to a method for Hermitian matrices, not Hermitian? Two products. Collective.
+template <Scalar T, Memory M>
+bool Solve<T, M>::explain_asymmetry(double skew, bool hermitian) {
+  const std::string name = to_string(classical_of(method_));
+  if (skew > 0 && !hermitian) {
+    say(message("the matrix A is not Hermitian: A - A^H is about ", about(skew), " of A"),
+        message(name,
+                " needs a Hermitian positive definite matrix, and this one is not Hermitian; use gmres or "
+                "bicgstab."));
+    return true;
+  }
+  const double of_P = P_ && hermitian ? asymmetry(*P_) : 0;
+  if (!(of_P > std::sqrt(double(std::numeric_limits<real_t<T>>::epsilon())))) return false;
+  say(message("the preconditioner P, ", given_P_ ? given_P_->name() : "", ", is not Hermitian: P - P^H is about ",
+              about(of_P), " of P"),
+      message(name,
+              " needs a Hermitian positive definite preconditioner, and this P is not Hermitian; use another one, "
+              "or gmres or bicgstab."));
+  return true;
+}
+
+template <Scalar T, Memory M>
+std::string Solve<T, M>::rounding_advice(double level) const {
+  constexpr bool is_double = std::same_as<real_t<T>, double>;
+  if (level > 0.1) return is_double ? "Scale or regularise the problem." : "Use double precision.";
+  return message("Ask for a tolerance above ", about(level),
+                 is_double ? ", or scale or regularise the problem." : ", or use double precision.");
+}
+
+/// Is the residual rounding error of b - A x? Then x is as good as its scalar type allows. Two products. Collective.
+template <Scalar T, Memory M>
+bool Solve<T, M>::explain_rounding() {
+  const double epsilon = std::numeric_limits<real_t<T>>::epsilon();
+  Vector<T, M> x = x_, y(space_);
+  scale_by_power(x, a_exponent_ - b_exponent_);
+  const double noise = noise_of(x), norm = report_.residual_norm * b_norm_;
+  if (!std::isfinite(noise) || !(norm <= 100 * std::max(noise, epsilon * b_norm_))) return false;
+  scatter(y, 7);
+  const double length = layout::norm(y);
+  A_->apply(y, x);
+  // ||x|| <= ||A^-1|| ||A x||, so ||A|| ||x|| / ||A x|| is a lower bound of the condition.
+  const double A_norm = layout::norm(x) / length,
+               condition = A_norm * layout::norm(x_) / b_norm_ * std::ldexp(1.0, a_exponent_ - b_exponent_);
+  std::string cause = message("this is the rounding error of b - A x in ",
+                              (std::same_as<real_t<T>, double> ? "double precision" : "single precision"));
+  if (condition > 1e4)
+    cause += message("; A is ill-conditioned, or nearly singular: its condition is at least about ", about(condition));
+  say_instead(cause, rounding_advice(10 * report_.residual_norm));
+  return true;
+}
+
+/// Does a Hermitian A have eigenvalues of both signs, and how large are they? Runs conjugate gradients on a random
+/// right-hand side: (p, A p) / (p, p) is a value between the extreme eigenvalues. At most 200 products. Collective.
+template <Scalar T, Memory M>
+auto Solve<T, M>::curvatures() -> Curvatures {
+  Curvatures found;
+  const double epsilon = std::numeric_limits<real_t<T>>::epsilon();
+  Vector<T, M> r(space_), p(space_), v(space_);
+  scatter(r, 8);
+  layout::copy(r, p);
+  double rr = double(real(layout::dot(r, r)));
+  const double start = rr;
+  const auto most = std::min<Global>(200, 2 * space_.size());
+  for (Global k = 0; k < most && rr > epsilon * epsilon * start; ++k) {
+    A_->apply(p, v);
+    const double pv = double(real(layout::dot(p, v))), pp = double(real(layout::dot(p, p))), size = layout::norm(v);
+    if (!std::isfinite(pv) || !(size > 0)) break;
+    found.largest = std::max(found.largest, size / std::sqrt(pp));
+    const bool rounding = std::abs(pv) <= 1e3 * epsilon * found.largest * pp;
+    if (!rounding) (pv > 0 ? found.positive : found.negative) = true;
+    if (rounding || (found.positive && found.negative)) break;
+    layout::axpy(T(real_t<T>(-rr / pv)), v, r);
+    const double before = std::exchange(rr, double(real(layout::dot(r, r))));
+    layout::scale(T(real_t<T>(rr / before)), p);
+    layout::axpy(T(1), r, p);
+  }
+  return found;
+}
+
+/// For methods that need eigenvalues of one sign, and parameters that fit them. Collective.
+template <Scalar T, Memory M>
+bool Solve<T, M>::explain_signs() {
+  const bool richardson = method_ == Method::richardson;
+  if (!richardson && !needs_definite()) return false;
+  if (report_.reason == Reason::breakdown && report_.detail.starts_with("(r, P r)")) return false;
+  const Curvatures found = curvatures();
+  const char* const use = richardson ? "No relaxation makes richardson converge for it; use gmres or bicgstab."
+                                     : "It needs a positive definite matrix and preconditioner; use gmres or bicgstab.";
+  if (found.positive && found.negative) {
+    if (report_.detail.find("the matrix is not positive definite") == std::string::npos)
+      say("the matrix A is not positive definite: (p, A p) has both signs", use);
+    return true;
+  }
+  if (richardson && report_.reason == Reason::diverged && !P_ && (found.positive || found.negative)) {
+    const double relaxation = options_.relaxation.value_or(1);
+    const double most = std::ldexp(2 / found.largest, -a_exponent_);
+    if ((relaxation > 0) == found.negative)
+      say(message("the eigenvalues of A are ", found.negative ? "negative" : "positive",
+                  ", and relaxation = ", relaxation, " has the wrong sign"),
+          "Change the sign of relaxation, or use cg.");
+    else if (std::abs(relaxation) > most)
+      say(message("relaxation = ", relaxation, " is above 2 / lambda_max, which is at most ", about(most)),
+          "Use a smaller relaxation, a preconditioner, or cg.");
+    return true;
+  }
+  if (method_ == Method::chebyshev && options_.lambda_max && !P_ &&
+      std::ldexp(found.largest, a_exponent_) > *options_.lambda_max) {
+    say(message("lambda_max = ", *options_.lambda_max, " is below the largest eigenvalue, which is at least ",
+                about(std::ldexp(found.largest, a_exponent_))),
+        "Give a larger lambda_max, or none.");
+    return true;
+  }
+  return false;
 }
 
 }  // namespace

@@ -1,0 +1,248 @@
+// Is A singular, or so nearly that rounding hides a solution, and is b outside its range? A search for a y with
+// A^H y = 0, which proves it; part of solve_impl.hpp.
+#pragma once
+
+#include "../cycle.hpp"
+
+namespace tacit::krylov {
+namespace {
+
+/// min ||f - A P u|| over the Krylov space of P^H A^H A P, with residual y: orthonormal bases V of the gradients
+/// P^H A^H y and W of A P V, both made orthogonal twice, so that rounding does not delay it: at most n steps. Paige and
+/// Saunders (1982), doi 10.1145/355984.355989, with full orthogonalisation.
+template <Scalar T, Memory M>
+struct Solve<T, M>::LeastSquares {
+  Vector<T, M> y, Ay, s, t;  // Ay = A^H y, s = P^H A^H y
+  const op::Operator<T, M>* P = nullptr;
+  bool adjoint_of_P = false;  // P has an adjoint product; else it is Hermitian
+  double first = 0;           // the first gradient's norm
+  int steps = 0, kept = 0;    // vectors of V, and of W
+  Workspace<T, M> V, W;
+
+  explicit LeastSquares(const layout::Space& space) : y(space), Ay(y), s(y), t(y), V(space), W(space) {}
+};
+
+/// s and Ay of the present y. Collective.
+template <Scalar T, Memory M>
+void Solve<T, M>::gradient(LeastSquares& l) {
+  apply_adjoint(l.y, l.Ay);
+  if (!l.P) layout::copy(l.Ay, l.s);
+  else if (l.adjoint_of_P) l.P->apply_adjoint(l.Ay, l.s);
+  else l.P->apply(l.Ay, l.s);
+}
+
+/// Makes vector k of the basis orthonormal to those before it; false where it is in their span, to rounding.
+/// Collective.
+template <Scalar T, Memory M>
+bool Solve<T, M>::make_orthonormal(Workspace<T, M>& basis, int k) {
+  auto& v = basis[std::size_t(k)];
+  const double before = layout::norm(v);
+  if (!(before > 0) || !std::isfinite(before)) return false;
+  layout::scale(T(real_t<T>(1 / before)), v);
+  if constexpr (is_group<M>) {  // for which there are no sweeps over several vectors
+    for (int i = 0; i < 2 * k; ++i) {
+      const auto& q = basis[std::size_t(i % k)];
+      layout::axpy(-layout::dot(q, v), q, v);
+    }
+    const double left = layout::norm(v);
+    if (!(left > 10 * double(std::numeric_limits<real_t<T>>::epsilon()))) return false;
+    layout::scale(T(real_t<T>(1 / left)), v);
+    return true;
+  } else {
+    std::vector<const T*> q;
+    for (int i = 0; i < k; ++i) q.push_back(basis[std::size_t(i)].data());
+    std::vector<T> h;
+    orthogonalise(Orthogonalisation::cgs2, q, k, v, h);
+    return h[std::size_t(k)] != T(0);
+  }
+}
+
+/// The next y; false where there are no further directions. Two products, and two with P. Collective.
+template <Scalar T, Memory M>
+bool Solve<T, M>::step(LeastSquares& l) {
+  auto &v = l.V[std::size_t(l.steps)], &w = l.W[std::size_t(l.kept)];
+  layout::copy(l.s, v);
+  if (l.steps == 0) l.first = layout::norm(l.s);
+  if (!make_orthonormal(l.V, l.steps)) return false;
+  ++l.steps;
+  if (l.P) l.P->apply(v, l.t);
+  A_->apply(l.P ? l.t : v, w);
+  if (!make_orthonormal(l.W, l.kept)) return true;
+  ++l.kept;
+  layout::axpy(-layout::dot(w, l.y), w, l.y);
+  return true;
+}
+
+/// For a y of length 1, ||b - A x|| >= |(y, b)| - |(A^H y, x)| for every x: an x with a smaller residual than |(y, b)|
+/// is at least |(y, b)| / ||A^H y|| long, and A x then has rounding errors, measured here. What does this y prove?
+/// One product. Collective.
+template <Scalar T, Memory M>
+auto Solve<T, M>::proof(const Vector<T, M>& y, const Vector<T, M>& Ay) -> Proof {
+  const double epsilon = std::numeric_limits<real_t<T>>::epsilon();
+  const double size = layout::norm(y), image = layout::norm(Ay);
+  Proof found;
+  if (!(size > 0) || !std::isfinite(image)) return found;
+  found.level = double(std::abs(layout::dot(y, b_))) / size;
+  const double sigma = image / size;
+  // Rounding errors of such a length cannot matter: saves the product.
+  if (sigma > 0 && epsilon * A_norm_ * std::sqrt(double(space_.size())) * std::max(found.level, least_level()) / sigma <
+                       0.1 * least_level())
+    return found = Proof{false, found.level, 0, 0};
+  if (sigma == 0) {
+    found.singular = true;
+    return found;
+  }
+  Vector<T, M> v = Ay, digits(space_);
+  layout::scale(T(real_t<T>(1 / image)), v);
+  scatter(digits, 9);
+  exec::sweep(exec::reads(v), exec::updates(digits), exec::writes(), LastDigits<T>{real_t<T>(epsilon)});
+  A_->apply(digits, v);
+  const double noise = layout::norm(v);  // of A x, for an x of length 1 along A^H y
+  found.singular = sigma <= 256 * noise;
+  found.length = found.level / sigma;
+  found.noise = noise * found.length;
+  return found;
+}
+
+/// Says what such a y proves of the system, if anything. `which`: why A^H y = 0; `part`: what to take out of b. One
+/// product. Collective.
+template <Scalar T, Memory M>
+bool Solve<T, M>::names_cause(const Vector<T, M>& y, const Vector<T, M>& Ay, const char* which, const char* part) {
+  const Proof found = proof(y, Ay);
+  if (!(found.level > least_level())) return false;
+  const bool passed = options_.norm == Norm::two && report_.residual_norm * b_norm_ < 0.9 * found.level;
+  if (found.singular && !passed) {
+    say_instead(message("the system is inconsistent: A is singular, or nearly so, and ", which,
+                        ", so that no x brings ||b - A x|| below ", about(found.level / layout::norm(b_)), " of ||b||"),
+                message("Take ", part,
+                        " out of b, or solve A^H A x = A^H b for the x of least residual; a longer restart or another "
+                        "method does not help."));
+    return true;
+  }
+  if (found.noise > least_level() / 10 && found.noise > nearly_.noise) nearly_ = found;
+  return false;
+}
+
+/// The last word where y did prove that A is nearly singular, and no more than that. Local.
+template <Scalar T, Memory M>
+bool Solve<T, M>::explain_nearly(double b_norm) {
+  if (!(nearly_.noise > 0)) return false;
+  say_instead(message("A is nearly singular: b has a part of ", about(nearly_.level / b_norm),
+                      " of ||b|| that only an x can reach whose b - A x has a rounding error of about ",
+                      about(nearly_.noise / b_norm), " of ||b||"),
+              rounding_advice(nearly_.noise / b_norm));
+  return true;
+}
+
+/// The level above which b has a part outside the range: well above the goal and the rounding of b.
+template <Scalar T, Memory M>
+double Solve<T, M>::least_level() const {
+  const double goal = goal_ * (options_.norm == Norm::max ? std::sqrt(double(space_.size())) : 1);
+  return std::max(10 * goal, std::sqrt(double(std::numeric_limits<real_t<T>>::epsilon())) * layout::norm(b_));
+}
+
+/// Null vectors that can be guessed: the rows where A is zero, and the vector of ones. Six products. Collective.
+template <Scalar T, Memory M>
+bool Solve<T, M>::explain_by_guesses() {
+  Vector<T, M> y(space_), s(space_);
+  // y := b in those rows where A is zero, whose product with random numbers is exactly zero.
+  scatter(y, 4);
+  A_->apply(y, s);
+  auto part = b_.to_host();
+  const auto image = s.to_host();
+  for (std::size_t i = 0; i < part.size(); ++i)
+    if (image[i] != T(0)) part[i] = T(0);
+  y.assign(part);
+  apply_adjoint(y, s);
+  if (layout::norm(y) > 0 && layout::norm(y) == layout::norm(b_) && layout::norm(s) == 0) {
+    scatter(y, 5);
+    A_->apply(y, s);
+    if (layout::norm(s) == 0) {
+      say_instead("the matrix A is singular, it is zero, and the system is inconsistent", "Look at how A was made.");
+      return true;
+    }
+    y.assign(part);
+    layout::fill(s, T(0));
+  }
+  if (names_cause(y, s, "it has rows of zeros where b is not zero", "what stands in these rows")) return true;
+  layout::fill(y, T(1));
+  apply_adjoint(y, s);
+  return names_cause(y, s, "each of its columns adds up to zero while b does not", "the mean");
+}
+
+/// Has P^H A^H y vanished while A^H y has not? Then P maps what would reduce the residual to zero. Collective.
+template <Scalar T, Memory M>
+bool Solve<T, M>::blames_preconditioner(const LeastSquares& l, double P_norm) {
+  const double s = layout::norm(l.s), Ay = layout::norm(l.Ay), y = layout::norm(l.y);
+  if (!l.P || !(y > least_level()) || !(Ay > 1e-6 * A_norm_ * y)) return false;
+  const double small = 1e-2 * std::sqrt(double(std::numeric_limits<real_t<T>>::epsilon()));
+  if (!(s <= small * P_norm * Ay && (l.first == 0 || s <= small * l.first))) return false;
+  say_instead(message("the preconditioner ", l.P->name(), " is singular, or nearly so: it maps to zero what would ",
+                      "reduce the residual below ", about(y / layout::norm(b_)), " of ||b||"),
+              "Use another preconditioner, or none.");
+  return true;
+}
+
+/// Looks for the y by a least-squares solve, from the present residual where that is known; where that finds an x,
+/// asks whether A is singular, by another one with a random right-hand side. Collective.
+template <Scalar T, Memory M>
+bool Solve<T, M>::explain_singularity() {
+  LeastSquares l(space_);
+  scatter(l.y, 3);
+  gradient(l);
+  A_norm_ = layout::norm(l.Ay) / layout::norm(l.y);
+  const double b_norm = layout::norm(b_);
+  nearly_ = {false, 0, 0, 0};
+  if (explain_by_guesses()) return true;
+  const bool cut_off = report_.reason == Reason::max_iterations && options_.spent == 0;
+  const auto spent = Global(report_.counts.operator_applies) + options_.spent;
+  // Two products each; at most 512 MiB for both bases.
+  const auto room = Global(space_.comm().all_max(double(space_.local_size()) * sizeof(T)));
+  const int most = int(std::min({space_.size(),
+                                 is_small() ? space_.size()
+                                 : cut_off  ? spent / 8
+                                            : std::max<Global>(100, spent / 4),
+                                 Global(500), (Global(1) << 28) / std::max<Global>(room, 1)}));
+  if (P_ && !op::varies(given_P_)) {
+    // As for A: a user's function may announce an adjoint product that fails.
+    l.adjoint_of_P = P_->has_adjoint() && P_->has_diagonal();
+    if (l.adjoint_of_P || asymmetry(*P_) <= std::sqrt(double(std::numeric_limits<real_t<T>>::epsilon()))) l.P = P_;
+  }
+  gradient(l);
+  const double P_norm = layout::norm(l.s) / layout::norm(l.Ay);
+  layout::copy(stale_ ? b_ : *residual_, l.y);
+  const double goal = std::max(0.1 * least_level(), goal_);
+  for (int k = 0; layout::norm(l.y) > goal; ++k) {
+    gradient(l);
+    if (names_cause(l.y, l.Ay, "b has a part that is orthogonal to its range", "that part")) return true;
+    if (blames_preconditioner(l, P_norm)) return true;
+    if (k == most || !step(l)) return explain_nearly(b_norm);
+  }
+  if (explain_nearly(b_norm)) return true;
+  return !cut_off && explain_solvable(l, most);
+}
+
+/// After a least-squares solve that has found an x: says so, and whether A is singular all the same. Collective.
+template <Scalar T, Memory M>
+bool Solve<T, M>::explain_solvable(LeastSquares& l, int most) {
+  const std::string advice =
+      message(" A least-squares solve finds an x in ", l.steps, " steps: A^H A x = A^H b by cg is another way.");
+  l.steps = l.kept = 0;
+  l.P = nullptr;
+  scatter(l.y, 10);
+  const double start = layout::norm(l.y);
+  for (int k = 0; layout::norm(l.y) > 1e-9 * start; ++k) {
+    gradient(l);
+    if (proof(l.y, l.Ay).singular) {
+      say_instead("the matrix A is singular, and b is in its range, but no solution was found in the method's space",
+                  report_.advice);
+      break;
+    }
+    if (k == most || !step(l)) break;
+  }
+  report_.advice += advice;
+  return true;
+}
+
+}  // namespace
+}  // namespace tacit::krylov

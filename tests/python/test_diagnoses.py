@@ -1,0 +1,94 @@
+"""The causes that failed solves name: cases of bench/diagnoses.py, and random systems."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from conftest import ROOT, laplacian
+
+import tacit
+
+sys.path.insert(0, str(ROOT / "bench"))
+import diagnoses
+
+CASES = {case.name: case for case in diagnoses.table()}
+QUICK = [
+    "Neumann problem",
+    "weighted null vector",
+    "two components",
+    "b is the null vector",
+    "zero column",
+    "rank 50 of 60, complex",
+    "zero matrix",
+    "nilpotent, in the range",
+    "convection",
+    "one tiny negative eigenvalue",
+    "P nonsymmetric",
+    "P singular",
+    "P zero",
+    "P with NaN",
+    "A function with NaN",
+    "cyclic shift, gmres(30)",
+    "limit too low, cg",
+    "rtol 1e-17",
+    "rtol 1e-12, single",
+    "Hilbert 24",
+    "condition 1e18",
+    "one eigenvalue of 1e-14",
+    "lost orthogonality",
+    "product changes",
+    "wrong adjoint",
+    "chebyshev, lambda_max too small",
+    "richardson, omega 1",
+    "richardson, negative definite",
+]
+
+
+def verdicts(case: Any) -> list[str]:
+    rows = [diagnoses.judge(case, setting) for setting in case.settings]
+    return [f"{r['method']}: {r['wrong']}: {r['detail']} | {r['advice']}" for r in rows if r["wrong"]]
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_a_failure_names_its_cause(name: str) -> None:
+    assert verdicts(CASES[name]) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in CASES if name not in QUICK])
+def test_every_failure_names_its_cause(name: str) -> None:
+    assert verdicts(CASES[name]) == []
+
+
+def test_no_random_system_is_claimed_falsely() -> None:
+    rows = [diagnoses.fuzz_one(7000000 + i) for i in range(150)]
+    assert [r for r in rows if any("more iterations" not in text for text in r["wrong"])] == []
+
+
+def test_transposes_of_hermitian_matrices_are_hermitian() -> None:
+    a = laplacian(8, 8)
+    for A in (tacit.csr(a).T, tacit.csr(a).H, tacit.csr(a).T.H):
+        assert A.is_hermitian()
+        assert tacit.solve(A, np.ones(64)).method == "cg"
+    assert not tacit.csr(a + sp.diags_array(0.5 * np.ones(63), offsets=1)).T.is_hermitian()
+
+
+def test_a_nearly_singular_matrix_is_not_called_inconsistent() -> None:
+    values = np.r_[1e-14, np.linspace(1, 2, 59)]
+    r = tacit.solve(diagnoses.spectrum(values), diagnoses.normal(60), method="gmres")
+    assert not r.converged
+    assert "nearly singular" in r.detail
+    assert "inconsistent" not in r.detail
+
+
+def test_advice_depends_on_the_precision() -> None:
+    a, b = laplacian(12, 12), np.ones(144)
+    single = tacit.solve(a.astype(np.float32), b.astype(np.float32), method="cg", rtol=1e-12)
+    double = tacit.solve(a, b, method="cg", rtol=1e-17)
+    assert "use double precision" in single.advice
+    assert "use double precision" not in double.advice
+    assert "rounding error of b - A x" in double.detail
