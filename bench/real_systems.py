@@ -48,7 +48,8 @@ def tacit_settings(hermitian):
         kinds = (("none", "none", {}), ("jacobi", "jacobi", {}), ("ic0", "ic0", {}), ("ick", k, {"levels": 2}))
         for precond, kind, options in kinds:
             yield f"cg {precond}", kind, {"method": "cg", "precond": {"name": precond, **options}}
-        yield "gmres ic0", "ic0", {"method": "gmres", "precond": {"name": "ic0"}}
+        for method in ("gmres", "bicgstab", "idr"):  # ic0 may be of an indefinite matrix
+            yield f"{method} ic0", "ic0", {"method": method, "precond": {"name": "ic0"}}
     for method in ("gmres", "bicgstab", "idr"):
         for precond, kind, options in (
             ("none", "none", {}),

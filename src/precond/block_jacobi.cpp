@@ -8,6 +8,7 @@
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/parallel.hpp>
 #include <tacit/layout/ordering.hpp>
+#include <tacit/layout/partitioners.hpp>
 #include <tacit/op/hermitian.hpp>
 
 #include <algorithm>
@@ -123,6 +124,10 @@ Reordering reorder(op::LocalRows<T>& a, const Incomplete& how, Local& unmatched)
 }
 
 }  // namespace
+
+Incomplete::Incomplete(Factorisation how) : kind(how), matching(how == Factorisation::ilut) {
+  if (how == Factorisation::ilut) ordering = layout::metis_built() ? BlockOrder::dissection : BlockOrder::rcm;
+}
 
 template <Scalar T>
 struct BlockJacobi<T>::Block {

@@ -344,7 +344,7 @@ Factors<T> ilut(const op::LocalRows<T>& a, const Threshold& t, std::vector<Local
   std::vector<Local> place = order;  // the inverse of `order`
   const R singular = std::pow(std::numeric_limits<R>::epsilon(), R(2) / 3);
   const double mean = n > 0 ? double(a.value.size()) / n : 0;
-  const auto most = std::size_t(std::clamp(std::ceil(t.fill * mean / 2), 1.0, double(std::max<Local>(n, 1))));
+  const double share = std::clamp(t.fill * mean / 2, 1.0, double(std::max<Local>(n, 1)));  // of L, or of U, in a row
 
   PresentRow<T> row(n);
   std::vector<Entry<T>> kept;
@@ -368,7 +368,10 @@ Factors<T> ilut(const op::LocalRows<T>& a, const Threshold& t, std::vector<Local
       row.subtract(l, f.upper, k);
       kept.emplace_back(k, l);
     }
-    keep_largest(kept, most);
+    // What earlier rows have left of their shares: the last rows of an ordering need more than the first.
+    double rest = 2 * share * (i + 1) - double(f.lower.column.size() + f.upper.column.size());
+    keep_largest(kept, std::size_t(std::ceil(std::max(share, rest - share))));
+    rest -= double(kept.size());
     std::ranges::sort(kept, {}, &Entry<T>::first);
     for (const auto& [k, l] : kept) f.lower.column.push_back(k), f.lower.value.push_back(l);
     f.lower.start.push_back(Global(f.lower.column.size()));
@@ -395,7 +398,7 @@ Factors<T> ilut(const op::LocalRows<T>& a, const Threshold& t, std::vector<Local
       const T u = row.remove(c);
       if (c != pivot && size_of(u) > least) kept.emplace_back(c, u);
     }
-    keep_largest(kept, most);
+    keep_largest(kept, std::size_t(std::ceil(std::max(share, rest))));
     for (const auto& [c, u] : kept) f.upper.column.push_back(c), f.upper.value.push_back(u);
     f.upper.start.push_back(Global(f.upper.column.size()));
   }

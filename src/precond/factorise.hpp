@@ -36,10 +36,11 @@ struct Threshold {
   double drop = 1e-3, fill = 10, pivoting = 0.1;
 };
 /// L U = a Q with a permutation Q of columns. Column i of a Q is column order[i] of a. Row by row, entries below
-/// `drop` times the mean magnitude of a's row are dropped, and of the rest of L and of U at most `fill` / 2 times the
-/// mean number of entries in a row of a stay, the largest ones. Columns are swapped where the diagonal is below
-/// `pivoting` times the largest entry right of it. Saad, Iterative methods for sparse linear systems (2003),
-/// section 10.4.4.
+/// `drop` times the mean magnitude of a's row are dropped, and of the rest of L and of U the largest ones stay: in each
+/// `fill` / 2 times the mean number of entries in a row of a, and what earlier rows have left of theirs, so that L + U
+/// has at most `fill` times the entries of a. Columns are swapped where the diagonal is below `pivoting` times the
+/// largest entry right of it. Saad, Iterative methods for sparse linear systems (2003), section 10.4.4, with a limit
+/// for each row.
 template <Scalar T>
 Factors<T> ilut(const op::LocalRows<T>& a, const Threshold& t, std::vector<Local>& order);
 

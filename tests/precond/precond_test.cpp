@@ -487,6 +487,29 @@ TYPED_TEST(Precond, IlutDropsAndLimitsItsFill) {
   EXPECT_GT(fill(0, 2), 1.5);
 }
 
+/// A last row and column with entries everywhere: complete factors have no fill, but as many entries in the last row.
+TYPED_TEST(Precond, IlutGivesLaterRowsWhatEarlierOnesLeave) {
+  using T = TypeParam;
+  using R = real_t<T>;
+  Whole<T> a;
+  a.n = 60;
+  for (Global i = 0; i < a.n; ++i) {
+    if (i + 1 == a.n)
+      for (Global j = 0; j < i; ++j) a.push(j, T(R(0.1)));
+    a.push(i, T(R(i + 1 == a.n ? 9 : 1)));
+    if (i + 1 < a.n) a.push(a.n - 1, T(R(0.1)));
+    a.end_row();
+  }
+  const auto A = a.on(comm::Communicator::self());
+  Incomplete how = Factorisation::ilut;
+  how.ordering = BlockOrder::none, how.matching = false, how.drop = 0, how.fill = 2;
+  const BlockJacobi<T> P(*A, how);
+  const auto b = random_vector<T>(a.n, 2);
+  Vector<T> x(A->range());
+  P.apply(spread(A->range(), b), x);
+  EXPECT_LE(relative_difference(whole(x), dense_solve(a.dense(), b)), tolerance<T>(1e3)) << P.name();
+}
+
 TYPED_TEST(Precond, IlutReportsStructurallySingularBlocks) {
   using T = TypeParam;
   Whole<T> a;  // rows 2 and 3 have entries in column 5 only; columns 2 and 3 have none

@@ -28,16 +28,14 @@ struct Incomplete {
   Factorisation kind = Factorisation::ilu0;
   int levels = 1;         ///< iluk, ick
   double drop = 1e-3;     ///< ilut: entries below drop times the mean magnitude of their row of A are dropped
-  double fill = 10;       ///< ilut: at most so many entries for an entry of A
+  double fill = 10;       ///< ilut: at most so many entries of the factors for an entry of A, in all rows together
   double pivoting = 0.1;  ///< ilut: columns are swapped where a diagonal entry is below this times the largest one
   /// Not for ic0 and ick: columns are permuted, and rows and columns scaled by powers of two, so that the diagonal is
   /// large (the largest product of diagonal entries).
   bool matching = false;
   BlockOrder ordering = BlockOrder::none;
-  Incomplete(Factorisation how = Factorisation::ilu0)  // NOLINT: a factorisation alone stands for its defaults
-      : kind(how),
-        matching(how == Factorisation::ilut),
-        ordering(how == Factorisation::ilut ? BlockOrder::rcm : BlockOrder::none) {}
+  /// The defaults of a factorisation. Those of ilut: matching, and dissection (rcm in a build without METIS).
+  Incomplete(Factorisation how = Factorisation::ilu0);  // NOLINT: a factorisation alone stands for its defaults
 };
 
 /// y = B^-1 x, B the block diagonal of A with incompletely factorised blocks: each rank's own square block, cut into
