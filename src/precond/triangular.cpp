@@ -36,16 +36,34 @@ Triangular<T>::Triangular(op::LocalRows<T> strict, std::vector<T> inverse, bool 
 
 template <Scalar T>
 template <int K>
-inline void Triangular<T>::row(Local i, T* x, int columns) const {
+inline void Triangular<T>::tile(Local i, T* x, int columns) const {
   const Global begin = strict_.start[i], end = strict_.start[i + 1];
   const Local* const column = strict_.column.data();
   const T* const value = strict_.value.data();
-  const int k = K > 0 ? K : columns;
-  for (int c = 0; c < k; ++c) {
-    T sum = x[std::size_t(i) * k + c];
-    for (Global e = begin; e < end; ++e) sum -= value[e] * x[std::size_t(column[e]) * k + c];
-    x[std::size_t(i) * k + c] = inverse_.empty() ? sum : sum * inverse_[i];
+  T* const own = x + std::size_t(i) * std::size_t(columns);
+  T sum[K];
+  for (int c = 0; c < K; ++c) sum[c] = own[c];
+  for (Global e = begin; e < end; ++e) {
+    const T a = value[e];
+    const T* const other = x + std::size_t(column[e]) * std::size_t(columns);
+    for (int c = 0; c < K; ++c) sum[c] -= a * other[c];
   }
+  if (!inverse_.empty()) {
+    const T a = inverse_[std::size_t(i)];
+    for (int c = 0; c < K; ++c) sum[c] = sum[c] * a;
+  }
+  for (int c = 0; c < K; ++c) own[c] = sum[c];
+}
+
+template <Scalar T>
+template <int K>
+inline void Triangular<T>::row(Local i, T* x, int columns) const {
+  if constexpr (K == 1) return tile<1>(i, x, 1);
+  int c = 0;  // tiles whose sums stay in registers
+  for (; c + 8 <= columns; c += 8) tile<8>(i, x + c, columns);
+  if (c + 4 <= columns) tile<4>(i, x + c, columns), c += 4;
+  if (c + 2 <= columns) tile<2>(i, x + c, columns), c += 2;
+  if (c < columns) tile<1>(i, x + c, columns);
 }
 
 template <Scalar T>

@@ -24,6 +24,10 @@ class Triangular {
   Local levels() const { return Local(level_start_.size()) - 1; }
 
  private:
+  /// Row i of K columns, of `columns`.
+  template <int K>
+  void tile(Local i, T* x, int columns) const;
+  /// K: 1, or 0 for any number of columns.
   template <int K>
   void row(Local i, T* x, int columns) const;
   template <int K>
