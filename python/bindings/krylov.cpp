@@ -5,12 +5,20 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <tacit/krylov/columns.hpp>
 #include <tacit/krylov/options.hpp>
 #include <tacit/krylov/report.hpp>
 
 namespace tacit::python {
 using krylov::Options;
 using krylov::Report;
+
+namespace {
+nb::dict dict_of_counts(const Report::Counts& c) {
+  return dict_of("reductions", c.reductions, "operator_applies", c.operator_applies, "preconditioner_applies",
+                 c.preconditioner_applies, "exchanges", c.exchanges, "messages", c.messages, "bytes", c.bytes);
+}
+}  // namespace
 
 void bind_krylov(nb::module_& m) {
   bind_options<Options>(m, "Options", "solve", krylov::options(), krylov::methods())
@@ -37,11 +45,15 @@ void bind_krylov(nb::module_& m) {
       .def_ro("choice", &Report::choice)
       .def_ro("seconds", &Report::seconds)
       .def_ro("warnings", &Report::warnings)
-      .def_prop_ro("counts", [](const Report& r) {
-        const auto& c = r.counts;
-        return dict_of("reductions", c.reductions, "operator_applies", c.operator_applies, "preconditioner_applies",
-                       c.preconditioner_applies, "exchanges", c.exchanges, "messages", c.messages, "bytes", c.bytes);
-      });
+      .def_prop_ro("counts", [](const Report& r) { return dict_of_counts(r.counts); });
+
+  using krylov::ColumnReports;
+  nb::class_<ColumnReports>(m, "ColumnReports")
+      .def_ro("columns", &ColumnReports::columns)
+      .def_prop_ro("counts", [](const ColumnReports& r) { return dict_of_counts(r.counts); })
+      .def_ro("seconds", &ColumnReports::seconds)
+      .def_ro("together", &ColumnReports::together)
+      .def_ro("alone", &ColumnReports::alone);
 }
 
 }  // namespace tacit::python

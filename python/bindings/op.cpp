@@ -303,6 +303,7 @@ void bind_scalar(nb::module_& m) {
       .def_prop_ro("entries", &Matrix::entries)
       .def_prop_ro("storage", &Matrix::storage)
       .def_prop_ro("format", [](const Matrix& a) { return to_string(a.format()); })
+      .def_prop_ro("own_entries", &Matrix::own_entries)
       .def_prop_ro("ghosts", [](const Matrix& a) { return a.pattern().ghost_count(); })
       // This rank's rows: (starts, global columns, values).
       .def("local_rows",
@@ -310,6 +311,11 @@ void bind_scalar(nb::module_& m) {
              auto rows = unlocked([&] { return a.rows(); });
              return nb::make_tuple(array_of(std::move(rows.start)), array_of(std::move(rows.column)),
                                    array_of(std::move(rows.value)));
+           })
+      // New values of this rank's entries, in the order of local_rows().
+      .def("update_values",
+           [](Matrix& a, const Elements<T>& values) {
+             together(a.range().comm(), [&] { a.update_values(std::span(values.data(), values.size())); });
            })
       .def("is_hermitian",
            [](const Matrix& a) { return together(a.range().comm(), [&] { return op::is_hermitian(a); }); });
@@ -319,6 +325,20 @@ void bind_scalar(nb::module_& m) {
       // Of the stored matrix.
       .def_prop_ro("entries",
                    [](const Stencil& a) { return entries_of(a.grid(), couples_diagonally(a.weights(), a.grid())); })
+      // In the order of the arguments of stencil().
+      .def_prop_ro("weights",
+                   [](const Stencil& a) {
+                     const auto w = a.weights();
+                     return array_of(std::vector<T>(w.value.begin(), w.value.end()));
+                   })
+      .def_prop_ro("boundary",
+                   [](const Stencil& a) {
+                     const op::Grid& g = a.grid();
+                     std::vector<std::string> names;
+                     for (int axis = 0; axis < g.dimensions; ++axis)
+                       names.emplace_back(to_string(g.boundary[std::size_t(axis)]));
+                     return names;
+                   })
       .def("is_hermitian",
            [](const Stencil& a) {
              if (const auto known = hermitian_by_weights(a.grid(), a.weights())) return *known;
@@ -450,6 +470,15 @@ void bind_scalar(nb::module_& m) {
           return std::make_shared<op::Diagonal<T>>(std::move(d));
         },
         a);
+  });
+
+  // Rows `needed` (ascending) of a matrix, from the ranks that have them: (starts, global columns, values).
+  m.def(named<T>("rows_of_others").c_str(), [](const Matrix& a, const Elements<Global>& needed) {
+    auto rows = together(a.range().comm(), [&] {
+      return op::rows_of_others<T>(a.range(), a.rows(), std::span(needed.data(), needed.size()));
+    });
+    return nb::make_tuple(array_of(std::move(rows.start)), array_of(std::move(rows.column)),
+                          array_of(std::move(rows.value)));
   });
 
   m.def(named<T>("renumbered").c_str(), [](const Matrix& a, const layout::Renumbering& numbers) {

@@ -9,6 +9,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <tacit/base/trace.hpp>
+#include <tacit/krylov/columns.hpp>
 #include <tacit/krylov/solve.hpp>
 #include <tacit/op/csr.hpp>
 #include <tacit/precond/automatic.hpp>
@@ -29,17 +30,20 @@ struct CallbackState {
   int iteration;
   double residual_norm;
   std::function<nb::object()> solution;
+  int column;
 };
 
 template <Scalar T>
 std::function<bool(const krylov::State&)> trampoline(int ranks, Local n, nb::handle callback) {
   return [=](const krylov::State& s) {
     return call_python(ranks, [&] {
-      nb::object state = nb::cast(CallbackState{s.iteration, s.residual_norm, [&s, n] {
+      nb::object state = nb::cast(CallbackState{s.iteration, s.residual_norm,
+                                                [&s, n] {
                                                   std::vector<T> x(n);
                                                   unlocked([&] { s.solution(x.data()); });
                                                   return array_of(std::move(x));
-                                                }});
+                                                },
+                                                s.column});
       auto* const held = nb::inst_ptr<CallbackState>(state);
       struct Ends {
         CallbackState* state;
@@ -69,6 +73,27 @@ nb::tuple solved(const op::Operator<T, Host>& a, const Elements<T>& b, const std
   return nb::make_tuple(array_of<T>(std::move(*x), n), std::move(report));
 }
 
+/// The same for k columns: (this rank's part of X, reports).
+template <Scalar T, class F>
+nb::tuple solved_columns(const op::Operator<T, Host>& a, const Columns<T>& b, const std::optional<Columns<T>>& x0,
+                         Options options, const nb::object& callback, const F& solve) {
+  krylov::ColumnReports reports;
+  const auto& comm = a.range().comm();
+  auto x = together(comm, [&] {
+    require(b.ndim() == 2, "right-hand sides of ", b.ndim(), " dimensions");
+    const int k = checked_cast<int>(b.shape(1), "the number of columns");
+    auto solution = std::make_unique<Vector<T>>(a.domain(), k);
+    if (x0) solution->assign({x0->data(), x0->size()});
+    Vector<T> right(a.range(), k);
+    right.assign({b.data(), b.size()});
+    if (!callback.is_none()) options.callback = trampoline<T>(comm.size(), a.domain().local_size(), callback);
+    reports = solve(right, *solution, options);
+    return solution;
+  });
+  const std::size_t k = std::size_t(x->columns()), n = std::size_t(x->space().local_size());
+  return nb::make_tuple(array_of<T>(std::move(*x), n, k), std::move(reports));
+}
+
 template <Scalar T>
 void bind_scalar(nb::module_& m) {
   using Base = op::Operator<T, Host>;
@@ -78,6 +103,15 @@ void bind_scalar(nb::module_& m) {
          nb::object callback, bool hermitian) {
         return solved<T>(a, b, x0, std::move(options), callback, [&](const auto& right, auto& x, const Options& o) {
           return krylov::solve<T, Host>(a, precond, right, x, o, hermitian);
+        });
+      },
+      nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg());
+  m.def(
+      named<T>("solve_columns").c_str(),
+      [](const Base& a, const Base* precond, const Columns<T>& b, std::optional<Columns<T>> x0, Options options,
+         nb::object callback, bool hermitian) {
+        return solved_columns<T>(a, b, x0, std::move(options), callback, [&](const auto& B, auto& X, const Options& o) {
+          return krylov::solve_columns<T>(a, precond, B, X, o, hermitian);
         });
       },
       nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg());
@@ -91,12 +125,22 @@ void bind_scalar(nb::module_& m) {
           nb::keep_alive<1, 2>())
       .def_prop_ro("setup_seconds", &Automatic::setup_seconds)
       .def_prop_ro("is_hermitian", &Automatic::is_hermitian)
+      .def("refresh", [](Automatic& self) { unlocked([&] { self.refresh(); }); })
       .def(
           "solve",
           [](Automatic& self, const Base& a, const Elements<T>& b, std::optional<Elements<T>> x0, Options options,
              nb::object callback) {
             return solved<T>(a, b, x0, std::move(options), callback,
                              [&](const auto& right, auto& x, const Options& o) { return self.solve(right, x, o); });
+          },
+          nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none())
+      .def(
+          "solve_columns",
+          [](Automatic& self, const Base& a, const Columns<T>& b, std::optional<Columns<T>> x0, Options options,
+             nb::object callback) {
+            return solved_columns<T>(
+                a, b, x0, std::move(options), callback,
+                [&](const auto& B, auto& X, const Options& o) { return self.solve_columns(B, X, o); });
           },
           nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none());
 #ifdef TACIT_HAVE_CUDA
@@ -133,6 +177,7 @@ void bind_solve(nb::module_& m) {
   nb::class_<CallbackState>(m, "CallbackState")
       .def_ro("iteration", &CallbackState::iteration)
       .def_ro("residual_norm", &CallbackState::residual_norm)
+      .def_rw("column", &CallbackState::column)
       .def("solution", [](const CallbackState& s) {
         require(bool(s.solution), "state.x can be asked for only while the callback runs; copy what is needed later");
         return s.solution();

@@ -21,7 +21,19 @@ if TYPE_CHECKING:
     from ._core import EnvironmentFailure, Error, InputError, UsageError
     from .app import bem, grid_problems, inference, multigrid, tomography
     from .io import read_vector
-    from .krylov import CallbackState, NotConverged, Observer, Result, bicgstab, cg, chebyshev, gmres, richardson, solve
+    from .krylov import (
+        CallbackState,
+        ColumnsResult,
+        NotConverged,
+        Observer,
+        Result,
+        bicgstab,
+        cg,
+        chebyshev,
+        gmres,
+        richardson,
+        solve,
+    )
     from .op import Csr, HMatrix, Operator, Stencil, csr, function, hmatrix, poisson, read, stencil, tiled, write
 
     __version__: str
@@ -32,6 +44,7 @@ _HOMES = {
     "io": ["read_vector"],
     "krylov": [
         "CallbackState",
+        "ColumnsResult",
         "NotConverged",
         "Observer",
         "Result",
@@ -83,6 +96,7 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "CallbackState",
+    "ColumnsResult",
     "Csr",
     "EnvironmentFailure",
     "Error",

@@ -149,9 +149,22 @@ def as_vector(value: Any, what: str) -> Array:
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
-        more = "; solve the columns one by one" if array.ndim == 2 and what == "b" else ""
-        raise ValueError(f"{what} has shape {array.shape}; a vector, shape (n,) or (n, 1), is needed{more}")
+        raise ValueError(f"{what} has shape {array.shape}; a vector, shape (n,) or (n, 1), is needed")
     return array
+
+
+def as_columns(value: Any, what: str) -> Array:
+    """A vector of n elements from shape (n,) or (n, 1), or k >= 2 columns from shape (n, k)."""
+    array = as_array(value, what)
+    if array.ndim == 2 and array.shape[1] > 1:
+        return array
+    if array.ndim == 2 and array.shape[1] == 0:
+        raise ValueError(f"{what} has shape {array.shape}; it has no columns")
+    if array.ndim > 2:
+        raise ValueError(
+            f"{what} has shape {array.shape}; a vector, shape (n,), or k columns, shape (n, k), are needed"
+        )
+    return as_vector(array, what)
 
 
 def like(result: Array, model: Any) -> Any:

@@ -1,10 +1,13 @@
-#include "solve_impl.hpp"
+#include "columns_impl.hpp"
 
 namespace tacit::krylov {
 
-#define TACIT_INSTANTIATE(T)                                                                 \
-  template Report solve<T, Host>(const op::Operator<T, Host>&, const op::Operator<T, Host>*, \
-                                 const layout::Vector<T, Host>&, layout::Vector<T, Host>&, const Options&, bool);
+#define TACIT_INSTANTIATE(T)                                                                                        \
+  template Report solve<T, Host>(const op::Operator<T, Host>&, const op::Operator<T, Host>*,                        \
+                                 const layout::Vector<T, Host>&, layout::Vector<T, Host>&, const Options&, bool);   \
+  template ColumnReports solve_columns<T>(const op::Operator<T, Host>&, const op::Operator<T, Host>*,               \
+                                          const layout::Vector<T, Host>&, layout::Vector<T, Host>&, const Options&, \
+                                          bool);
 TACIT_INSTANTIATE(float)
 TACIT_INSTANTIATE(double)
 TACIT_INSTANTIATE(std::complex<float>)

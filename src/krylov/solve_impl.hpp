@@ -159,8 +159,8 @@ class Solve final : public OuterIteration {
     // Short vectors stay in the caches, where the classical methods are at their best.
     constexpr Global least_size = 200000;
     if constexpr (std::same_as<M, Host>) {
-      if (!may_change_ || space_.size() < least_size * Global(sizeof(double)) / Global(sizeof(T)) ||
-          options_.side == Side::flexible ||
+      if (!may_change_ || !options_.variants ||
+          space_.size() < least_size * Global(sizeof(double)) / Global(sizeof(T)) || options_.side == Side::flexible ||
           options_.orthogonalisation.value_or(Orthogonalisation::automatic) != Orthogonalisation::automatic)
         return;
       const auto& comm = space_.comm();
@@ -721,25 +721,32 @@ class Solve final : public OuterIteration {
 
 namespace tacit::krylov {
 
+/// Error(usage) where spaces or options do not fit; the number of columns is not looked at. The same on all ranks.
+template <Scalar T, Memory M>
+void check_arguments(const op::Operator<T, M>& A, const op::Operator<T, M>* P, const Vector<T, M>& b,
+                     const Vector<T, M>& x, const Options& options) {
+  check(options);
+  require(!is_group<M> || options.method == Method::bicgstab || options.method == Method::pipelined_bicgstab,
+          "a group of devices has the methods bicgstab and pipelined-bicgstab; asked for was ",
+          to_string(options.method));
+  require(A.range() == A.domain(), "solve needs a square operator with rows and columns spread alike; this one is ",
+          A.range().size(), " by ", A.domain().size());
+  require(b.space() == A.range(), "b has ", b.space().size(), " elements, ", b.space().local_size(),
+          " on this rank; the operator gives ", A.range().size(), " and ", A.range().local_size());
+  require(x.space() == A.domain(), "x has ", x.space().size(), " elements, ", x.space().local_size(),
+          " on this rank; the operator takes ", A.domain().size(), " and ", A.domain().local_size());
+  require(!P || (P->domain() == A.range() && P->range() == A.domain()), "the preconditioner maps ",
+          P ? P->domain().size() : 0, " to ", P ? P->range().size() : 0, " elements; the operator has ",
+          A.range().size());
+}
+
 template <Scalar T, Memory M>
 Report solve(const op::Operator<T, M>& A, const op::Operator<T, M>* P, const Vector<T, M>& b, Vector<T, M>& x,
              const Options& options, bool hermitian) {
   return comm::collective(A.range().comm(), [&] {
-    check(options);
-    require(!is_group<M> || options.method == Method::bicgstab || options.method == Method::pipelined_bicgstab,
-            "a group of devices has the methods bicgstab and pipelined-bicgstab; asked for was ",
-            to_string(options.method));
-    require(A.range() == A.domain(), "solve needs a square operator with rows and columns spread alike; this one is ",
-            A.range().size(), " by ", A.domain().size());
-    require(b.space() == A.range(), "b has ", b.space().size(), " elements, ", b.space().local_size(),
-            " on this rank; the operator gives ", A.range().size(), " and ", A.range().local_size());
-    require(x.space() == A.domain(), "x has ", x.space().size(), " elements, ", x.space().local_size(),
-            " on this rank; the operator takes ", A.domain().size(), " and ", A.domain().local_size());
+    check_arguments(A, P, b, x, options);
     require(b.columns() == 1 && x.columns() == 1, "solve takes one right-hand side; b has ", b.columns(),
-            " columns and x ", x.columns());
-    require(!P || (P->domain() == A.range() && P->range() == A.domain()), "the preconditioner maps ",
-            P ? P->domain().size() : 0, " to ", P ? P->range().size() : 0, " elements; the operator has ",
-            A.range().size());
+            " columns and x ", x.columns(), ": solve_columns takes several");
     return Solve<T, M>(A, P, b, x, options, hermitian).run();
   });
 }

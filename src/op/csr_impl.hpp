@@ -14,6 +14,7 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <numeric>
 
 namespace tacit::op {
 
@@ -262,10 +263,71 @@ void Csr<T, M>::store(RowsView<T, Index> rows, Rows<T>* owned, Format format) {
   // Made here, not at the first product, which a failing rank may not reach: exchanges must have the same numbers on
   // all ranks.
   if (comm.size() > 1) exchange(1);
+  own_entries_ = entries_here;
   entries_ = comm.all_sum(entries_here);
   largest_ = comm.all_max(double(found.largest));
   const int first_fault = int(comm.all_min(Global(fault.empty() ? comm.size() : comm.rank())));
   if (first_fault < comm.size()) fault_ = comm.broadcast(fault, first_fault);
+}
+
+template <Scalar T, Memory M>
+void Csr<T, M>::update_values(std::span<const T> values) requires std::same_as<M, Host> {
+  const auto& comm = this->range().comm();
+  comm::collective(comm, [&] {
+    auto& p = *parts_;
+    const Space& from = this->domain();
+    const auto& ghosts = pattern_->ghosts;
+    const Local left = Local(std::lower_bound(ghosts.begin(), ghosts.end(), from.begin()) - ghosts.begin());
+    std::vector<Local> counts(std::size_t(this->range().local_size()), 0);
+    p.own->count_entries(counts);
+    const Global own = std::accumulate(counts.begin(), counts.end(), Global(0));
+    require(Global(values.size()) == own + p.ghost->entries(), "the matrix has ", own + p.ghost->entries(),
+            " entries on rank ", comm.rank(), " and was given ", values.size(), " values");
+    // A row has ghosts of lower ranks, own columns, ghosts of higher ranks.
+    std::vector<Global> begin;
+    std::vector<T> outside;
+    outside.reserve(std::size_t(p.ghost->entries()));
+    const T* next = values.data();
+    for (Local r = 0, g = 0; r < Local(counts.size()); ++r) {
+      const bool has_ghosts = g < p.ghost->count() && p.ghost->row(g) == r;
+      const auto columns = has_ghosts ? p.ghost->columns_of(g++) : std::span<const Local>();
+      const auto before = std::lower_bound(columns.begin(), columns.end(), left) - columns.begin();
+      outside.insert(outside.end(), next, next + before);
+      begin.push_back(Global(next - values.data()) + before);
+      next += before + counts[std::size_t(r)];
+      const auto after = std::ptrdiff_t(columns.size()) - before;
+      outside.insert(outside.end(), next, next + after);
+      next += after;
+    }
+    std::fill(p.diagonal.begin(), p.diagonal.end(), T{});
+    p.own->set_values(begin.data(), values.data(), this->range() == from ? p.diagonal.data() : nullptr);
+    p.ghost->set_values(outside.data());
+    p.own_adjoint.reset(), p.ghost_adjoint.reset(), p.around.reset();
+    const auto bad = std::find_if(values.begin(), values.end(), [](T v) { return !is_finite(v); });
+    find_largest(values, bad == values.end() ? std::string() : fault_at(bad - values.begin()));
+  });
+}
+
+/// Sets largest() and fault() from this rank's values and its first fault. Collective.
+template <Scalar T, Memory M>
+void Csr<T, M>::find_largest(std::span<const T> values, const std::string& fault) {
+  const auto& comm = this->range().comm();
+  real_t<T> largest = 0;
+  for (const T v : values)
+    if constexpr (is_complex<T>) largest = std::max({largest, std::abs(v.real()), std::abs(v.imag())});
+    else largest = std::max(largest, std::abs(v));
+  largest_ = comm.all_max(double(largest));
+  const int first_fault = int(comm.all_min(Global(fault.empty() ? comm.size() : comm.rank())));
+  fault_ = first_fault < comm.size() ? comm.broadcast(fault, first_fault) : std::string();
+}
+
+/// The text of fault() for this rank's entry number k. Local.
+template <Scalar T, Memory M>
+std::string Csr<T, M>::fault_at(Global k) const {
+  const auto all = rows();
+  const auto row = std::upper_bound(all.start.begin(), all.start.end(), k) - all.start.begin() - 1;
+  return message("the matrix has a value that is not finite at row ", this->range().begin() + Global(row), ", column ",
+                 all.column[std::size_t(k)], " (counted from 0)");
 }
 
 template <Scalar T, Memory M>

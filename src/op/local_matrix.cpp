@@ -164,12 +164,37 @@ inline void add_multiple(T a, const T* x, T* sum, Width m) {
   }
 }
 
+template <class T, int C>
+struct Register {
+  typedef T type __attribute__((vector_size(C * sizeof(T))));
+};
+
+// y[c] = sum of value(k) x(k)[c] over k < n that are there, for m columns.
+template <class T, class Width, class Value, class At, class There>
+inline void sum_columns(Width m, Global n, T* y, Value&& value, At&& x, There&& there) {
+  if constexpr (!is_complex<T> && (m == 2 || m == 4 || m == 8)) {  // gcc 12 does not keep an array in a register
+    using V = typename Register<T, int(m)>::type;
+    V sum = {}, from;
+    for (Global k = 0; k < n; ++k)
+      if (there(k)) {
+        std::memcpy(&from, x(k), sizeof from);
+        sum += value(k) * from;
+      }
+    std::memcpy(y, &sum, sizeof sum);
+  } else {
+    T sum[m] = {};
+    for (Global k = 0; k < n; ++k)
+      if (there(k)) add_multiple(value(k), x(k), sum, m);
+    std::copy_n(sum, int(m), y);
+  }
+}
+
 template <class T, class Index>
 inline void csr_row_columns(const T* value, const Index* index, Global n, const T* x, T* y, int columns) {
   each_tile(columns, [&](int c0, auto m) {
-    T sum[m] = {};
-    for (Global k = 0; k < n; ++k) add_multiple(value[k], x + std::ptrdiff_t(index[k]) * columns + c0, sum, m);
-    std::copy_n(sum, int(m), y + c0);
+    sum_columns(
+        m, n, y + c0, [&](Global k) { return value[k]; },
+        [&](Global k) { return x + std::ptrdiff_t(index[k]) * columns + c0; }, [](Global) { return true; });
   });
 }
 
@@ -184,11 +209,6 @@ inline void general_slice(const T* value, const Index* index, Local steps, const
   }
   for (int l = 0; l < C; ++l) sum[l] = acc[l];
 }
-
-template <class T, int C>
-struct Register {
-  typedef T type __attribute__((vector_size(C * sizeof(T))));
-};
 
 // One diagonal slice times one column of x, which points to the element of the slice's first row.
 template <int C, class T>
@@ -258,10 +278,10 @@ inline void slice_columns(const T* value, Local steps, int rows, const T* x, T* 
                           There&& there) {
   for (int l = 0; l < rows; ++l)
     each_tile(columns, [&](int c0, auto m) {
-      T sum[m] = {};
-      for (Local j = 0; j < steps; ++j)
-        if (there(j, l)) add_multiple(value[std::ptrdiff_t(j) * C + l], x + column(j, l) * columns + c0, sum, m);
-      std::copy_n(sum, int(m), y + std::ptrdiff_t(l) * columns + c0);
+      sum_columns(
+          m, steps, y + std::ptrdiff_t(l) * columns + c0, [&](Global j) { return value[j * C + l]; },
+          [&](Global j) { return x + column(Local(j), l) * columns + c0; },
+          [&](Global j) { return there(Local(j), l); });
     });
 }
 
@@ -270,9 +290,12 @@ inline void diagonals_times_columns(const T* value, const Local* diagonal, const
                                     int rows, const T* x, T* y, int columns) {
   if constexpr (!is_complex<T>)
     if (columns == 2 && rows == C) return diagonal_slice_pair<C>(value, diagonal, mask, steps, x, y);
-  slice_columns<C>(
-      value, steps, rows, x, y, columns, [&](Local j, int l) { return std::ptrdiff_t(diagonal[j]) + l; },
-      [&](Local j, int l) { return mask[j] >> l & 1; });
+  const auto column = [&](Local j, int l) { return std::ptrdiff_t(diagonal[j]) + l; };
+  unsigned all = (1u << C) - 1;
+  for (Local j = 0; j < steps; ++j) all &= mask[j];
+  if (all == (1u << C) - 1)
+    slice_columns<C>(value, steps, rows, x, y, columns, column, [](Local, int) { return true; });
+  else slice_columns<C>(value, steps, rows, x, y, columns, column, [&](Local j, int l) { return mask[j] >> l & 1; });
 }
 
 }  // namespace
@@ -926,6 +949,18 @@ template <Scalar T, Memory M>
 void LocalMatrix<T, M>::count_entries(std::span<Local> count) const {
   exec::parallel_for(std::size_t(blocks()), blocks() > 1, [&](std::size_t b) {
     s_->each(int(b), int(b) + 1, [&](Local r, Local, T) { ++count[std::size_t(r)]; });
+  });
+}
+
+template <Scalar T, Memory M>
+void LocalMatrix<T, M>::set_values(const Global* begin, const T* values, T* diagonal) requires std::same_as<M, Host> {
+  Local now = -1;
+  const T* next = nullptr;
+  s_->each(0, blocks(), [&](Local row, Local column, const T& stored) {
+    if (row != now) now = row, next = values + begin[row];
+    const_cast<T&>(stored) = *next;  // each() is of a constant matrix, and this one is not
+    if (diagonal && column == row) diagonal[row] = *next;
+    ++next;
   });
 }
 

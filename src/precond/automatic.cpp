@@ -55,6 +55,13 @@ krylov::Options for_method(krylov::Options o, Method method) {
   return o;
 }
 
+/// The options of a solve of n unknowns with this candidate.
+krylov::Options with_candidate(const Candidate& c, const krylov::Options& options, Global n) {
+  auto o = for_method(options, c.method);
+  if (c.method == Method::gmres && !o.restart && c.trial && n < 200000) o.restart = 60;
+  return o;
+}
+
 std::string rounded(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.2g", value);
@@ -166,16 +173,16 @@ class Automatic<T>::Attempts {
     if (begun_ && left <= 0) return true;
     const bool is_kept = which == own_.kept_;
     const double before = wall_time();
-    auto made = is_kept ? std::move(own_.kept_precond_) : make<T, Host>(chosen.precond, own_.A_, chosen.options);
+    auto made = is_kept && own_.kept_precond_ ? std::move(own_.kept_precond_)
+                                              : make<T, Host>(chosen.precond, own_.A_, chosen.options);
     const auto& comm = own_.A_.range().comm();
     own_.setup_seconds_ += comm.all_max(wall_time() - before);
     Candidate c = chosen;
     // Factors with replaced pivots are seldom good.
     if (const auto* noted = dynamic_cast<const op::Noted*>(made.get()); noted && noted->is_doubtful())
       c.trial = std::min(c.trial, 20), c.patience = std::min(c.patience, 60.0);
-    auto o = for_method(options_, c.method);
+    auto o = with_candidate(chosen, options_, own_.A_.range().size());
     o.max_iterations = left;
-    if (c.method == Method::gmres && !o.restart && chosen.trial && own_.A_.range().size() < 200000) o.restart = 60;
     o.explain = false;  // explain() does so, once
     if (begun_) forget_noise();
     Trial trial(c, goal_);
@@ -288,8 +295,128 @@ class Automatic<T>::Attempts {
   Report report_;
 };
 
+/// A solve with several right-hand sides.
 template <Scalar T>
-Automatic<T>::Automatic(const op::Csr<T, Host>& A, Method method) : A_(A) {
+class Automatic<T>::Columns {
+ public:
+  using Vector = layout::Vector<T, Host>;
+  Columns(Automatic& own, const Vector& B, Vector& X, const krylov::Options& options)
+      : own_(own), B_(B), X_(X), options_(options), k_(B.columns()), b_(B.space()), x_(X.space()) {}
+
+  krylov::ColumnReports run() {
+    const auto& comm = own_.A_.range().comm();
+    const double from = wall_time();
+    const auto before = comm.counters();
+    all_.columns.resize(std::size_t(k_));
+    choose(0);
+    std::vector<int> left;
+    for (int c = 1; c < k_; ++c) left.push_back(c);
+    if (own_.kept_ >= 0 && k_ > 1) left = together(left);
+    else all_.alone = "no candidate solved the first column";
+    for (const int c : left) choose(c);
+    const auto spent = comm.counters() - before;
+    for (auto& r : all_.columns) {
+      all_.counts.operator_applies += r.counts.operator_applies;
+      all_.counts.preconditioner_applies += r.counts.preconditioner_applies;
+      r.counts = {0, r.counts.operator_applies, r.counts.preconditioner_applies, 0, 0, 0};
+    }
+    all_.counts.reductions = spent.reductions;
+    all_.counts.exchanges = spent.exchanges;
+    all_.counts.messages = comm.all_sum(spent.messages);
+    all_.counts.bytes = comm.all_sum(spent.bytes);
+    all_.seconds = comm.all_max(wall_time() - from);
+    return std::move(all_);
+  }
+
+ private:
+  T& at(Vector& of, std::size_t i, int c) { return of.data()[i * std::size_t(of.columns()) + std::size_t(c)]; }
+  T at(const Vector& of, std::size_t i, int c) { return of.data()[i * std::size_t(of.columns()) + std::size_t(c)]; }
+  /// Column `from` of one, into column `to` of another. Local.
+  void move(const Vector& one, int from, Vector& other, int to) {
+    const std::size_t n = std::size_t(one.space().local_size());
+    for (std::size_t i = 0; i < n; ++i) at(other, i, to) = at(one, i, from);
+  }
+
+  krylov::Options of_column(int c) const {
+    krylov::Options o = options_;
+    if (options_.callback)
+      o.callback = [call = options_.callback, c](const krylov::State& s) {
+        auto mine = s;
+        mine.column = c;
+        return call(mine);
+      };
+    return o;
+  }
+  void choose(int c) {
+    move(B_, c, b_, 0);
+    move(X_, c, x_, 0);
+    all_.columns[std::size_t(c)] = Attempts(own_, b_, x_, of_column(c)).run();
+    move(x_, 0, X_, c);
+  }
+
+  /// Solves these columns with the candidate that is kept; returns those that it has not solved.
+  std::vector<int> together(const std::vector<int>& columns) {
+    const Candidate& kept = own_.candidates_[std::size_t(own_.kept_)];
+    Vector B(B_.space(), int(columns.size())), X(X_.space(), int(columns.size()));
+    for (std::size_t i = 0; i < columns.size(); ++i) move(B_, columns[i], B, int(i)), move(X_, columns[i], X, int(i));
+    auto o = with_candidate(kept, options_, own_.A_.range().size());
+    if (options_.callback)
+      o.callback = [this, &columns](const krylov::State& s) {
+        auto mine = s;
+        mine.column = columns[std::size_t(s.column)];
+        return options_.callback(mine);
+      };
+    auto found = krylov::solve_columns<T>(own_.A_, own_.kept_precond_.get(), B, X, o, own_.hermitian_);
+    all_.together = found.together, all_.alone = found.alone;
+    std::vector<int> left;
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      auto& r = found.columns[i];
+      // Stopped by the user, or not finite: another preconditioner would not help.
+      const bool over = r.converged() || r.reason == Reason::stopped || r.reason == Reason::non_finite;
+      if (over) {
+        r.choice = message("auto: ", r.method, r.precond == "none" ? "" : message(" with ", r.precond),
+                           ", as for the first column");
+        move(X, int(i), X_, columns[i]);
+        all_.columns[std::size_t(columns[i])] = std::move(r);
+      } else {
+        left.push_back(columns[i]);
+      }
+    }
+    return left;
+  }
+
+  Automatic& own_;
+  const Vector& B_;
+  Vector& X_;
+  const krylov::Options& options_;
+  int k_;
+  Vector b_, x_;
+  krylov::ColumnReports all_;
+};
+
+template <Scalar T>
+Automatic<T>::Automatic(const op::Csr<T, Host>& A, Method method) : A_(A), method_(method) {
+  look();
+}
+
+template <Scalar T>
+void Automatic<T>::refresh() {
+  const Candidate before = kept_ >= 0 ? candidates_[std::size_t(kept_)] : Candidate{};
+  look();
+  kept_precond_.reset();
+  if (kept_ < 0) return;
+  const auto again = std::find_if(candidates_.begin(), candidates_.end(), [&](const Candidate& c) {
+    return c.method == before.method && c.precond == before.precond && c.options.drop == before.options.drop &&
+           c.options.levels == before.options.levels && c.options.solver == before.options.solver;
+  });
+  kept_ = again == candidates_.end() ? -1 : int(again - candidates_.begin());
+}
+
+/// Makes the list of candidates.
+template <Scalar T>
+void Automatic<T>::look() {
+  const auto& A = A_;
+  const auto method = method_;
   const auto& comm = A.range().comm();
   comm::collective(comm, [&] {
     require(A.range() == A.domain(), "solve needs a square matrix with rows and columns spread alike; this one is ",
@@ -318,6 +445,18 @@ Report Automatic<T>::solve(const layout::Vector<T, Host>& b, layout::Vector<T, H
             " columns; the matrix has ", A_.range().size(), " rows");
     setup_seconds_ = 0;
     return Attempts(*this, b, x, options).run();
+  });
+}
+
+template <Scalar T>
+krylov::ColumnReports Automatic<T>::solve_columns(const layout::Vector<T, Host>& B, layout::Vector<T, Host>& X,
+                                                  const krylov::Options& options) {
+  return comm::collective(A_.range().comm(), [&] {
+    require(B.space() == A_.range() && X.space() == A_.range() && B.columns() == X.columns(), "B has ",
+            B.space().size(), " rows and ", B.columns(), " columns, X has ", X.columns(), " columns; the matrix has ",
+            A_.range().size(), " rows");
+    setup_seconds_ = 0;
+    return Columns(*this, B, X, options).run();
   });
 }
 

@@ -70,6 +70,7 @@ struct State {
   double residual_norm;  ///< the recurrence's ||r_k|| / ||b||
   /// This rank's part of x_k in host memory, as `count` scalars of the solve's type; collective.
   std::function<void(void* x)> solution;
+  int column = 0;  ///< of the right-hand sides of solve_columns(), counted from 0
 };
 
 struct Options {
@@ -94,6 +95,8 @@ struct Options {
   /// cycles in gmres where `restart` is absent. Each is a warning of the report. False: the given method only.
   bool fallbacks = true;
   bool history = true;
+  /// Whether Method::automatic may take an s-step or pipelined variant that it predicts to be faster.
+  bool variants = true;
   /// Called on every rank after each iteration. Returns true to stop: one rank that does stops all (a reduction per
   /// iteration). May throw; all ranks then throw the same Error.
   std::function<bool(const State&)> callback;

@@ -69,6 +69,10 @@ class Space {
   Space on(std::shared_ptr<exec::Place> place) const {
     return Space(impl_->comm, impl_->partition, impl_->replicated, std::move(place));
   }
+  /// The same elements, with reductions made together with others' by `sums`, which must outlive the space's vectors.
+  Space merging(comm::MergedSums& sums) const {
+    return Space(impl_->comm, impl_->partition, impl_->replicated, impl_->place, &sums);
+  }
 
   const comm::Communicator& comm() const { return impl_->comm; }
   const Partition& partition() const { return impl_->partition; }
@@ -86,6 +90,7 @@ class Space {
   template <int K, class T>
   comm::PendingSums<K, T> sum(const exec::Sums<K, T>& own) const {
     if (impl_->replicated) return comm::PendingSums<K, T>(own);
+    if (impl_->sums && impl_->comm.size() > 1) return comm::PendingSums<K, T>(start_sum(own.v, K));
     return impl_->comm.sum(own);
   }
   /// The same for sums still being computed on a group of devices, whose spaces are always replicated.
@@ -100,6 +105,7 @@ class Space {
   template <class T>
   comm::PendingSum start_sum(const T* values, std::size_t n, comm::Operation operation = comm::Operation::sum) const {
     if (impl_->replicated) return comm::PendingSum(values, n);
+    if (impl_->sums && impl_->comm.size() > 1) return impl_->sums->start(values, n, operation);
     return impl_->comm.start_sum(values, n, operation);
   }
   /// Sums n values in place over the space. Collective; one reduction if distributed.
@@ -121,11 +127,14 @@ class Space {
     bool replicated;
     Local local_size;
     std::shared_ptr<exec::Place> place;
+    comm::MergedSums* sums;
   };
-  Space(comm::Communicator comm, Partition partition, bool replicated, std::shared_ptr<exec::Place> place = nullptr) {
+  Space(comm::Communicator comm, Partition partition, bool replicated, std::shared_ptr<exec::Place> place = nullptr,
+        comm::MergedSums* sums = nullptr) {
     const int part = replicated ? 0 : comm.rank();
     const Local n = checked_cast<Local>(partition.end(part) - partition.begin(part), "a rank's number of elements");
-    impl_ = std::make_shared<const Impl>(Impl{std::move(comm), std::move(partition), replicated, n, std::move(place)});
+    impl_ = std::make_shared<const Impl>(
+        Impl{std::move(comm), std::move(partition), replicated, n, std::move(place), sums});
   }
   int part() const { return impl_->replicated ? 0 : impl_->comm.rank(); }
   std::shared_ptr<const Impl> impl_;

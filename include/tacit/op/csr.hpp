@@ -91,8 +91,9 @@ class Csr final : public Operator<T, M> {
                      const Vector<T, M>* before = nullptr, const Diagonals<T, M>& around = {},
                      std::span<Vector<T, M>* const> images = {}) const override;
 
-  /// Stored entries over all ranks.
+  /// Stored entries over all ranks, and on this rank.
   Global entries() const { return entries_; }
+  Global own_entries() const { return own_entries_; }
   /// max_ij max(|Re a_ij|, |Im a_ij|) over all ranks.
   double largest() const override { return largest_; }
   std::string fault() const override { return fault_; }
@@ -100,6 +101,12 @@ class Csr final : public Operator<T, M> {
   std::vector<Local> row_lengths() const requires std::same_as<M, Host>;
   /// This rank's rows with global columns, rebuilt from the storage at each call.
   Rows<T> rows() const;
+  /// Replaces the values of this rank's entries, in the order of rows(); the structure stays. The operator is then, bit
+  /// for bit, what the constructor would make of these numbers; the parts for the adjoint and for powers_kernel() are
+  /// made anew at their next use. Preconditioners made from the matrix before keep the old numbers (polynomials, which
+  /// multiply by it, use both: make them anew). Host memory. Collective; one pass, no messages but three reductions.
+  /// Error(usage): another number of values. A value that is not finite becomes fault().
+  void update_values(std::span<const T> values) requires std::same_as<M, Host>;
   /// This rank's diagonal block (rows and columns that it owns, local indices), for block preconditioners.
   LocalRows<T> own_block() const;
   const comm::Pattern& pattern() const { return *pattern_; }
@@ -124,7 +131,9 @@ class Csr final : public Operator<T, M> {
   comm::Exchange& exchange(int columns) const;
   bool finish_scheduled(const Schedule& schedule, const Vector<T, M>& x, Vector<T, M>& y, int slot) const;
   void build_adjoint() const;
-  Global entries_ = 0;
+  void find_largest(std::span<const T> values, const std::string& fault);
+  std::string fault_at(Global k) const;
+  Global entries_ = 0, own_entries_ = 0;
   double largest_ = 0;
   std::string fault_;
   std::shared_ptr<const comm::Pattern> pattern_;

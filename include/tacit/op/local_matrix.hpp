@@ -87,6 +87,9 @@ class LocalMatrix {
   bool mirrors_itself(std::span<const double> diagonal) const;
   /// Adds the number of entries of each row to count[row]. Host.
   void count_entries(std::span<Local> count) const;
+  /// Replaces the values: those of row i, columns ascending, are values[begin[i]], values[begin[i] + 1], ... Stores the
+  /// entries (i, i) in diagonal[i], where that is not null. One pass. Host.
+  void set_values(const Global* begin, const T* values, T* diagonal) requires std::same_as<M, Host>;
   double bytes() const;  ///< of the stored matrix
   std::string storage() const;
 
@@ -119,6 +122,8 @@ class RowList {
   /// Columns and values of the i-th row. Host.
   std::span<const Local> columns_of(Local i) const { return part(column_, i); }
   std::span<const T> values_of(Local i) const { return part(value_, i); }
+  /// Replaces the values, in the order of rows. Host.
+  void set_values(const T* values) requires std::same_as<M, Host> { std::copy_n(values, value_.size(), value_.data()); }
   Local count() const { return Local(row_.size()); }
   Global entries() const { return Global(column_.size()); }
   double bytes() const;

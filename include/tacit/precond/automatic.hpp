@@ -1,6 +1,7 @@
 // Automatic: solves with a method and a preconditioner that it finds by trial, and keeps for the next right-hand side.
 #pragma once
 
+#include <tacit/krylov/columns.hpp>
 #include <tacit/krylov/solve.hpp>
 #include <tacit/op/csr.hpp>
 #include <tacit/precond/make.hpp>
@@ -46,6 +47,16 @@ class Automatic {
   /// what was tried. Collective. Errors: those of krylov::solve and of make().
   krylov::Report solve(const layout::Vector<T, Host>& b, layout::Vector<T, Host>& x, const krylov::Options& options);
 
+  /// As krylov::solve_columns. The first column chooses as solve() does; the others are solved together with the
+  /// candidate that it kept, and those that this does not solve choose for themselves. Collective.
+  krylov::ColumnReports solve_columns(const layout::Vector<T, Host>& B, layout::Vector<T, Host>& X,
+                                      const krylov::Options& options);
+
+  /// To be called after A has been given other values: looks at A again, and makes the preconditioner of the kept
+  /// candidate anew at the next solve. Another candidate is tried only where this one is none any more, or does not
+  /// solve. Collective.
+  void refresh();
+
   /// The time that the last solve spent on preconditioners, the longest over ranks.
   double setup_seconds() const { return setup_seconds_; }
   /// In the order in which they are tried.
@@ -54,7 +65,10 @@ class Automatic {
 
  private:
   class Attempts;
+  class Columns;
+  void look();
   const op::Csr<T, Host>& A_;
+  krylov::Method method_;
   bool hermitian_ = false;
   std::vector<Candidate> candidates_;
   int kept_ = -1;  ///< the candidate that solved last, and its preconditioner

@@ -7,11 +7,13 @@ and ``chebyshev`` have SciPy's signature. "Converged" always means that b - A x 
 from __future__ import annotations
 
 from .driver import solve
-from .results import CallbackState, NotConverged, Observer, Result, TraceEvent
+from .results import CallbackState, ColumnResult, ColumnsResult, NotConverged, Observer, Result, TraceEvent
 from .signatures import bicgstab, cg, chebyshev, gmres, richardson
 
 __all__ = [
     "CallbackState",
+    "ColumnResult",
+    "ColumnsResult",
     "NotConverged",
     "Observer",
     "Result",

@@ -20,7 +20,7 @@ from .._support import (
     Array,
     agreed,
     as_array,
-    as_vector,
+    as_columns,
     choose,
     chosen_scalar,
     common_scalar,
@@ -34,7 +34,7 @@ from .._support import (
     to_scalar,
     using_threads,
 )
-from .results import CallbackState, NotConverged, Observer, Result, TraceEvent, _OfIterate
+from .results import CallbackState, ColumnsResult, NotConverged, Observer, Result, TraceEvent, _OfIterate
 
 
 def _stops(callback: Callable[[Any], Any], form: Callable[[Array], Array]) -> Callable[[_core.CallbackState], bool]:
@@ -56,6 +56,10 @@ class _Prepared(NamedTuple):
     precond: Any
     automatic: str  # "asked", "default": preconditioners are chosen where A is a stored matrix; "": they are not
     alike: dict[str, float | str]  # arguments that must be the same on all ranks, in the form that ranks compare
+
+
+def _columns(b: Array) -> str:
+    return "a vector" if b.ndim == 1 else f"{b.shape[1]} columns"
 
 
 def _told(what: str, given: Any) -> dict[str, float | str]:
@@ -127,10 +131,10 @@ def solve(
     A : operator, sparse matrix, array, LinearOperator, petsc4py Mat or callable with shape
         Square, n x n. On several ranks: an operator of Tacit or a Mat (distributed), or the same matrix on every rank.
     b : array_like
-        Shape (n,) or (n, 1): the whole vector, or this rank's own part of it on all ranks. NumPy or DLPack, in host
-        memory; not copied where type and layout fit.
+        Shape (n,), or (n, k) for k right-hand sides: whole, or this rank's own rows on all ranks. NumPy or DLPack, in
+        host memory; not copied where type and layout fit.
     x0 : array_like, optional
-        Initial guess, whole or this rank's own part. Default: zero.
+        Initial guess, of the shape of b, whole or this rank's own rows. Default: zero.
     method : str or object of :mod:`tacit.methods`
         "auto" (with a preconditioner that is named: cg for a Hermitian matrix whose diagonal has one sign, changing to
         gmres should it break down; gmres for the rest. Without one: see there), "cg", "bicgstab", "gmres", "idr",
@@ -176,7 +180,8 @@ def solve(
     Returns
     -------
     Result
-        Unpacks as ``x, info``. Numerical failures are reported as its ``reason``, never as an exception.
+        Unpacks as ``x, info``. Numerical failures are reported as its ``reason``, never as an exception. For k >= 2
+        right-hand sides a :class:`ColumnsResult`, with x of shape (n, k) and the outcome of each column.
 
     Raises
     ------
@@ -195,7 +200,14 @@ def solve(
     may differ by 1e-12 of their size, and rank 0's are used; ``threads`` may differ. The scalar holds the b and x0 of
     all ranks.
 
-    Memory: the distributed matrix, the vectors of the method (cg 4, bicgstab 7, gmres restart + 3), and 2 vectors.
+    Memory: the distributed matrix, the vectors of the method (cg 4, bicgstab 7, gmres restart + 3), and 2 vectors; with
+    k right-hand sides this for each of up to 8 columns that are solved together, and 2 vectors for each of these.
+
+    Several right-hand sides: every column is a solve of its own, with its own residual, reason and fallbacks, by any
+    method, and the columns advance together: one product of A, and one reduction, serves all that are at the same
+    point. ``result.together`` says how many advanced together, and ``result.alone`` why, where they were solved one
+    after another (engine "tasks", powers "kernel", richardson on a stencil, device "cuda"). The preconditioner is made
+    once. A callback is told the column (``state.column``), and stops that column only.
 
     Examples
     --------
@@ -207,6 +219,9 @@ def solve(
     >>> result = tacit.solve(A, np.ones(100), method="gmres", precond="ilu0")
     >>> result.reason, result.method
     ('converged', 'gmres')
+    >>> many = tacit.solve(A, np.eye(100)[:, :3])
+    >>> many.x.shape, many.converged, [c.reason for c in many.columns]
+    ((100, 3), True, ['converged', 'converged', 'converged'])
     """
     begin = _core.wall_time()
     on = A.comm if comm is None and isinstance(A, op.Operator) else _comm.resolve(comm)
@@ -214,7 +229,9 @@ def solve(
         A = op.as_operator(A, on)
 
     def prepare() -> _Prepared:
-        right, guess = as_vector(b, "b"), None if x0 is None else as_vector(x0, "x0")
+        right, guess = as_columns(b, "b"), None if x0 is None else as_columns(x0, "x0")
+        if guess is not None and guess.shape[1:] != right.shape[1:]:
+            raise ValueError(f"b has shape {right.shape} and x0 {guess.shape}; each column of b needs one of x0")
         wanted = chosen_scalar(scalar)
         if wanted is None:
             parts = [op.scalar_of(A, "A") or "float64" if hasattr(A, "dtype") else None, scalar_name(right.dtype, "b")]
@@ -241,7 +258,7 @@ def solve(
         if device == "cuda" and not (_core.cuda_built and _core.device_available()):
             why = "no GPU answers" if _core.cuda_built else "this Tacit was built without CUDA"
             raise _core.EnvironmentFailure(f"device='cuda': {why}")
-        alike = {"method": repr(o.method), **told(o, SOLVE)}
+        alike = {"method": repr(o.method), "b": _columns(right), **told(o, SOLVE)}
         alike |= {"partition": repr(partition), "ordering": repr(ordering), "device": repr(device)}
         alike |= {"path": repr(path), "scalar": repr(chosen_scalar(scalar)), "trace": repr(bool(trace))}
         alike |= {"raise_on_failure": repr(bool(raise_on_failure)), "x0": "None" if x0 is None else "given"}
@@ -308,6 +325,8 @@ def _solve(
     matrix = op.as_operator(A, on, ready.scalar)
     if matrix.shape[0] != matrix.shape[1]:
         raise ValueError(f"A has shape {matrix.shape}; a square matrix is needed")
+    if ready.automatic:
+        matrix = op.worth_storing(matrix)
     scalar = matrix.dtype.name
     offsets = matrix._handle.range_offsets
     whole = layout.is_whole(on, len(ready.b), offsets, "b")
@@ -339,49 +358,94 @@ def _solve(
     else:
         M, symmetric = _precond.build(solved, ready.precond, None if numbers is None else (matrix, numbers))
     hermitian = chooser is None and ready.options.method == "auto" and symmetric and matrix.is_hermitian()
-    column = len(np.shape(b)) == 2
+    many, column = right.ndim == 2, len(np.shape(b)) == 2
 
     def form(own: Array) -> Array:
         if numbers is not None:
-            own = getattr(numbers, f"backward_{scalar}")(on, own)
+            own = _by_columns(getattr(numbers, f"backward_{scalar}"), on, own)
         x = layout.gather(own, on) if whole else own
-        return x.reshape(-1, 1) if column else x
+        return x.reshape(-1, 1) if column and not many else x
 
     if numbers is not None:
         forward = getattr(numbers, f"forward_{scalar}")
-        right, guess = forward(on, right), None if guess is None else forward(on, guess)
+        right = _by_columns(forward, on, right)
+        guess = None if guess is None else _by_columns(forward, on, guess)
     call = None if callback is None else _stops(callback, form)
     setup = on.all_max_real(_core.wall_time() - begin)
+    facts: dict[str, Any] = {
+        "unknowns": matrix.shape[0],
+        "nonzeros": matrix.nnz,
+        "ranks": on.size,
+        "rank": on.rank,
+        "threads": threads,
+        "scalar": scalar,
+        "device": device,
+        "rtol": ready.options.rtol,
+        "atol": ready.options.atol,
+    }
+    end = "_columns" if many else ""
     if on_device:
-        own, report, moved = core("solve_cuda", scalar)(
+        own, report, moved = (_cuda_columns if many else core("solve_cuda", scalar))(
             solved._handle, name, options, right, guess, ready.options, call, hermitian
         )
         setup += moved
     elif chooser is not None:
-        own, report = chooser.solve(solved._handle, right, guess, ready.options, call)
+        own, report = getattr(chooser, "solve" + end)(solved._handle, right, guess, ready.options, call)
         setup += chooser.setup_seconds
     else:
         handle = None if M is None else M._handle
-        own, report = core("solve", scalar)(solved._handle, handle, right, guess, ready.options, call, hermitian)
-    result = Result(
-        like(form(own), b),
-        report,
-        seconds={"setup": setup, "solve": report.seconds},
-        unknowns=matrix.shape[0],
-        nonzeros=matrix.nnz,
-        ranks=on.size,
-        rank=on.rank,
-        threads=threads,
-        scalar=scalar,
-        device=device,
-        rtol=ready.options.rtol,
-        atol=ready.options.atol,
-        trace=_gather_trace(on, origin) if trace else None,
-    )
+        solver = core("solve" + end, scalar)
+        own, report = solver(solved._handle, handle, right, guess, ready.options, call, hermitian)
+    facts["seconds"] = {"setup": setup, "solve": report.seconds}
+    facts["trace"] = _gather_trace(on, origin) if trace else None
+    result = (ColumnsResult if many else Result)(like(form(own), b), report, **facts)
     if 0 < result.unknowns < on.size:
         spare = on.size - result.unknowns
         result.warnings.append(f"{on.size} ranks for {result.unknowns} unknowns: {spare} of them have no rows")
     return result
+
+
+def _by_columns(move: Callable[[Any, Array], Array], on: _core.Communicator, own: Array) -> Array:
+    """A renumbering of one or more columns."""
+    if own.ndim == 1:
+        return move(on, own)
+    return np.stack([move(on, np.ascontiguousarray(c)) for c in own.T], axis=1)
+
+
+class _CudaReports(NamedTuple):
+    columns: list[_core.Report]
+    counts: dict[str, int]
+    seconds: float
+    together: int
+    alone: str
+
+
+def _cuda_columns(handle: Any, name: str, options: Any, b: Array, x0: Array | None, o: Any, call: Any, h: bool) -> Any:
+    """solve_cuda for each column: (X, reports, seconds to copy the matrix)."""
+    xs, reports, moved = [], [], 0.0
+    for c in range(b.shape[1]):
+        guess = None if x0 is None else np.ascontiguousarray(x0[:, c])
+        state = None if call is None else _OfColumn(call, c)
+        x, report, copied = core("solve_cuda", b.dtype.name)(
+            handle, name, options, np.ascontiguousarray(b[:, c]), guess, o, state, h
+        )
+        xs.append(x)
+        reports.append(report)
+        moved += copied
+    counts = {key: sum(r.counts[key] for r in reports) for key in reports[0].counts}
+    why = "device='cuda' solves one column at a time"
+    return np.stack(xs, axis=1), _CudaReports(reports, counts, sum(r.seconds for r in reports), 1, why), moved
+
+
+class _OfColumn:
+    """The state of a solve with one right-hand side, as that of one column."""
+
+    def __init__(self, call: Callable[[Any], bool], column: int) -> None:
+        self._call, self._column = call, column
+
+    def __call__(self, state: _core.CallbackState) -> bool:
+        state.column = self._column
+        return self._call(state)
 
 
 def _gather_trace(on: _core.Communicator, origin: float) -> list[TraceEvent]:

@@ -46,17 +46,21 @@ class CallbackState:
     iteration : int
     residual_norm : float
         ||r|| / ||b|| of the recurrence residual r.
+    column : int
+        Of the right-hand sides, counted from 0; 0 where there is one.
     x : ndarray
         The iterate, in the form of the result. It is computed at each access, at the cost of a few vectors read and
-        written. On several ranks the access is collective where x is whole or renumbered.
+        written. On several ranks the access is collective where x is whole or renumbered. Of k right-hand sides it is
+        the column's, of shape (n,).
     """
 
-    __slots__ = ("_form", "_state", "iteration", "residual_norm")
+    __slots__ = ("_form", "_state", "column", "iteration", "residual_norm")
 
     def __init__(self, state: _core.CallbackState, form: Callable[[Array], Array]) -> None:
         self._state, self._form = state, form
         self.iteration: int = state.iteration
         self.residual_norm: float = state.residual_norm
+        self.column: int = state.column
 
     @property
     def x(self) -> Array:
@@ -225,6 +229,133 @@ class Result(Outcome):
         label = self.method + ("" if self.precond in ("", "none") else f" + {self.precond}")
         curve = plotting.Curve(label, self.history.tolist(), None, self.residual_norm)
         plotting.convergence([curve], os.fspath(path), title=f"{self.unknowns:,} unknowns", goal=self.rtol)
+
+
+class ColumnResult(NamedTuple):
+    """How the solve with one of several right-hand sides ended; see :class:`Result` for the fields."""
+
+    converged: bool
+    reason: str
+    detail: str
+    advice: str
+    iterations: int
+    restarts: int
+    residual_norm: float
+    recurrence_residual_norm: float
+    history: npt.NDArray[np.float64]
+    method: str
+    warnings: list[str]
+
+
+class ColumnsResult(Result):
+    """How a solve with k right-hand sides ended. Unpacks as ``x, info``. The fields of :class:`Result` hold for all
+    columns together, and ``columns`` for each.
+
+    Attributes
+    ----------
+    x : ndarray
+        Shape (n, k).
+    columns : list of ColumnResult
+        The outcome of each column.
+    converged : bool
+        Whether all columns converged.
+    reason, detail, advice, method, info
+        Of the first column that has not converged, if any, else of the one with most iterations.
+    iterations, residual_norm, recurrence_residual_norm
+        The largest over the columns.
+    restarts : int
+        Of all columns.
+    history : ndarray
+        Of the column with most iterations.
+    counts : dict
+        As of :class:`Result`, for all columns: an apply to several columns counts as one for each; a reduction or
+        exchange for several columns is one.
+    together : int
+        How many columns were advanced together, at most.
+    alone : str
+        Where that is 1, the reason; else "".
+    """
+
+    def __init__(self, x: Any, reports: Any, **facts: Any) -> None:
+        each: list[_core.Report] = list(reports.columns)
+        slowest = max(range(len(each)), key=lambda c: each[c].iterations)
+        shown = next((c for c, r in enumerate(each) if not r.converged), slowest)
+        super().__init__(x, each[shown], **facts)
+        self.columns: list[ColumnResult] = [
+            ColumnResult(
+                r.converged,
+                r.reason,
+                r.detail,
+                r.advice,
+                r.iterations,
+                r.restarts,
+                r.residual_norm,
+                r.recurrence_residual_norm,
+                r.history,
+                r.method,
+                list(r.warnings),
+            )
+            for r in each
+        ]
+        self.together: int = reports.together
+        self.alone: str = reports.alone
+        self.converged = all(r.converged for r in each)
+        if self.detail and not self.converged:
+            self.detail = f"column {shown}: {self.detail}"
+        self._iterations = each[slowest].iterations
+        self.history = each[slowest].history
+        self.restarts = sum(r.restarts for r in each)
+        self.residual_norm = float(np.max([r.residual_norm for r in each]))
+        self.recurrence_residual_norm = float(np.max([r.recurrence_residual_norm for r in each]))
+        self.counts = reports.counts
+        self.choice = each[0].choice
+        self.warnings = _shared_warnings(self.columns)
+
+    @property
+    def info(self) -> int:
+        if self.converged:
+            return 0
+        failed = {"breakdown": -1, "diverged": -2, "non_finite": -3}
+        return failed.get(self.reason, max(1, self.iterations))
+
+    def facts(self) -> dict[str, Any]:
+        """The facts of all columns, and for each its own."""
+        columns = [report.plain(c._asdict()) for c in self.columns]
+        return {**super().facts(), "columns": columns, "together": self.together, "alone": self.alone}
+
+    def __repr__(self) -> str:
+        done = sum(c.converged for c in self.columns)
+        with_ = f" with {self.precond}" if self.precond not in ("", "none") else ""
+        return (
+            f"<tacit.ColumnsResult: {done} of {len(self.columns)} columns converged, {self.reason} after at most"
+            f" {self.iterations} iterations of {self.method}{with_}, largest residual {self.residual_norm:.2e}>"
+        )
+
+    def summary(self) -> str:
+        """A few lines of text: as of :class:`Result`, and a line for the columns."""
+        done = sum(c.converged for c in self.columns)
+        how = f"up to {self.together} together" if self.together > 1 else f"one after another: {self.alone}"
+        fewest = min(c.iterations for c in self.columns)
+        lines = [f"{done} of {len(self.columns)} columns converged, {how}"]
+        lines += [f"  {fewest} to {self.iterations} iterations a column; the worst column:"]
+        lines += [
+            f"  column {i}: {c.reason} at {c.residual_norm:.2e} after {c.iterations} iterations"
+            for i, c in enumerate(self.columns)
+            if not c.converged
+        ][:8]
+        return "\n".join([lines[0], *lines[2:], lines[1], super().summary()])
+
+
+def _shared_warnings(columns: list[ColumnResult]) -> list[str]:
+    """The warnings of all columns; those that not all have are preceded by the columns' numbers."""
+    found: dict[str, list[int]] = {}
+    for i, column in enumerate(columns):
+        for text in dict.fromkeys(column.warnings):
+            found.setdefault(text, []).append(i)
+    return [
+        text if len(which) == len(columns) else f"column {', '.join(map(str, which))}: {text}"
+        for text, which in found.items()
+    ]
 
 
 class Observer:

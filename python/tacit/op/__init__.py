@@ -1,6 +1,8 @@
 """Operators: linear maps whose rows are spread over ranks.
 
 Every operator has ``shape``, ``dtype``, ``comm`` and ``own_range``; ``A @ x``, ``A.T @ x`` and ``A.H @ x`` multiply.
+``A @ B``, ``A + B``, ``A - B``, ``c * A``, ``-A`` and ``A.shifted(c)`` are operators that refer to A and B
+(:class:`Composed`); their ``assemble()`` makes a stored matrix.
 On several ranks all ranks give a vector in the same form, whole (the same on every rank) or as the rank's own part, and
 with the same number of columns (checked). If it is complex on one rank it is taken as complex on all. The result has
 the same form. Products are collective.
@@ -18,12 +20,14 @@ from .matrices import is_petsc as is_petsc
 from .matrices import renumbered as renumbered
 from .matrices import scalar_of as scalar_of
 from .matrices import stored as stored
-from .operators import Csr, Operator, Stencil
+from .matrices import worth_storing as worth_storing
+from .operators import Composed, Csr, Operator, Stencil
 from .tiles import TiledSpmm as TiledSpmm
 from .tiles import filled as filled
 from .tiles import tiled
 
 __all__ = [
+    "Composed",
     "Csr",
     "HMatrix",
     "Operator",

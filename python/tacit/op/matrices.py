@@ -23,7 +23,7 @@ from .._support import (
     scalar_name,
     to_scalar,
 )
-from .operators import FORMATS, Csr, Operator, Stencil
+from .operators import FORMATS, Composed, Csr, Operator, Stencil, has_entries
 
 
 def _is_sparse(a: Any) -> bool:
@@ -117,14 +117,34 @@ def _is_matrix(a: Any) -> bool:
     )
 
 
-def _user_product(call: Callable[[Any], Any], what: str, scalar: str, size: int) -> Callable[[Array], Array]:
-    def product(x: Array) -> Array:
-        y = as_array(call(x), f"the result of {what}")
-        if y.size != size:
-            raise ValueError(f"{what} gave an array of shape {y.shape}; {size} elements are needed")
-        return to_scalar(y.reshape(-1), scalar, f"the result of {what}")
+class _UserProduct:
+    """A user's function from a vector to a vector of `size` elements, whose results are checked."""
 
-    return product
+    def __init__(self, call: Callable[[Any], Any], what: str, scalar: str, size: int) -> None:
+        self._call, self._what, self._scalar, self._size = call, what, scalar, size
+
+    def __call__(self, x: Array) -> Array:
+        y = as_array(self._call(x), f"the result of {self._what}")
+        if y.size != self._size:
+            raise ValueError(f"{self._what} gave an array of shape {y.shape}; {self._size} elements are needed")
+        return to_scalar(y.reshape(-1), self._scalar, f"the result of {self._what}")
+
+
+class Function(Operator):
+    """An operator that is a Python function. See :func:`tacit.function`. It can be pickled where the function can."""
+
+    __slots__ = ("_made_of",)
+    _made_of: tuple[Any, ...]
+
+    def _state(self) -> tuple[Any, ...]:
+        return self._made_of
+
+    @classmethod
+    def _made_from(cls, comm: _core.Communicator, *state: Any) -> Function:
+        scalar, *rest = state
+        made = cls(core("function", scalar)(comm, *rest), comm, scalar)
+        made._made_of = state
+        return made
 
 
 def as_operator(
@@ -191,9 +211,9 @@ def as_operator(
         return Csr(core("csr", chosen)(on, by_row, by_column, 0, start, column, value, format), on, chosen)
     call, adjoint = found[2:]
     label = type(a).__name__ if hasattr(a, "matvec") else getattr(a, "__name__", type(a).__name__)
-    product = _user_product(call, f"{what}'s product", chosen, rows)
-    back = None if adjoint is None else _user_product(adjoint, f"{what}'s adjoint product", chosen, columns)
-    return Operator(core("function", chosen)(on, by_row, by_column, label, product, back, True), on, chosen)
+    product = _UserProduct(call, f"{what}'s product", chosen, rows)
+    back = None if adjoint is None else _UserProduct(adjoint, f"{what}'s adjoint product", chosen, columns)
+    return Function._made_from(on, chosen, by_row, by_column, label, product, back, True)
 
 
 def _converted(a: Operator, scalar: npt.DTypeLike, what: str) -> Operator:
@@ -211,11 +231,30 @@ def stored(a: Operator, what: str) -> Csr:
     """The operator as a stored matrix; ValueError, which says that `what` needs one, where entries are not known.
     Collective.
     """
-    if isinstance(a, Stencil):
+    if isinstance(a, Stencil) or (isinstance(a, Composed) and has_entries(a)):
         a = a.assemble()
     if not isinstance(a, Csr):
         raise ValueError(f"{what} needs the entries of the matrix; the {a.name} operator knows products only")
     return a
+
+
+def worth_storing(a: Operator) -> Operator:
+    """A transpose, multiple, sum or shift of stored matrices as one stored matrix, for methods and preconditioners that
+    look at entries: it takes no more room than its parts. The transpose of a real Hermitian matrix is the matrix
+    itself. Other operators as they are. Collective.
+    """
+    if isinstance(a, Composed) and a.how in ("adjoint", "transpose"):
+        of = a.parts[0]
+        if isinstance(of, Csr) and (a.how == "adjoint" or a.dtype.kind != "c") and of.is_hermitian():
+            return of
+    return a.assemble() if isinstance(a, Composed) and _adds_up(a) else a
+
+
+def _adds_up(a: Operator) -> bool:
+    """Whether `a` has no more entries than the stored matrices that it is made of. Local."""
+    if isinstance(a, Composed):
+        return a.how != "product" and all(_adds_up(p) for p in a.parts if isinstance(p, Operator))
+    return isinstance(a, Csr)
 
 
 def renumbered(a: Operator, graph: bool, rcm: bool) -> tuple[Csr, _core.Renumbering]:
@@ -408,6 +447,6 @@ def function(
         return chosen_scalar(dtype) or "float64", by_row, by_column, *sizes
 
     scalar, by_row, by_column, to, back = agreed(on, look)
-    forward = _user_product(matvec, f"the product of {name}", scalar, to)
-    adjoint = None if rmatvec is None else _user_product(rmatvec, f"the adjoint product of {name}", scalar, back)
-    return Operator(core("function", scalar)(on, by_row, by_column, name, forward, adjoint, not local), on, scalar)
+    forward = _UserProduct(matvec, f"the product of {name}", scalar, to)
+    adjoint = None if rmatvec is None else _UserProduct(rmatvec, f"the adjoint product of {name}", scalar, back)
+    return Function._made_from(on, scalar, by_row, by_column, name, forward, adjoint, not local)

@@ -1,7 +1,8 @@
-"""The base class of operators, stored matrices (Csr) and stencils."""
+"""The base class of operators, stored matrices (Csr), stencils, and operators composed of others."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import _core, layout
+from .. import comm as _comm
 from .._support import Array, agreed, as_array, choose, chosen_scalar, core, refuse_unlike, to_scalar
 
 FORMATS: list[str] = _core.choices_formats()  #: storage formats of a matrix
@@ -16,7 +18,14 @@ FORMATS: list[str] = _core.choices_formats()  #: storage formats of a matrix
 
 class Operator:
     """A linear map over the ranks of a communicator. Made by :func:`tacit.read`, :func:`tacit.csr`,
-    :func:`tacit.poisson`, :func:`tacit.stencil`, :func:`tacit.hmatrix` and :func:`tacit.function`.
+    :func:`tacit.poisson`, :func:`tacit.stencil`, :func:`tacit.hmatrix` and :func:`tacit.function`, and from others by
+    ``A.T``, ``A.H``, ``A @ B``, ``A + B``, ``A - B``, ``c * A``, ``A / c`` and ``-A`` (:class:`Composed`).
+
+    Stored matrices, stencils, tiled matrices, functions that can be pickled, and what is composed of these, can be
+    pickled and copied (copy.deepcopy): products with the copy have the same bits. A copy is on the same ranks. A pickle
+    of an operator on one rank is loaded on one rank; under mpiexec every rank of the world pickles its own part and
+    loads it again, on as many ranks (loading is collective). Operators on other communicators of several ranks cannot
+    be pickled (TypeError).
 
     Attributes
     ----------
@@ -30,12 +39,11 @@ class Operator:
     """
 
     __array_ufunc__ = None  # NumPy leaves `array @ operator` to the operator
-    __slots__ = ("_handle", "_hermitian", "_mirror", "comm", "dtype", "shape")
+    __slots__ = ("_handle", "_hermitian", "comm", "dtype", "shape")
 
     def __init__(self, handle: Any, comm: _core.Communicator, dtype: npt.DTypeLike) -> None:
         self._handle = handle
         self._hermitian: bool | None = None
-        self._mirror: Operator | None = None  # what this operator is the transpose of
         self.comm = comm
         self.dtype = np.dtype(dtype)
         self.shape: tuple[int, int] = (handle.rows, handle.columns)
@@ -125,7 +133,7 @@ class Operator:
         """A x for an array x; the operator x -> A (B x) for an operator B."""
         if isinstance(x, Operator):
             self._fits(x)
-            return self._composed("product", self._handle, x._handle)
+            return Composed("product", (self, x), self.comm, self.dtype)
         return self._apply(x, False)
 
     def __rmatmul__(self, x: Any) -> Array:
@@ -134,29 +142,21 @@ class Operator:
 
     # -- new operators from old ----------------------------------------------------------------------------------------
 
-    def _composed(self, how: str, *arguments: Any) -> Operator:
-        return Operator(core(how, self.dtype.name)(*arguments), self.comm, self.dtype)
-
     @property
     def H(self) -> Operator:
         """The conjugate transpose, as an operator that refers to this one. ValueError if this operator has no adjoint
         product.
         """
-        return self._mirrored("adjoint")
+        return Composed("adjoint", (self,), self.comm, self.dtype)
 
     @property
     def T(self) -> Operator:
         """The transpose, as an operator that refers to this one. ValueError if this operator has no adjoint product."""
-        return self._mirrored("transpose")
-
-    def _mirrored(self, how: str) -> Operator:
-        made = self._composed(how, self._handle)
-        made._mirror = self
-        return made
+        return Composed("transpose", (self,), self.comm, self.dtype)
 
     def shifted(self, sigma: complex) -> Operator:
         """A + sigma I. Collective."""
-        return self._composed("shift", self._handle, self._factor(sigma))
+        return Composed("shift", (self, self._factor(sigma)), self.comm, self.dtype)
 
     def _factor(self, value: Any) -> Any:
         """A number as this operator's scalar."""
@@ -171,10 +171,14 @@ class Operator:
     def __mul__(self, alpha: Any) -> Any:
         if not isinstance(alpha, (int, float, complex, np.number)):
             return NotImplemented
-        multiple = core("multiple", self.dtype.name)(self._handle, self._factor(alpha))
-        return self._composed("product", multiple, self._handle)
+        return Composed("multiple", (self._factor(alpha), self), self.comm, self.dtype)
 
     __rmul__ = __mul__
+
+    def __truediv__(self, alpha: Any) -> Any:
+        if not isinstance(alpha, (int, float, complex, np.number)):
+            return NotImplemented
+        return self * (1 / alpha)
 
     def __neg__(self) -> Any:
         return self * -1
@@ -189,7 +193,30 @@ class Operator:
         if not isinstance(other, Operator):
             return NotImplemented
         self._fits(other)
-        return self._composed("sum", 1, self._handle, beta, other._handle)
+        one = self.dtype.type(1).item()
+        (a, left), (b, right) = (
+            x.parts if isinstance(x, Composed) and x.how == "multiple" else (one, x) for x in (self, other)
+        )
+        return Composed("sum", (a, left, beta * b, right), self.comm, self.dtype)
+
+    # -- copies --------------------------------------------------------------------------------------------------------
+
+    def _state(self) -> tuple[Any, ...]:
+        """What `_made_from` needs to make this operator again. Local."""
+        raise TypeError(f"a {self.name} operator can be neither pickled nor copied; make it anew")
+
+    @classmethod
+    def _made_from(cls, comm: _core.Communicator, *state: Any) -> Operator:
+        raise NotImplementedError
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickled, (type(self), _place_of(self.comm), self._state())
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Operator:
+        return self._made_from(self.comm, *copy.deepcopy(self._state(), memo))
+
+    def __copy__(self) -> Operator:
+        return copy.deepcopy(self)
 
     def diagonal(self) -> Array:
         """The diagonal, whole, on every rank. Collective."""
@@ -209,10 +236,10 @@ class Operator:
         )
 
     def is_hermitian(self) -> bool:
-        """Whether A equals its conjugate transpose to rounding, as far as the operator knows its entries; A.T and A.H
-        ask A. Collective.
+        """Whether A equals its conjugate transpose to rounding, as far as the operator knows its entries.
+        Collective.
         """
-        return self._mirror is not None and self._mirror.is_hermitian()
+        return False
 
 
 class Csr(Operator):
@@ -228,12 +255,13 @@ class Csr(Operator):
         How this rank's entries in its own columns are stored, such as "sell-8 (16-bit offsets)".
     """
 
-    __slots__ = ("_automatic",)
+    __slots__ = ("_automatic", "_version")
 
     def __init__(self, handle: Any, comm: _core.Communicator, dtype: npt.DTypeLike) -> None:
         super().__init__(handle, comm, dtype)
         # By method: what solves with preconditioners chosen by trial have learnt (include/tacit/precond/automatic.hpp).
         self._automatic: dict[str, Any] = {}
+        self._version = 0  # changes with the values
 
     def automatic(self, method: str) -> Any:
         """What chooses preconditioners for this matrix, and keeps what it has found. Collective."""
@@ -257,6 +285,82 @@ class Csr(Operator):
         if self._hermitian is None:
             self._hermitian = bool(self._handle.is_hermitian())
         return self._hermitian
+
+    def update_values(self, values: Any) -> None:
+        """Replaces the values in place; the structure stays. Products, ``diagonal()``, ``is_hermitian()``, solves, and
+        operators composed of this one use the new values, with the bits of a matrix made anew from them. What
+        ``precond="auto"`` has learnt is kept, and its preconditioner is made anew at the next solve. Preconditioners
+        made earlier (an operator given as ``precond``) stay as they are: make them anew.
+
+        Parameters
+        ----------
+        values : array_like or sparse matrix
+            An array: one number for each entry, row after row with ascending columns (``data`` of a SciPy csr matrix in
+            canonical format, and the values of :meth:`local_rows`): of all rows, or of this rank's own rows on all
+            ranks. A SciPy sparse matrix: the whole matrix on every rank, with the same structure (duplicates are
+            added; ValueError where an entry is missing or new).
+
+        Raises
+        ------
+        ValueError, TypeError
+            On every rank: a wrong number of values, another structure, complex values for a real matrix.
+
+        Notes
+        -----
+        Collective. One pass over the stored matrix, and a copy of its values.
+
+        Examples
+        --------
+        >>> import numpy as np, tacit
+        >>> A = tacit.csr(np.array([[2.0, 1.0], [0.0, 4.0]]))
+        >>> A.update_values([1.0, 3.0, 5.0])
+        >>> A @ np.array([1.0, 1.0])
+        array([4., 5.])
+        """
+        comm, scalar = self.comm, self.dtype.name
+        if hasattr(values, "tocsr"):
+            own = agreed(comm, lambda: self._values_of(values))
+        else:
+            given = agreed(comm, lambda: _numbers(values, scalar))
+            counts = [int.from_bytes(n, "little") for n in comm.all_gather(self._own_entries().to_bytes(8, "little"))]
+            offsets = np.concatenate([[0], np.cumsum(counts)]).tolist()
+            own = layout.own_part(given, comm, offsets, layout.is_whole(comm, len(given), offsets, "values"))
+        self._handle.update_values(np.ascontiguousarray(own))
+        self._hermitian = None
+        self._version += 1
+        for chooser in self._automatic.values():
+            chooser.refresh()
+
+    def _own_entries(self) -> int:
+        return int(self._handle.own_entries)
+
+    def _values_of(self, a: Any) -> Array:
+        """The values of this rank's rows of a SciPy matrix, which has to have the same structure."""
+        if tuple(a.shape) != self.shape:
+            raise ValueError(f"values have shape {tuple(a.shape)}; the matrix is {self.shape[0]} x {self.shape[1]}")
+        begin, end = self.own_range
+        rows = a.tocsr()[begin:end]
+        if not rows.has_canonical_format:
+            rows = rows.copy()
+            rows.sum_duplicates()
+        start, column, _ = self.local_rows()
+        if not (np.array_equal(rows.indptr, start) and np.array_equal(rows.indices, column)):
+            raise ValueError(
+                "values have another structure than the matrix; update_values keeps the structure, tacit.csr makes a"
+                " new matrix"
+            )
+        return to_scalar(rows.data, self.dtype.name, "values")
+
+    def _state(self) -> tuple[Any, ...]:
+        handle = self._handle
+        return self.dtype.name, handle.range_offsets, handle.domain_offsets, *self.local_rows(), self.format
+
+    @classmethod
+    def _made_from(cls, comm: _core.Communicator, *state: Any) -> Csr:
+        scalar, rows, columns, start, column, value, format = state
+        return Csr(
+            core("csr", scalar)(comm, rows, columns, rows[comm.rank], start, column, value, format), comm, scalar
+        )
 
     def local_rows(self) -> tuple[Array, Array, Array]:
         """This rank's rows as compressed rows: (starts, global columns, values), columns ascending. Local; a copy."""
@@ -332,6 +436,235 @@ class Stencil(Operator):
         """The same matrix, stored. Collective."""
         return Csr(self._handle.assemble(), self.comm, self.dtype)
 
+    def _state(self) -> tuple[Any, ...]:
+        return self.dtype.name, self.grid, self._handle.boundary, self._handle.weights
+
+    @classmethod
+    def _made_from(cls, comm: _core.Communicator, *state: Any) -> Stencil:
+        scalar, grid, boundary, weights = state
+        return Stencil(core("stencil", scalar)(comm, list(grid[::-1]), boundary, weights), comm, scalar, grid)
+
     def to_scipy(self) -> Any:
         """The whole matrix as a scipy.sparse.csr_array on every rank, which needs memory for all of it. Collective."""
         return self.assemble().to_scipy()
+
+
+class Composed(Operator):
+    """An operator made from others, which it refers to: products with it are products with these.
+
+    Attributes
+    ----------
+    how : str
+        "adjoint", "transpose", "product", "sum", "multiple" or "shift".
+    parts : tuple
+        What it is made from: (A,), (A,), (A, B), (alpha, A, beta, B), (alpha, A), (A, sigma).
+    """
+
+    __slots__ = ("_assembled", "how", "parts")
+
+    def __init__(self, how: str, parts: tuple[Any, ...], comm: _core.Communicator, dtype: npt.DTypeLike) -> None:
+        scalar = np.dtype(dtype).name
+        handles = [part._handle if isinstance(part, Operator) else part for part in parts]
+        if how == "multiple":
+            handle = core("product", scalar)(core("multiple", scalar)(handles[1], handles[0]), handles[1])
+        else:
+            handle = core(how, scalar)(*handles)
+        super().__init__(handle, comm, dtype)
+        self.how = how
+        self.parts = parts
+        self._assembled: tuple[Any, Csr] | None = None
+
+    @property
+    def name(self) -> str:
+        """From the names of the parts: "transpose of csr", "csr @ stencil", "2 * csr - csr"."""
+        names: list[Any] = [_in_brackets(p, self.how) if isinstance(p, Operator) else p for p in self.parts]
+        if self.how in ("adjoint", "transpose"):
+            return f"{self.how} of {names[0]}"
+        if self.how == "product":
+            return f"{names[0]} @ {names[1]}"
+        if self.how == "multiple":
+            return _multiple(*names)
+        if self.how == "shift":
+            return f"{names[0]} + {names[1]:g} I"
+        alpha, a, beta, b = names
+        real = not isinstance(beta, complex) and beta < 0
+        return f"{_multiple(alpha, a)} {'-' if real else '+'} {_multiple(-beta if real else beta, b)}"
+
+    @property
+    def nnz(self) -> int:
+        """Entries, for a transpose, a multiple or a shift; 0 for others, which may have fewer than their parts."""
+        operators = [p for p in self.parts if isinstance(p, Operator)]
+        return operators[0].nnz if self.how in ("adjoint", "transpose", "multiple") else 0
+
+    @property
+    def H(self) -> Operator:
+        is_back = self.how == "adjoint" or (self.how == "transpose" and self.dtype.kind != "c")
+        return self.parts[0] if is_back else super().H
+
+    @property
+    def T(self) -> Operator:
+        is_back = self.how == "transpose" or (self.how == "adjoint" and self.dtype.kind != "c")
+        return self.parts[0] if is_back else super().T
+
+    def is_hermitian(self) -> bool:
+        """Whether A equals its conjugate transpose, as far as its parts tell: transposes, sums, real multiples and
+        shifts of Hermitian operators, and products that read the same from both ends (``A.H @ A``, ``P.H @ A @ P`` for
+        a Hermitian A). Collective.
+        """
+        if self.shape[0] != self.shape[1] or any(isinstance(p, complex) and p.imag != 0 for p in self.parts):
+            return False
+        if self.how != "product":
+            return all(p.is_hermitian() for p in self.parts if isinstance(p, Operator))
+        factors = _factors(self)
+        pairs = [(factors[i], factors[-1 - i]) for i in range((len(factors) + 1) // 2)]
+        return all(_are_adjoint(a, b) for a, b in pairs)
+
+    def assemble(self) -> Csr:
+        """The same matrix, stored, where all parts have entries (stored matrices, stencils, and what is composed of
+        them). It is kept until a part's values change. Collective; on several ranks a product fetches the rows of its
+        right factor that this rank needs, and a transpose sends its entries. Memory: the result, and about twice that
+        while it is made.
+
+        Raises
+        ------
+        ValueError
+            A part knows products only.
+        """
+        versions = _versions(self)
+        if self._assembled is None or self._assembled[0] != versions:
+            self._assembled = (versions, _assembled(self))
+        return self._assembled[1]
+
+    def to_scipy(self) -> Any:
+        """The whole matrix as a scipy.sparse.csr_array on every rank, which needs memory for all of it. Collective."""
+        return self.assemble().to_scipy()
+
+    def _state(self) -> tuple[Any, ...]:
+        return self.dtype.name, self.how, self.parts
+
+    @classmethod
+    def _made_from(cls, comm: _core.Communicator, *state: Any) -> Composed:
+        scalar, how, parts = state
+        return Composed(how, parts, comm, scalar)
+
+
+def _multiple(alpha: Any, name: str) -> str:
+    return name if alpha == 1 else f"-{name}" if alpha == -1 else f"{alpha:g} * {name}"
+
+
+def _in_brackets(a: Operator, around: str) -> str:
+    tight = {"product": ("sum", "shift"), "sum": (), "shift": ()}.get(around, ("sum", "shift", "product", "multiple"))
+    return f"({a.name})" if isinstance(a, Composed) and a.how in tight else a.name
+
+
+def _factors(a: Operator) -> list[Operator]:
+    """The factors of a product, without numbers."""
+    if isinstance(a, Composed) and a.how == "product":
+        return [f for part in a.parts for f in _factors(part)]
+    if isinstance(a, Composed) and a.how == "multiple" and a.parts[0].imag == 0:
+        return _factors(a.parts[1])
+    return [a]
+
+
+def _are_adjoint(a: Operator, b: Operator) -> bool:
+    """Whether b is A^H, as far as is known. Collective."""
+    for x, y in ((a, b), (b, a)):
+        if not isinstance(x, Composed) or x.parts[0] is not y:
+            continue
+        if x.how == "adjoint" or (x.how == "transpose" and x.dtype.kind != "c"):
+            return True
+    return a is b and a.is_hermitian()
+
+
+def _versions(a: Operator) -> tuple[Any, ...]:
+    if isinstance(a, Composed):
+        return tuple(_versions(p) for p in a.parts if isinstance(p, Operator))
+    return (a._version,) if isinstance(a, Csr) else ()
+
+
+def has_entries(a: Operator) -> bool:
+    """Whether ``a.assemble()`` gives a stored matrix, or `a` is one. Local."""
+    if isinstance(a, Composed):
+        return all(has_entries(p) for p in a.parts if isinstance(p, Operator))
+    return isinstance(a, (Csr, Stencil))
+
+
+def _stored(a: Operator) -> Csr:
+    if isinstance(a, (Composed, Stencil)):
+        a = a.assemble()
+    if not isinstance(a, Csr):
+        raise ValueError(f"the entries of the matrix are needed; the {a.name} operator knows products only")
+    return a
+
+
+def _assembled(a: Composed) -> Csr:
+    """Collective."""
+    from scipy.sparse import csr_array, eye_array
+
+    comm, scalar = a.comm, a.dtype.name
+    if not has_entries(a):
+        raise ValueError(f"the entries of the matrix are needed; the {a.name} operator knows products only")
+    # The parts in their order: assembling is collective.
+    parts: list[Any] = [_stored(p) if isinstance(p, Operator) else p for p in a.parts]
+    rows, columns = a._handle.range_offsets, a._handle.domain_offsets
+    if a.how in ("adjoint", "transpose"):
+        start, column, value = parts[0].local_rows()
+        row = np.repeat(np.arange(*parts[0].own_range, dtype=np.int64), np.diff(start))
+        value = value.conj() if a.how == "adjoint" else value
+        return Csr(core("assemble", scalar)(comm, rows, columns, column, row, value), comm, scalar)
+
+    def own(b: Csr) -> Any:
+        start, column, value = b.local_rows()
+        return csr_array((value, column, start), shape=(len(start) - 1, b.shape[1]))
+
+    if a.how == "product":
+        left, right = parts
+        start, column, value = left.local_rows()
+        needed, place = np.unique(column, return_inverse=True)
+        there = core("rows_of_others", scalar)(right._handle, needed)
+        fetched = csr_array((there[2], there[1], there[0]), shape=(len(needed), right.shape[1]))
+        found = csr_array((value, place, start), shape=(len(start) - 1, len(needed))) @ fetched
+    elif a.how == "sum":
+        alpha, left, beta, right = parts
+        found = own(left) * a.dtype.type(alpha) + own(right) * a.dtype.type(beta)
+    elif a.how == "multiple":
+        found = own(parts[1]) * a.dtype.type(parts[0])
+    else:
+        begin, end = a.own_range
+        found = own(parts[0])
+        found = found + eye_array(end - begin, a.shape[1], k=begin, dtype=a.dtype, format="csr") * a.dtype.type(
+            parts[1]
+        )
+    found = found.tocsr()
+    found.sum_duplicates()
+    start, column = found.indptr.astype(np.int64), found.indices.astype(np.int64)
+    value = found.data.astype(scalar, copy=False)
+    made = core("csr", scalar)(comm, rows, columns, a.own_range[0], start, column, value, "automatic")
+    return Csr(made, comm, scalar)
+
+
+def _numbers(values: Any, scalar: str) -> Array:
+    array = as_array(values, "values")
+    if array.ndim != 1:
+        raise ValueError(f"values have shape {array.shape}; one dimension, a number for each entry, is needed")
+    return to_scalar(array, scalar, "values")
+
+
+# -- pickles -----------------------------------------------------------------------------------------------------------
+
+
+def _place_of(comm: _core.Communicator) -> int:
+    """The communicator as a pickle has it: the number of ranks, of the world where it is not 1."""
+    if comm.size > 1 and not (_comm.launched() and comm == _comm.world()):
+        raise TypeError(
+            f"an operator on {comm.size} ranks can be pickled only on the ranks of mpiexec (tacit.comm.world());"
+            " copy.deepcopy copies it on its own ranks"
+        )
+    return comm.size
+
+
+def _unpickled(kind: type[Operator], ranks: int, state: tuple[Any, ...]) -> Operator:
+    comm = _comm.self_() if ranks == 1 else _comm.resolve()
+    if comm.size != ranks:
+        raise ValueError(f"this operator was pickled on {ranks} ranks and cannot be loaded on {comm.size}")
+    return kind._made_from(comm, *state)

@@ -20,7 +20,8 @@ class TiledSpmm(Operator):
     matrix.
     """
 
-    __slots__ = ()
+    __slots__ = ("_options",)
+    _options: dict[str, Any]
 
     @property
     def nnz(self) -> int:
@@ -39,6 +40,17 @@ class TiledSpmm(Operator):
     def nbytes(self) -> int:
         """The bytes of this rank's part of A and A^T that products read."""
         return int(self._handle.facts["bytes"])
+
+    def _state(self) -> tuple[Any, ...]:
+        """The values that are stored, which rounding leaves as they are, and the options."""
+        if self.comm.size > 1 or not hasattr(self, "_options"):
+            return super()._state()
+        return self.to_scipy(), self._options
+
+    @classmethod
+    def _made_from(cls, comm: _core.Communicator, *state: Any) -> TiledSpmm:
+        matrix, options = state
+        return tiled(matrix, comm=comm, **options)
 
     def volumes(self) -> list[dict[str, int]]:
         """The communication of the reductions over ranks, by level from the smallest groups to the largest: "group"
@@ -111,7 +123,9 @@ def tiled(a: Any, *, comm: Any = None, **options: Unpack[TiledOptions]) -> Tiled
 
     o = agreed(stored_a.comm, look)
     agree(stored_a.comm, o, TILED)
-    return TiledSpmm(core("tiled", stored_a.dtype.name)(stored_a._handle, o), stored_a.comm, stored_a.dtype)
+    made = TiledSpmm(core("tiled", stored_a.dtype.name)(stored_a._handle, o), stored_a.comm, stored_a.dtype)
+    made._options = dict(options)
+    return made
 
 
 def filled(who: str, options: Any, beside: tuple[str, ...] = ()) -> Any:

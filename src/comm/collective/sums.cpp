@@ -190,10 +190,13 @@ PendingSum& PendingSum::operator=(PendingSum&& other) noexcept {
   std::swap(state_, other.state_);
   std::swap(slot_, other.slot_);
   std::swap(ready_, other.ready_);
+  std::swap(merged_, other.merged_);
+  std::swap(ticket_, other.ticket_);
   return *this;
 }
 
 PendingSum::~PendingSum() {
+  if (merged_) merged_->drop(ticket_);
   if (!slot_) return;
   try {
     // While an exception unwinds the sum may never complete: Communicator::fail gives it up.
@@ -219,6 +222,7 @@ void refuse_given_up(const State& state, const detail::SumSlot& slot) {
 }  // namespace
 
 bool PendingSum::test() {
+  if (merged_) return merged_->test(ticket_);
   if (!slot_) return true;
   const auto lock = state_->transport_lock->take();
   state_->progress();
@@ -228,6 +232,7 @@ bool PendingSum::test() {
 }
 
 void PendingSum::wait(void* values) {
+  if (auto* const merged = std::exchange(merged_, nullptr)) return merged->wait(ticket_, values);
   if (!slot_) {
     if (!ready_.empty()) std::memcpy(values, ready_.data(), ready_.size());
     return;

@@ -36,6 +36,27 @@ constexpr Number number_of() {
 
 }  // namespace detail
 
+class PendingSum;
+
+/// Makes one all-reduce of the reductions that several computations of a rank start (krylov/columns.hpp). All ranks
+/// start and wait for the same ones in the same order. A reduction is known by its ticket.
+class MergedSums {
+ public:
+  /// Copies n values of T. Local.
+  template <detail::Summable T>
+  PendingSum start(const T* values, std::size_t n, Operation operation);
+  virtual bool test(int ticket) = 0;
+  /// Waits and copies the result to `values`; the ticket is then void. Collective.
+  virtual void wait(int ticket, void* values) = 0;
+  /// The result is not needed. Local.
+  virtual void drop(int ticket) noexcept = 0;
+
+ protected:
+  ~MergedSums() = default;
+  /// n numbers; returns the ticket.
+  virtual int take(const void* values, std::size_t n, Number number, Operation operation) = 0;
+};
+
 /// A started all-reduce. Movable; its destructor waits (or gives up, after a failure of the communicator or while an
 /// exception unwinds). After an agreed failure, test() and wait() of an older sum throw Error(usage) on all ranks.
 class [[nodiscard]] PendingSum {
@@ -46,8 +67,14 @@ class [[nodiscard]] PendingSum {
   PendingSum(const T* values, std::size_t n) : ready_(n * sizeof(T)) {
     if (n > 0) std::memcpy(ready_.data(), values, ready_.size());
   }
+  /// A part of a merged reduction.
+  PendingSum(MergedSums& merged, int ticket) : merged_(&merged), ticket_(ticket) {}
   PendingSum(PendingSum&& other) noexcept
-      : state_(std::move(other.state_)), slot_(std::exchange(other.slot_, nullptr)), ready_(std::move(other.ready_)) {}
+      : state_(std::move(other.state_)),
+        slot_(std::exchange(other.slot_, nullptr)),
+        ready_(std::move(other.ready_)),
+        merged_(std::exchange(other.merged_, nullptr)),
+        ticket_(other.ticket_) {}
   PendingSum& operator=(PendingSum&& other) noexcept;
   ~PendingSum();
   bool test();
@@ -59,7 +86,14 @@ class [[nodiscard]] PendingSum {
   std::shared_ptr<detail::State> state_;
   detail::SumSlot* slot_ = nullptr;
   std::vector<std::byte> ready_;
+  MergedSums* merged_ = nullptr;
+  int ticket_ = 0;
 };
+
+template <detail::Summable T>
+PendingSum MergedSums::start(const T* values, std::size_t n, Operation operation) {
+  return {*this, take(values, n * (sizeof(T) / sizeof(real_or_self_t<T>)), detail::number_of<T>(), operation)};
+}
 
 /// A started all-reduce of K scalars; wait() gives their sums over all ranks, and may be called once.
 template <int K, class T>

@@ -238,7 +238,7 @@ void World::run(std::size_t stack_bytes, const std::function<void(const Communic
     }
   };
   for (auto& rank : list) {
-    rank->fiber = std::make_unique<detail::Fiber>(stack_bytes, [this, &one, r = rank.get()] {
+    rank->fiber = std::make_unique<exec::Fiber>(stack_bytes, [this, &one, r = rank.get()] {
       one(*r);
       r->polls.clear();
       r->done = true;

@@ -1,10 +1,11 @@
 // The ranks of a simulation with their clocks, and their message queues.
 #pragma once
 
-#include "fiber.hpp"
 #include "rank.hpp"
 
 #include "../../state.hpp"
+
+#include <tacit/exec/fiber.hpp>
 
 #include <array>
 #include <cstring>
@@ -103,7 +104,7 @@ class Rank final : public detail::SimulatedRank {
   std::vector<double> arrivals;  // a heap, the earliest first
   std::vector<Phase> phases;
   std::vector<std::function<void()>> polls;
-  std::unique_ptr<detail::Fiber> fiber;
+  std::unique_ptr<exec::Fiber> fiber;
   detail::Call* call = nullptr;  // the innermost open call, saved while others run
   std::exception_ptr error;
 
@@ -230,7 +231,7 @@ class World {
   std::uint64_t turns_ = 0;
   int met_ = 0;
   Rank* current_ = nullptr;
-  detail::Fiber outside_;
+  exec::Fiber outside_;
   detail::Call* call_ = nullptr;
   int rank_outside_ = Trace::rank();
 };

@@ -5,7 +5,7 @@
 #include <functional>
 #include <memory>
 
-namespace tacit::comm::detail {
+namespace tacit::exec {
 
 class Fiber {
  public:
@@ -25,4 +25,4 @@ class Fiber {
   std::unique_ptr<Parts> parts_;
 };
 
-}  // namespace tacit::comm::detail
+}  // namespace tacit::exec

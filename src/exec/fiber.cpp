@@ -1,4 +1,4 @@
-#include "fiber.hpp"
+#include <tacit/exec/fiber.hpp>
 
 #include <tacit/base/error.hpp>
 #include <tacit/base/sanitizers.hpp>
@@ -55,7 +55,7 @@ tacit_switch_stack:
 )");
 #endif
 
-namespace tacit::comm::detail {
+namespace tacit::exec {
 namespace {
 // As in the Itanium ABI: the exceptions being handled, and the number of uncaught ones.
 struct Exceptions {
@@ -178,4 +178,4 @@ void Fiber::give_way(Fiber& to) {
   arrive();
 }
 
-}  // namespace tacit::comm::detail
+}  // namespace tacit::exec

@@ -1,0 +1,54 @@
+// solve_columns: A X = B for many right-hand sides.
+#pragma once
+
+#include <tacit/krylov/options.hpp>
+#include <tacit/krylov/report.hpp>
+#include <tacit/layout/vector.hpp>
+#include <tacit/op/operator.hpp>
+
+#include <string>
+#include <vector>
+
+namespace tacit::krylov {
+
+/// At most so many columns are solved at a time: the block kernels gain little beyond, and each needs the vectors of
+/// its method.
+inline constexpr int most_columns_together = 8;
+
+struct ColumnReports {
+  /// As of solve(), in the order of the columns of B. Their counts hold applies only, because messages and reductions
+  /// serve many columns; their seconds run until the column's end, with other columns solved meanwhile.
+  std::vector<Report> columns;
+  Report::Counts counts;  ///< of all columns; an apply to several columns is one for each
+  double seconds = 0;     ///< of all columns, longest over ranks
+  int together = 1;       ///< how many columns were advanced together, at most
+  std::string alone;      ///< where together = 1: why, one sentence
+};
+
+/// Solves A X = B for B with k columns. X holds the initial guesses on entry.
+///
+/// Every column is a solve of its own, as by solve(): with its own scaling, judge (a recomputed residual), fallbacks
+/// and reason, and any method of Options. The columns advance in lockstep, up to most_columns_together at a time: when
+/// all wait for a product (with A, or P), one product with a block of so many columns is made, and when all wait for a
+/// reduction, one all-reduce of all their scalars. A column that has ended leaves, and the next one takes its place. A
+/// column that is out of step (after a restart, say) waits for the others to come to the same operation.
+/// Pseudo-block methods: Belos (Bavier, Hoemmen, Rajamanickam, Thornquist 2012, doi 10.3233/SPR-2012-0352).
+///
+/// Columns are solved one after another (`alone` tells) with engine "tasks", with powers "kernel", and with richardson
+/// where A has a kernel for several steps (Operator::sweeps), which read the matrix once for several products of one
+/// column. So they are on one rank where neither A nor P reads eight times as much as a vector, as with matrices of few
+/// entries a row: there a block saves nothing, and the vectors of one column stay in the caches. Method::automatic
+/// takes no s-step or pipelined variant here, because it would have to measure products.
+///
+/// The same on any number of ranks as solve(): columns end at the same iterations as alone, but for rounding errors of
+/// products with several columns. The callback is told the column; true ends that column only.
+///
+/// Collective. Memory: for each of the columns that are solved at a time, that of solve() and 2 vectors. Moves: a block
+/// product reads A once and copies its columns to and from interleaved vectors (4 vectors of traffic a column).
+/// Error(usage): as of solve(). An exception of an operator or callback ends all columns.
+template <Scalar T>
+ColumnReports solve_columns(const op::Operator<T, Host>& A, const op::Operator<T, Host>* P,
+                            const layout::Vector<T, Host>& B, layout::Vector<T, Host>& X, const Options& options,
+                            bool hermitian = false);
+
+}  // namespace tacit::krylov

@@ -1,0 +1,138 @@
+// solve_columns(): a Solve (solve_impl.hpp) for each column, in lockstep.
+#pragma once
+
+#include "lockstep.hpp"
+#include "solve_impl.hpp"
+
+#include <tacit/krylov/columns.hpp>
+
+namespace tacit::krylov {
+
+namespace {
+
+/// Why the columns are solved one after another; empty where they need not be.
+template <Scalar T>
+std::string why_alone(const op::Operator<T, Host>& A, const op::Operator<T, Host>* P, int columns,
+                      const Options& options) {
+  if (columns == 1) return "there is one column";
+  if (options.engine == Engine::tasks) return "engine \"tasks\" runs one solve at a time";
+  if (options.powers == Powers::kernel) return "a matrix powers kernel works on one column";
+  if (options.method == Method::richardson && A.sweeps_at_once() > 1)
+    return message("the ", A.name(), " operator does several steps of richardson at once for one column only");
+  if (!gains_by_blocks(A) && !(P && gains_by_blocks(*P)))
+    return "on one rank a product with several columns saves nothing where the operator reads little beside them";
+  return {};
+}
+
+/// x := column c of `all`, or back. Local; one pass.
+template <Scalar T>
+void take_column(const Vector<T, Host>& all, int c, Vector<T, Host>& x) {
+  const std::size_t k = std::size_t(all.columns());
+  for (std::size_t i = 0; i < x.size(); ++i) x.data()[i] = all.data()[i * k + std::size_t(c)];
+}
+template <Scalar T>
+void put_column(const Vector<T, Host>& x, int c, Vector<T, Host>& all) {
+  const std::size_t k = std::size_t(all.columns());
+  for (std::size_t i = 0; i < x.size(); ++i) all.data()[i * k + std::size_t(c)] = x.data()[i];
+}
+
+template <Scalar T>
+class ManySolves {
+  using Operator = op::Operator<T, Host>;
+
+ public:
+  ManySolves(const Operator& A, const Operator* P, const Vector<T, Host>& B, Vector<T, Host>& X, const Options& options,
+             bool hermitian)
+      : A_(A), P_(P), B_(B), X_(X), options_(options), hermitian_(hermitian) {
+    options_.variants = false;
+    options_.schedule = {};
+    if (options_.engine == Engine::thread) options_.engine = Engine::polling;  // one for all columns
+  }
+
+  ColumnReports run(const Options& given) {
+    const auto& comm = A_.range().comm();
+    const double from = wall_time();
+    const auto before = comm.counters();
+    const auto engine = given.engine == Engine::thread ? comm.start_engine() : nullptr;
+    const op::Schedule schedule = A_.schedule();
+    if (given.schedule.how != op::Schedule::How::automatic) A_.use(given.schedule);
+    reports_.columns.resize(std::size_t(B_.columns()));
+    reports_.alone = why_alone(A_, P_, B_.columns(), options_);
+    if (reports_.alone.empty()) together();
+    else one_by_one();
+    A_.use(schedule);
+    const auto spent = comm.counters() - before;
+    auto& counts = reports_.counts;
+    for (auto& r : reports_.columns) {
+      counts.operator_applies += r.counts.operator_applies;
+      counts.preconditioner_applies += r.counts.preconditioner_applies;
+      r.counts = {0, r.counts.operator_applies, r.counts.preconditioner_applies, 0, 0, 0};
+    }
+    counts.reductions = spent.reductions;
+    counts.exchanges = spent.exchanges;
+    counts.messages = comm.all_sum(spent.messages);
+    counts.bytes = comm.all_sum(spent.bytes);
+    reports_.seconds = comm.all_max(wall_time() - from);
+    return std::move(reports_);
+  }
+
+ private:
+  void together() {
+    reports_.together = std::min(B_.columns(), most_columns_together);
+    Lockstep lockstep(A_.range().comm(), reports_.together);
+    BlockProduct<T> products(A_, lockstep);
+    std::optional<BlockProduct<T>> preconditions;
+    if (P_) preconditions.emplace(*P_, lockstep);
+    std::deque<std::function<void()>> columns;
+    for (int c = 0; c < B_.columns(); ++c)
+      columns.emplace_back([&, c] {
+        const OfColumn<T> A(A_, products, lockstep);
+        std::optional<OfColumn<T>> P;
+        if (P_) P.emplace(*P_, *preconditions, lockstep);
+        solve(A, P ? &*P : nullptr, c, [&](const std::function<void()>& f) { lockstep.outside(f); });
+      });
+    lockstep.run(std::move(columns));
+  }
+  void one_by_one() {
+    for (int c = 0; c < B_.columns(); ++c) solve(A_, P_, c, [](const std::function<void()>& f) { f(); });
+  }
+  template <class Outside>
+  void solve(const Operator& A, const Operator* P, int c, const Outside& outside) {
+    Vector<T, Host> b(A.range()), x(A.domain());
+    take_column(B_, c, b);
+    take_column(X_, c, x);
+    Options own = options_;
+    if (options_.callback)
+      own.callback = [this, c, &outside](const State& state) {
+        State mine = state;
+        mine.column = c;
+        bool stop = false;
+        outside([&] { stop = options_.callback(mine); });
+        return stop;
+      };
+    reports_.columns[std::size_t(c)] = Solve<T, Host>(A, P, b, x, own, hermitian_).run();
+    put_column(x, c, X_);
+  }
+
+  const Operator& A_;
+  const Operator* P_;
+  const Vector<T, Host>& B_;
+  Vector<T, Host>& X_;
+  Options options_;
+  bool hermitian_;
+  ColumnReports reports_;
+};
+
+}  // namespace
+
+template <Scalar T>
+ColumnReports solve_columns(const op::Operator<T, Host>& A, const op::Operator<T, Host>* P, const Vector<T, Host>& B,
+                            Vector<T, Host>& X, const Options& options, bool hermitian) {
+  return comm::collective(A.range().comm(), [&] {
+    check_arguments(A, P, B, X, options);
+    require(B.columns() == X.columns(), "B has ", B.columns(), " columns and X ", X.columns());
+    return ManySolves<T>(A, P, B, X, options, hermitian).run(options);
+  });
+}
+
+}  // namespace tacit::krylov
