@@ -76,12 +76,29 @@ double Solve<T, M>::asymmetry(const op::Operator<T, M>& B) {
   return double(std::abs(layout::dot(q, Bp) - layout::dot(Bq, p))) / size * std::sqrt(double(space_.size()));
 }
 
+/// ||B (p + q) - B p - B q|| / (||B p|| + ||B q||) for pseudo-random p and q: rounding error where B is linear. Three
+/// applies of B. Collective.
+template <Scalar T, Memory M>
+double Solve<T, M>::nonlinearity(const op::Operator<T, M>& B) {
+  Vector<T, M> p(space_), q(space_), Bp(space_), Bq(space_);
+  scatter(p, 1);
+  scatter(q, 2);
+  B.apply(p, Bp);
+  B.apply(q, Bq);
+  const double size = layout::norm(Bp) + layout::norm(Bq);
+  layout::axpy(T(1), Bp, Bq);
+  layout::axpy(T(1), p, q);
+  B.apply(q, Bp);
+  layout::axpy(T(-1), Bp, Bq);
+  return layout::norm(Bq) / size;
+}
+
 /// cg has made no progress, and (A b, A b) differs from (A A b, b), so A is far from Hermitian on the Krylov space.
 /// (There a matrix may be Hermitian that is not so elsewhere, as with identity rows for boundary values.) Two products.
 /// Collective.
 template <Scalar T, Memory M>
 bool Solve<T, M>::is_hopeless(double norm) {
-  if (hermitian_ || classical_of(method_) != Method::cg || !(norm > 0.1 * b_norm_)) return false;
+  if (hermitian_ || !needs_hermitian() || !(norm > 0.1 * b_norm_)) return false;
   Vector<T, M> Ab(space_), AAb(space_);
   A_->apply(b_, Ab);
   A_->apply(Ab, AAb);
@@ -97,6 +114,36 @@ void Solve<T, M>::apply_adjoint(const Vector<T, M>& x, Vector<T, M>& y) {
   Vector<T, M> scaled = x;
   layout::scale(T(std::ldexp(real_t<T>(negated_ ? -1 : 1), -a_exponent_)), scaled);
   given_A_->apply_adjoint(scaled, y);
+}
+
+/// Names a P that is not linear, or an A or P that is not Hermitian, where the method needs that. `skew`: asymmetry(A).
+/// Collective.
+template <Scalar T, Memory M>
+bool Solve<T, M>::explain_kind(double skew, bool hermitian) {
+  const double noise = std::sqrt(double(std::numeric_limits<real_t<T>>::epsilon()));
+  const std::string P_name = message("the preconditioner P", given_P_ ? ", " + given_P_->name() + "," : "");
+  const auto says = [&](const std::string& text, std::string advice) {
+    report_.detail += (report_.detail.empty() ? "" : "; ") + text;
+    report_.advice = std::move(advice);
+    return true;
+  };
+  if (given_P_ && !is_flexible())
+    if (const double bent = nonlinearity(*given_P_); bent > noise)
+      return says(message(P_name, " is not a linear map, or changes from call to call: P (p + q) - P p - P q is about ",
+                          about(bent), " of P p"),
+                  "Use fgmres, which takes such a preconditioner.");
+  if (!needs_hermitian()) return false;
+  const std::string who = to_string(classical_of(method_)),
+                    kind = method_ == Method::minres ? "Hermitian" : "Hermitian positive definite";
+  if (skew > 0 && !hermitian)
+    return says(message("the matrix A is not Hermitian: A - A^H is about ", about(skew), " of A"),
+                message(who, " needs a ", kind, " matrix, and this one is not Hermitian; use gmres or bicgstab."));
+  if (const double of_P = P_ && hermitian ? asymmetry(*P_) : 0; of_P > noise)
+    return says(message(P_name, " is not Hermitian: P - P^H is about ", about(of_P), " of P"),
+                message(who,
+                        " needs a Hermitian positive definite preconditioner, and this one is not Hermitian; use "
+                        "another one, or gmres or bicgstab."));
+  return false;
 }
 
 /// Completes detail and advice of a solve that has failed, where a few products can tell why. The report's counts and
@@ -121,23 +168,7 @@ void Solve<T, M>::explain() {
   }
   const double skew = asymmetry(*A_);
   const bool hermitian = skew <= std::max(noise, 4 * given_A_->accuracy());
-  if (classical_of(method_) == Method::cg) {
-    const double of_P = P_ && hermitian ? asymmetry(*P_) : 0;
-    if (skew > 0 && !hermitian) {
-      add(message("the matrix A is not Hermitian: A - A^H is about ", about(skew), " of A"));
-      report_.advice =
-          "cg needs a Hermitian positive definite matrix, and this one is not Hermitian; use gmres or bicgstab.";
-      return;
-    }
-    if (of_P > noise) {
-      add(message("the preconditioner P, ", given_P_ ? given_P_->name() : "", ", is not Hermitian: P - P^H is about ",
-                  about(of_P), " of P"));
-      report_.advice =
-          "cg needs a Hermitian positive definite preconditioner, and this one is not Hermitian; use another one, or "
-          "gmres or bicgstab.";
-      return;
-    }
-  }
+  if (explain_kind(skew, hermitian)) return;
   // A Hermitian A needs no adjoint product. A user's function may announce an adjoint product that fails, as SciPy's
   // operators do; such a function does not know its diagonal.
   may_use_adjoint_ = !hermitian && given_A_->has_adjoint() && given_A_->has_diagonal();
@@ -185,7 +216,7 @@ void Solve<T, M>::explain_inconsistency() {
   apply_adjoint(y, s);
   Vector<T, M> p = s, q(space_);
   double square = double(real(layout::dot(s, s)));
-  const auto most = std::min<std::int64_t>(500, report_.counts.operator_applies / 2);
+  const auto most = std::clamp<std::int64_t>(report_.counts.operator_applies / 2, 100, 500);
   for (std::int64_t k = 0; k < most && layout::norm(y) > least; ++k) {
     if (names_cause("b has a part that is orthogonal to its range", "that part")) return;
     A_->apply(p, q);
