@@ -125,15 +125,17 @@ class Solve final : public OuterIteration {
   /// obtain P times some vectors by recurrences.
   void expect_varying() {
     if (!op::varies(given_P_)) return;
-    if (options_.method == Method::automatic) options_.method = Method::gmres;
-    const bool gmres = options_.method == Method::gmres;
+    if (options_.method == Method::automatic && !options_.side) options_.method = Method::fgmres;
+    const bool gmres = options_.method == Method::gmres || options_.method == Method::automatic;
     if (gmres && !options_.side) options_.side = Side::flexible;
     if (gmres ? options_.side == Side::flexible : classical_of(options_.method) == options_.method) return;
     std::string who = to_string(options_.method);
     if (takes(options_.method, "side")) who += message(" with side ", to_string(options_.side.value_or(Side::right)));
-    report_.warnings.push_back(message(given_P_->name(), " changes from call to call, and ", who,
-                                       " takes it for a linear map: the residual that it predicts is not that of x, "
-                                       "and it may stagnate; gmres with side flexible, and bicgstab, stay exact"));
+    report_.warnings.push_back(
+        message(given_P_->name(), " changes from call to call, and ", who,
+                " takes it for a linear map: the residual that it predicts is not that of x, "
+                "and it may stagnate; fgmres (the same as gmres with side flexible) and bicgstab stay "
+                "exact"));
   }
 
   void choose_method() {
@@ -143,7 +145,7 @@ class Solve final : public OuterIteration {
     const bool may_be_cg =
         automatic
             ? hermitian_ && (!P_ || options_.side.value_or(Side::right) == Side::right)  // only gmres has other sides
-            : needs_definite();
+            : needs_definite() || (method_ == Method::minres && P_);
     const int sign = may_be_cg ? sign_of_diagonal() : 0;
     if (automatic) {
       method_ = sign != 0 ? Method::cg : Method::gmres;
@@ -470,7 +472,7 @@ class Solve final : public OuterIteration {
     idle_ = gain > 0.5 ? idle_ + 1 : 0;
     if (!claimed && options_.fallbacks && is_hopeless(norm)) return hopeless(norm);
     // The projected problem of gmres and b - A x part where the basis has lost its orthogonality.
-    const bool parted = claimed && method_ == Method::gmres && norm > 1e3 * monitor.norm();
+    const bool parted = claimed && is_gmres(method_) && norm > 1e3 * monitor.norm();
     if ((parted || idle_ >= 2 || (gain > 0.5 && !claimed)) && fall_back(monitor)) {
       idle_ = 0;
       return {};
@@ -535,6 +537,13 @@ class Solve final : public OuterIteration {
     report_.warnings.push_back(message(why, "; ", to_string(method_), " did its products one by one"));
   }
 
+  static bool is_gmres(Method method) { return method == Method::gmres || method == Method::fgmres; }
+  /// Whether the method is for Hermitian A only, and may so be given another one by mistake.
+  bool needs_hermitian() const { return needs_definite() || method_ == Method::minres; }
+  /// Whether a P that is not linear leaves this method what it is.
+  bool is_flexible() const {
+    return method_ == Method::fgmres || (method_ == Method::gmres && options_.side == Side::flexible);
+  }
   void set_method(Method method) {
     method_ = method;
     report_.method = to_string(method);
@@ -555,6 +564,8 @@ class Solve final : public OuterIteration {
   bool turn_sign(const Monitor& monitor, Vector<T, M>& r);
   bool is_hopeless(double norm);
   double asymmetry(const op::Operator<T, M>& B);
+  double nonlinearity(const op::Operator<T, M>& B);
+  bool explain_nonlinearity();
   void apply_adjoint(const Vector<T, M>& x, Vector<T, M>& y);
   bool needs_definite() const { return classical_of(method_) == Method::cg || method_ == Method::chebyshev; }
   bool is_small() const { return space_.size() <= 500; }
@@ -615,19 +626,26 @@ class Solve final : public OuterIteration {
                     " of ||b||"),
             "Use gmres or bicgstab."};
   }
+  /// Of a breakdown.
+  std::string advice(const std::string& detail) const {
+    const Method kind = classical_of(method_);
+    if (kind == Method::cg)
+      return "cg needs a positive definite matrix and preconditioner; use minres for another Hermitian matrix, else "
+             "gmres or bicgstab.";
+    if (kind == Method::minres && detail.find("(r, P r)") == 0)
+      return "minres needs a positive definite preconditioner, such as ic0 or ick; with this one use gmres.";
+    if (kind == Method::bicgstab || kind == Method::idr) return "Use gmres, which cannot break down this way.";
+    return "Use bicgstab, or another preconditioner.";
+  }
   Verdict failed(double norm) const {
     // Reports the first failure at this residual, not that of the last fallback.
     const Failure failure = failure_.detail.empty() ? Failure{monitor_->outcome(), monitor_->detail()} : failure_;
-    const Method kind = classical_of(method_);
     switch (failure.outcome) {
       case Outcome::breakdown:
         if (norm <= 100 * double(std::numeric_limits<real_t<T>>::epsilon()) * b_norm_)
           return {Reason::stagnated, message("the recomputed residual stays at ", norm / b_norm_, " of ||b||"),
                   rounding_advice(10 * norm / b_norm_)};
-        return {Reason::breakdown, failure.detail,
-                kind == Method::cg ? "cg needs a positive definite matrix and preconditioner; use gmres or bicgstab."
-                : kind == Method::bicgstab || kind == Method::idr ? "Use gmres, which cannot break down this way."
-                                                                  : "Use bicgstab, or another preconditioner."};
+        return {Reason::breakdown, failure.detail, advice(failure.detail)};
       case Outcome::diverged:
         return {Reason::diverged, message("||r|| grew beyond ", options_.divergence, " times its start"),
                 method_ == Method::richardson  ? "Use another relaxation, a preconditioner, or gmres or bicgstab."

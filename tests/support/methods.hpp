@@ -38,6 +38,7 @@ inline std::vector<NamedMethod> all_methods() {
   };
   return {
       {"cg", true, [](Options& o) { o.method = Method::cg; }, 2, 1, 1},
+      {"minres", true, [](Options& o) { o.method = Method::minres; }, 1, 1, 1},
       {"bicgstab", false, [](Options& o) { o.method = Method::bicgstab; }, 3, 2, 2},
       {"gmres one-reduction", false, gmres(Orthogonalisation::one_reduction, Side::right), 1, 1, 1},
       {"gmres cgs", false, gmres(Orthogonalisation::cgs, Side::right), 2, 1, 1},
@@ -45,6 +46,7 @@ inline std::vector<NamedMethod> all_methods() {
       {"gmres mgs", false, gmres(Orthogonalisation::mgs, Side::right), -1, 1, 1},
       {"gmres left", false, gmres(Orthogonalisation::one_reduction, Side::left), 1, 1, 1},
       {"gmres flexible", false, gmres(Orthogonalisation::one_reduction, Side::flexible), 1, 1, 1},
+      {"fgmres", false, [](Options& o) { o.method = Method::fgmres, o.restart = 40; }, 1, 1, 1},
       {"ca-gmres", false, [](Options& o) { o.method = Method::ca_gmres, o.restart = 40; }, -2, 1, 1},
       {"ca-gmres left", false,
        [](Options& o) {

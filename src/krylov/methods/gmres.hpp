@@ -19,9 +19,9 @@ class Gmres final : public Iteration<T, M> {
   using Vector = layout::Vector<T, M>;
 
  public:
-  explicit Gmres(const Options& options)
+  Gmres(const Options& options, Side side)
       : restart_(options.restart.value_or(default_restart)),
-        side_(options.side.value_or(Side::right)),
+        side_(side),
         how_(one_at_a_time(options.orthogonalisation.value_or(Orthogonalisation::automatic))),
         asked_(options.orthogonalisation.value_or(Orthogonalisation::automatic) != Orthogonalisation::automatic) {}
 
@@ -93,7 +93,7 @@ class Gmres final : public Iteration<T, M> {
 
 template <Scalar T, Memory M>
 std::unique_ptr<Iteration<T, M>> make_gmres(const Options& options) {
-  return std::make_unique<Gmres<T, M>>(options);
+  return std::make_unique<Gmres<T, M>>(options, options.side.value_or(Side::right));
 }
 
 }  // namespace tacit::krylov

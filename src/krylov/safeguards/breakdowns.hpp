@@ -27,6 +27,35 @@ class CgGuard {
   double energy_ = 0, seen_ = 0;
 };
 
+/// The minimal residual method. Lanczos vectors u have (u, P u) > 0 but for rounding errors; where A r is rounding
+/// error the residual is the least one, and a further step would only lengthen x along the null space.
+template <Scalar T>
+class MinresGuard {
+ public:
+  explicit MinresGuard(Monitor& monitor) : monitor_(monitor) {}
+
+  /// beta from its square (u, P u); 0 where it is rounding error of the Lanczos process, whose `largest` entry is
+  /// given: the Krylov space is exhausted.
+  bool allows_vector(double uz, double largest, double& beta) {
+    beta = std::sqrt(std::abs(uz));
+    if (beta <= tiny * largest) beta = 0;
+    return !(uz < 0 && beta > 0) || monitor_.breakdown("(r, P r)", uz, "the preconditioner is not positive definite");
+  }
+  /// `image`: ||A r|| / (||A|| ||r||) before the step, `stretch`: ||A|| ||w|| / ||A w|| of its direction, `share`: the
+  /// part of r along A w, which the step removes. epsilon stretch is the relative error of A w: a step that removes less
+  /// than its error is one along the null space.
+  bool allows_step(double image, double stretch, double share) {
+    const double error = stretch * double(std::numeric_limits<real_t<T>>::epsilon());
+    return (!(image <= tiny) && !(error > 0.5) && !(error > 0.005 && share < 3 * error)) ||
+           monitor_.breakdown("||A r|| / (||A|| ||r||)", image,
+                              "no x has a smaller residual r, because the matrix is singular or nearly so");
+  }
+
+ private:
+  static constexpr double tiny = 10 * double(std::numeric_limits<real_t<T>>::epsilon());
+  Monitor& monitor_;
+};
+
 /// BiCGStab and its variants. An inner product below `tiny` times the vectors' norms is rounding error. In the first
 /// iteration that is a breakdown; later the iteration often recovers from such a (r0, .), because r = b - A d holds for
 /// any alpha and omega: then only far smaller values end it.

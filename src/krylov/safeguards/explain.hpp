@@ -70,12 +70,29 @@ double Solve<T, M>::asymmetry(const op::Operator<T, M>& B) {
   return double(std::abs(layout::dot(q, Bp) - layout::dot(Bq, p))) / size * std::sqrt(double(space_.size()));
 }
 
+/// ||B (p + q) - B p - B q|| / (||B p|| + ||B q||) for pseudo-random p and q: rounding error where B is linear. Three
+/// applies of B. Collective.
+template <Scalar T, Memory M>
+double Solve<T, M>::nonlinearity(const op::Operator<T, M>& B) {
+  Vector<T, M> p(space_), q(space_), Bp(space_), Bq(space_);
+  scatter(p, 1);
+  scatter(q, 2);
+  B.apply(p, Bp);
+  B.apply(q, Bq);
+  const double size = layout::norm(Bp) + layout::norm(Bq);
+  layout::axpy(T(1), Bp, Bq);
+  layout::axpy(T(1), p, q);
+  B.apply(q, Bp);
+  layout::axpy(T(-1), Bp, Bq);
+  return layout::norm(Bq) / size;
+}
+
 /// cg has made no progress, and (A b, A b) differs from (A A b, b), so A is far from Hermitian on the Krylov space.
 /// (There a matrix may be Hermitian that is not so elsewhere, as with identity rows for boundary values.) Two products.
 /// Collective.
 template <Scalar T, Memory M>
 bool Solve<T, M>::is_hopeless(double norm) {
-  if (hermitian_ || !needs_definite() || !(norm > 0.1 * b_norm_)) return false;
+  if (hermitian_ || !needs_hermitian() || !(norm > 0.1 * b_norm_)) return false;
   Vector<T, M> Ab(space_), AAb(space_);
   A_->apply(b_, Ab);
   A_->apply(Ab, AAb);
@@ -122,7 +139,7 @@ void Solve<T, M>::explain() {
   const double noise = std::sqrt(double(std::numeric_limits<real_t<T>>::epsilon()));
   const double skew = asymmetry(*A_);
   const bool hermitian = skew <= std::max(noise, 4 * given_A_->accuracy()), coarse = report_.residual_norm > noise;
-  if ((coarse || cut_off) && needs_definite() && explain_asymmetry(skew, hermitian)) return;
+  if ((coarse || cut_off) && (explain_nonlinearity() || (needs_hermitian() && explain_asymmetry(skew, hermitian)))) return;
   if (coarse && hermitian && explain_signs()) return;
   if (doubtful) {
     say_instead(message("the preconditioner ", given_P_->name(), " is the likely cause: ", noted_->note()),
@@ -184,10 +201,22 @@ bool Solve<T, M>::explain_changing_products() {
   }
   if (const double change = changes(given_P_); change > 0) {
     say_instead(message("the preconditioner ", given_P_->name(), " changes from call to call, by ", about(change)),
-                "Use gmres with side=\"flexible\", or a preconditioner that is a function of its argument only.");
+                "Use fgmres, or a preconditioner that is a function of its argument only.");
     return true;
   }
   return false;
+}
+
+/// Is P, given to a method that takes it for a linear map, none? Three applies. Collective.
+template <Scalar T, Memory M>
+bool Solve<T, M>::explain_nonlinearity() {
+  if (!given_P_ || is_flexible()) return false;
+  const double bent = nonlinearity(*given_P_);
+  if (!(bent > std::sqrt(double(std::numeric_limits<real_t<T>>::epsilon())))) return false;
+  say(message("the preconditioner P, ", given_P_->name(), ", is not a linear map: P (p + q) - P p - P q is about ",
+              about(bent), " of P p"),
+      "Use fgmres, which takes such a preconditioner.");
+  return true;
 }
 
 /// Is A, or P, given to a method for Hermitian matrices, not Hermitian? Two products. Collective.
@@ -196,9 +225,8 @@ bool Solve<T, M>::explain_asymmetry(double skew, bool hermitian) {
   const std::string name = to_string(classical_of(method_));
   if (skew > 0 && !hermitian) {
     say(message("the matrix A is not Hermitian: A - A^H is about ", about(skew), " of A"),
-        message(name,
-                " needs a Hermitian positive definite matrix, and this one is not Hermitian; use gmres or "
-                "bicgstab."));
+        message(name, " needs a Hermitian ", method_ == Method::minres ? "" : "positive definite ",
+                "matrix, and this one is not Hermitian; use gmres or bicgstab."));
     return true;
   }
   const double of_P = P_ && hermitian ? asymmetry(*P_) : 0;

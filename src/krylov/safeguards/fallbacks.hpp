@@ -58,8 +58,8 @@ void Solve<T, M>::lengthen_cycle(double gain, double norm, const Monitor& monito
                                      " its cycles are of ", restart_, " vectors"));
 }
 
-/// There is no P; D is positive (for gmres and bicgstab: not zero) and varies by a factor above 4. Computed once.
-/// Collective.
+/// There is no P; D is positive (for gmres and bicgstab: not zero; for minres its magnitudes are taken) and varies by a
+/// factor above 4. Computed once. Collective.
 template <Scalar T, Memory M>
 bool Solve<T, M>::diagonal_varies() {
   if (P_ || diagonal_looked_at_ || method_ == Method::richardson || !given_A_->has_diagonal())
@@ -80,6 +80,7 @@ bool Solve<T, M>::diagonal_varies() {
     low = std::min(low, size);
     high = std::max(high, size);
     fits = fits && (!positive || real(a) > 0);
+    if (method_ == Method::minres) a = T(real_t<T>(size));
     a = T(1) / a;
     fits = fits && size > 0 && is_finite(a);
   }
@@ -107,7 +108,7 @@ bool Solve<T, M>::scale_by_diagonal() {
 
 template <Scalar T, Memory M>
 bool Solve<T, M>::change_method(Monitor& monitor) {
-  if (!may_change_ || method_ == Method::gmres) return false;
+  if (!may_change_ || is_gmres(method_)) return false;
   report_.warnings.push_back(
       message(to_string(method_), " broke down (", monitor.detail(), "); gmres went on from there"));
   set_method(Method::gmres);
