@@ -20,11 +20,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import harness
 import numpy as np
 import scipy.linalg as la
 import scipy.sparse as sp
 
+import harness
 import tacit
 
 # --- what is true of a system -----------------------------------------------------------------------------------------
@@ -89,7 +89,9 @@ def statements(text: str) -> set[str]:
     return {name for name, pattern in known.items() if re.search(pattern, denied)}
 
 
-def refuted(r: tacit.Result, A: Any, b: Any, P: Any, rtol: float, again: Callable[[int], tacit.Result] | None) -> list[str]:
+def refuted(
+    r: tacit.Result, A: Any, b: Any, P: Any, rtol: float, again: Callable[[int], tacit.Result] | None
+) -> list[str]:
     """The statements of a failed solve that are false of A, b and the preconditioner's matrix P (None: not known).
     `again`: repeats the solve with so many iterations.
     """
@@ -259,7 +261,10 @@ def wrong_adjoint() -> Any:
 
 INCONSISTENT: dict[str, Any] = {"says": ["inconsistent"], "never": [FRUITLESS]}
 NOT_HERMITIAN: dict[str, Any] = {"says": ["A is not Hermitian"], "never": ["[Aa]llow more iterations", "singular"]}
-NOT_DEFINITE: dict[str, Any] = {"says": ["not positive definite"], "never": ["[Aa]llow more iterations", "not Hermitian"]}
+NOT_DEFINITE: dict[str, Any] = {
+    "says": ["not positive definite"],
+    "never": ["[Aa]llow more iterations", "not Hermitian"],
+}
 SOLVED: dict[str, Any] = {"ends": ["converged"]}
 
 
@@ -288,104 +293,569 @@ def table() -> Iterator[Case]:
     one = np.ones
     # singular, inconsistent
     every = ("auto", *CG, *GENERAL)
-    yield Case("Neumann problem", "b has a mean, the null space is constant", system(neumann(12, 10)), every, **INCONSISTENT)
-    yield Case("Neumann, with Jacobi", "the same", system(neumann(12, 10)), [(m, "jacobi") for m in ("cg", "gmres", "bicgstab")], **INCONSISTENT)
-    yield Case("Neumann, with ilu0", "the same", system(neumann(12, 10)), [("gmres", "ilu0"), ("bicgstab", "ilu0"), ("idr", "ilu0"), ("cg", "ic0")], **INCONSISTENT)
+    yield Case(
+        "Neumann problem", "b has a mean, the null space is constant", system(neumann(12, 10)), every, **INCONSISTENT
+    )
+    yield Case(
+        "Neumann, with Jacobi",
+        "the same",
+        system(neumann(12, 10)),
+        [(m, "jacobi") for m in ("cg", "gmres", "bicgstab")],
+        **INCONSISTENT,
+    )
+    yield Case(
+        "Neumann, with ilu0",
+        "the same",
+        system(neumann(12, 10)),
+        [("gmres", "ilu0"), ("bicgstab", "ilu0"), ("idr", "ilu0"), ("cg", "ic0")],
+        **INCONSISTENT,
+    )
     yield Case("Neumann, restart 5", "the same", system(neumann(12, 10), restart=5), ["gmres"], **INCONSISTENT)
     yield Case("Neumann, norm max", "the same", system(neumann(12, 10), norm="max"), ["cg", "gmres"], **INCONSISTENT)
-    yield Case("Neumann, single", "the same", system(neumann(12, 10).astype(np.float32), normal(120).astype(np.float32), rtol=1e-4), ["auto", "cg", "gmres", "bicgstab"], **INCONSISTENT)
-    yield Case("graph Laplacian", "b = e_1 is not orthogonal to 1", system(random_graph(150, 2), np.eye(150)[0]), every, **INCONSISTENT)
-    yield Case("two components", "b has a mean on each component", system(two_parts, np.r_[one(40), -one(60) * 40 / 60] + 0.1 * (normal(100) - normal(100).mean())), every, **INCONSISTENT)
+    yield Case(
+        "Neumann, single",
+        "the same",
+        system(neumann(12, 10).astype(np.float32), normal(120).astype(np.float32), rtol=1e-4),
+        ["auto", "cg", "gmres", "bicgstab"],
+        **INCONSISTENT,
+    )
+    yield Case(
+        "graph Laplacian",
+        "b = e_1 is not orthogonal to 1",
+        system(random_graph(150, 2), np.eye(150)[0]),
+        every,
+        **INCONSISTENT,
+    )
+    yield Case(
+        "two components",
+        "b has a mean on each component",
+        system(two_parts, np.r_[one(40), -one(60) * 40 / 60] + 0.1 * (normal(100) - normal(100).mean())),
+        every,
+        **INCONSISTENT,
+    )
     yield Case("weighted null vector", "the null vector is not constant", system(weighted), every, **INCONSISTENT)
-    yield Case("b is the null vector", "A b = 0", system(path(50), one(50)), ("auto", "cg", "gmres", "bicgstab", "idr"), **INCONSISTENT)
-    yield Case("negative Laplacian", "a negative semidefinite matrix, b with a mean", system(-neumann(12, 10)), ("auto", "cg", "gmres"), **INCONSISTENT)
-    yield Case("zero row", "a row of zeros where b is not", system(with_zero_row(convection(80, 0.3)), one(80)), ("auto", *GENERAL), **INCONSISTENT)
-    yield Case("zero row and column", "the same, symmetric", system(with_zero_row(poisson(9, 9), 7, True), one(81)), every, **INCONSISTENT)
-    yield Case("zero row, given to cg", "a row of zeros where b is not", system(with_zero_row(convection(80, 0.0)), one(80)), ["cg", "pipelined-cg"], says=["inconsistent|A is not Hermitian"], never=[FRUITLESS])
-    yield Case("zero column", "a column of zeros, b outside the range", system(with_zero_column(convection(80, 0.3)), one(80)), ("auto", *GENERAL), **INCONSISTENT)
+    yield Case(
+        "b is the null vector",
+        "A b = 0",
+        system(path(50), one(50)),
+        ("auto", "cg", "gmres", "bicgstab", "idr"),
+        **INCONSISTENT,
+    )
+    yield Case(
+        "negative Laplacian",
+        "a negative semidefinite matrix, b with a mean",
+        system(-neumann(12, 10)),
+        ("auto", "cg", "gmres"),
+        **INCONSISTENT,
+    )
+    yield Case(
+        "zero row",
+        "a row of zeros where b is not",
+        system(with_zero_row(convection(80, 0.3)), one(80)),
+        ("auto", *GENERAL),
+        **INCONSISTENT,
+    )
+    yield Case(
+        "zero row and column",
+        "the same, symmetric",
+        system(with_zero_row(poisson(9, 9), 7, True), one(81)),
+        every,
+        **INCONSISTENT,
+    )
+    yield Case(
+        "zero row, given to cg",
+        "a row of zeros where b is not",
+        system(with_zero_row(convection(80, 0.0)), one(80)),
+        ["cg", "pipelined-cg"],
+        says=["inconsistent|A is not Hermitian"],
+        never=[FRUITLESS],
+    )
+    yield Case(
+        "zero column",
+        "a column of zeros, b outside the range",
+        system(with_zero_column(convection(80, 0.3)), one(80)),
+        ("auto", *GENERAL),
+        **INCONSISTENT,
+    )
     rank = np.r_[np.linspace(1, 2, 50), np.zeros(10)]
     yield Case("rank 50 of 60", "b outside the range", system(singular_values(rank), normal(60)), SHORT, **INCONSISTENT)
-    yield Case("rank 50 of 60, complex", "b outside the range", system(singular_values(rank, 6, True), normal(60, 3, True)), SHORT, **INCONSISTENT)
-    yield Case("semidefinite, complex", "b outside the range", system(spectrum(rank, 5, True), normal(60, 3, True)), ("auto", "cg", "gmres", "bicgstab"), **INCONSISTENT)
-    yield Case("graded, inconsistent", "singular values from 1 to 1e-4, and five zeros", system(singular_values(np.r_[np.logspace(0, -4, 75), np.zeros(5)]), normal(80)), SHORT, **INCONSISTENT)
-    yield Case("zero matrix", "A = 0", system(sp.csr_array((30, 30)), one(30)), every, says=["inconsistent|A is zero"], never=[FRUITLESS, "[Uu]se (gmres|bicgstab|another)", "Hermitian"])
-    yield Case("nilpotent, outside the range", "b is not in the range of the shift", system(sp.eye_array(40, k=1).tocsr(), np.eye(40)[39]), ("auto", *GENERAL), **INCONSISTENT)
-    yield Case("nilpotent, in the range", "A is singular, no Krylov space of b has a solution", system(sp.eye_array(40, k=1).tocsr(), np.eye(40)[0]), GENERAL, says=["singular"], never=[FRUITLESS, "inconsistent"])
-    yield Case("skew-symmetric, odd", "an odd skew-symmetric matrix is singular", system(skew(61), one(61)), ("auto", *GENERAL), **INCONSISTENT)
+    yield Case(
+        "rank 50 of 60, complex",
+        "b outside the range",
+        system(singular_values(rank, 6, True), normal(60, 3, True)),
+        SHORT,
+        **INCONSISTENT,
+    )
+    yield Case(
+        "semidefinite, complex",
+        "b outside the range",
+        system(spectrum(rank, 5, True), normal(60, 3, True)),
+        ("auto", "cg", "gmres", "bicgstab"),
+        **INCONSISTENT,
+    )
+    yield Case(
+        "graded, inconsistent",
+        "singular values from 1 to 1e-4, and five zeros",
+        system(singular_values(np.r_[np.logspace(0, -4, 75), np.zeros(5)]), normal(80)),
+        SHORT,
+        **INCONSISTENT,
+    )
+    yield Case(
+        "zero matrix",
+        "A = 0",
+        system(sp.csr_array((30, 30)), one(30)),
+        every,
+        says=["inconsistent|A is zero"],
+        never=[FRUITLESS, "[Uu]se (gmres|bicgstab|another)", "Hermitian"],
+    )
+    yield Case(
+        "nilpotent, outside the range",
+        "b is not in the range of the shift",
+        system(sp.eye_array(40, k=1).tocsr(), np.eye(40)[39]),
+        ("auto", *GENERAL),
+        **INCONSISTENT,
+    )
+    yield Case(
+        "nilpotent, in the range",
+        "A is singular, no Krylov space of b has a solution",
+        system(sp.eye_array(40, k=1).tocsr(), np.eye(40)[0]),
+        GENERAL,
+        says=["singular"],
+        never=[FRUITLESS, "inconsistent"],
+    )
+    yield Case(
+        "skew-symmetric, odd",
+        "an odd skew-symmetric matrix is singular",
+        system(skew(61), one(61)),
+        ("auto", *GENERAL),
+        **INCONSISTENT,
+    )
     # singular, consistent
     mean_free = normal(120) - normal(120).mean()
     yield Case("Neumann, consistent", "none: b has no mean", system(neumann(12, 10), mean_free), every, **SOLVED)
-    yield Case("rank 50 of 60, consistent", "none", system(singular_values(rank), singular_values(rank) @ one(60)), SHORT, **SOLVED)
-    yield Case("negative Laplacian, consistent", "none", system(-neumann(12, 10), mean_free), ("auto", "cg", "gmres"), **SOLVED)
+    yield Case(
+        "rank 50 of 60, consistent",
+        "none",
+        system(singular_values(rank), singular_values(rank) @ one(60)),
+        SHORT,
+        **SOLVED,
+    )
+    yield Case(
+        "negative Laplacian, consistent", "none", system(-neumann(12, 10), mean_free), ("auto", "cg", "gmres"), **SOLVED
+    )
     # matrices that a method is not made for
     yield Case("convection", "nonsymmetric", system(convection(120, 0.9), one(120)), CG, **NOT_HERMITIAN)
-    yield Case("weak convection", "nonsymmetric", system(convection(400, 0.05), one(400)), CG, **NOT_HERMITIAN, )
-    yield Case("random nonsymmetric", "nonsymmetric", system(rng(4).standard_normal((90, 90)) / 9 + 3 * np.eye(90)), CG, says=["A is not Hermitian"], never=["[Aa]llow more", "singular"], ends=[*FAILED, "converged"])
+    yield Case(
+        "weak convection",
+        "nonsymmetric",
+        system(convection(400, 0.05), one(400)),
+        CG,
+        **NOT_HERMITIAN,
+    )
+    yield Case(
+        "random nonsymmetric",
+        "nonsymmetric",
+        system(rng(4).standard_normal((90, 90)) / 9 + 3 * np.eye(90)),
+        CG,
+        says=["A is not Hermitian"],
+        never=["[Aa]llow more", "singular"],
+        ends=[*FAILED, "converged"],
+    )
     yield Case("skew-symmetric", "skew-symmetric", system(skew(60), one(60)), CG, **NOT_HERMITIAN)
     yield Case("skew-symmetric, solved", "none", system(skew(60), one(60)), ("auto", "gmres"), **SOLVED)
-    yield Case("skew-symmetric, idr", "(t, r) = 0 for every r", system(skew(60), one(60)), ["idr", "bicgstab"], says=["gmres"], never=["singular", "[Aa]llow more"], ends=["breakdown", "converged"])
-    yield Case("complex symmetric", "A = A^T, not A^H", system(poisson(10, 10) + 2j * sp.eye_array(100)), CG, **NOT_HERMITIAN)
-    yield Case("indefinite", "half of the eigenvalues are negative", system(poisson(12, 12) - 3.3 * sp.eye_array(144)), CG, **NOT_DEFINITE)
-    yield Case("one negative eigenvalue", "one of 100", system(spectrum(np.r_[-1, np.linspace(1, 50, 99)])), CG, **NOT_DEFINITE)
-    yield Case("one tiny negative eigenvalue", "-1e-3 of 50", system(spectrum(np.r_[-1e-3, np.linspace(1, 50, 99)])), CG, **NOT_DEFINITE)
-    yield Case("indefinite, complex", "half of the eigenvalues are negative", system(spectrum(np.r_[-np.linspace(1, 2, 30), np.linspace(1, 2, 30)], 5, True), normal(60, 3, True)), CG, **NOT_DEFINITE)
-    yield Case("indefinite function", "half of the eigenvalues are negative", lambda: {"A": tacit.function((144, 144), lambda x: (poisson(12, 12) - 3.3 * sp.eye_array(144)) @ x), "b": normal(144), "dense": poisson(12, 12) - 3.3 * sp.eye_array(144)}, CG, **NOT_DEFINITE)
+    yield Case(
+        "skew-symmetric, idr",
+        "(t, r) = 0 for every r",
+        system(skew(60), one(60)),
+        ["idr", "bicgstab"],
+        says=["gmres"],
+        never=["singular", "[Aa]llow more"],
+        ends=["breakdown", "converged"],
+    )
+    yield Case(
+        "complex symmetric", "A = A^T, not A^H", system(poisson(10, 10) + 2j * sp.eye_array(100)), CG, **NOT_HERMITIAN
+    )
+    yield Case(
+        "indefinite",
+        "half of the eigenvalues are negative",
+        system(poisson(12, 12) - 3.3 * sp.eye_array(144)),
+        CG,
+        **NOT_DEFINITE,
+    )
+    yield Case(
+        "one negative eigenvalue", "one of 100", system(spectrum(np.r_[-1, np.linspace(1, 50, 99)])), CG, **NOT_DEFINITE
+    )
+    yield Case(
+        "one tiny negative eigenvalue",
+        "-1e-3 of 50",
+        system(spectrum(np.r_[-1e-3, np.linspace(1, 50, 99)])),
+        CG,
+        **NOT_DEFINITE,
+    )
+    yield Case(
+        "indefinite, complex",
+        "half of the eigenvalues are negative",
+        system(spectrum(np.r_[-np.linspace(1, 2, 30), np.linspace(1, 2, 30)], 5, True), normal(60, 3, True)),
+        CG,
+        **NOT_DEFINITE,
+    )
+    yield Case(
+        "indefinite function",
+        "half of the eigenvalues are negative",
+        lambda: {
+            "A": tacit.function((144, 144), lambda x: (poisson(12, 12) - 3.3 * sp.eye_array(144)) @ x),
+            "b": normal(144),
+            "dense": poisson(12, 12) - 3.3 * sp.eye_array(144),
+        },
+        CG,
+        **NOT_DEFINITE,
+    )
     yield Case("negative definite", "none", system(-poisson(10, 10)), CG, **SOLVED)
     # preconditioners
     signs = np.where(np.arange(144) % 2 == 0, 1.0, -1.0)
-    yield Case("P indefinite", "P has both signs", system(poisson(12, 12), precond=sp.diags_array(signs).tocsr(), P=np.diag(signs)), ("cg", "pipelined-cg", "ca-cg"), says=["preconditioner"], never=["[Aa]llow more", "matrix is not positive definite", "singular"])
+    yield Case(
+        "P indefinite",
+        "P has both signs",
+        system(poisson(12, 12), precond=sp.diags_array(signs).tocsr(), P=np.diag(signs)),
+        ("cg", "pipelined-cg", "ca-cg"),
+        says=["preconditioner"],
+        never=["[Aa]llow more", "matrix is not positive definite", "singular"],
+    )
     upper = sp.eye_array(144) + 3 * sp.eye_array(144, k=1)
-    yield Case("P nonsymmetric", "P is not Hermitian", system(poisson(12, 12), precond=upper.tocsr(), P=dense(upper)), ("cg", "pipelined-cg", "ca-cg"), says=["preconditioner P.* not Hermitian"], never=["[Aa]llow more", "A is not Hermitian"])
+    yield Case(
+        "P nonsymmetric",
+        "P is not Hermitian",
+        system(poisson(12, 12), precond=upper.tocsr(), P=dense(upper)),
+        ("cg", "pipelined-cg", "ca-cg"),
+        says=["preconditioner P.* not Hermitian"],
+        never=["[Aa]llow more", "A is not Hermitian"],
+    )
     hole = np.r_[np.zeros(5), one(139)]
-    yield Case("P singular", "P maps five unknowns to zero", system(poisson(12, 12), precond=sp.diags_array(hole).tocsr(), P=np.diag(hole)), ("cg", "gmres", "bicgstab", "idr"), says=["preconditioner"], never=["[Aa]llow more", "longer restart"])
-    yield Case("P zero", "P = 0", system(poisson(12, 12), precond=sp.csr_array((144, 144)), P=np.zeros((144, 144))), ("cg", "gmres", "bicgstab", "idr", "pipelined-cg", "ca-gmres"), says=["preconditioner"], never=["[Aa]llow more", "longer restart", "matrix is not positive definite"])
+    yield Case(
+        "P singular",
+        "P maps five unknowns to zero",
+        system(poisson(12, 12), precond=sp.diags_array(hole).tocsr(), P=np.diag(hole)),
+        ("cg", "gmres", "bicgstab", "idr"),
+        says=["preconditioner"],
+        never=["[Aa]llow more", "longer restart"],
+    )
+    yield Case(
+        "P zero",
+        "P = 0",
+        system(poisson(12, 12), precond=sp.csr_array((144, 144)), P=np.zeros((144, 144))),
+        ("cg", "gmres", "bicgstab", "idr", "pipelined-cg", "ca-gmres"),
+        says=["preconditioner"],
+        never=["[Aa]llow more", "longer restart", "matrix is not positive definite"],
+    )
     nan = tacit_function_nan
-    yield Case("P with NaN", "P returns NaN", lambda: {"A": poisson(12, 12), "b": normal(144), "precond": nan(), "P": np.eye(144)}, ("cg", "gmres", "bicgstab", "idr", "pipelined-cg", "ca-gmres", "chebyshev"), says=["preconditioner"], never=["[Aa]llow more", "double precision", "singular"], ends=["non_finite"])
-    yield Case("A function with NaN", "A returns NaN after 12 products", lambda: {"A": failing(12, 12), "b": normal(144), "dense": poisson(12, 12)}, ("cg", "gmres", "bicgstab", "idr", "pipelined-cg"), says=[r"(A|operator|function).*(NaN|not finite)"], never=["[Aa]llow more", "double precision", "singular"], ends=["non_finite"])
-    pairs = sp.kron(sp.eye_array(40), np.array([[0.0, 1.0], [1.0, 0.0]])) + sp.diags_array(0.3 * one(77), offsets=3, shape=(80, 80))
-    yield Case("zero diagonal", "every diagonal entry is zero", system(pairs.tocsr()), [("gmres", "ilu0"), ("bicgstab", "ilu0"), ("idr", "iluk")], says=["ilu0|iluk"], never=["[Aa]llow more", "double precision"], ends=[*FAILED, "converged"])
+    yield Case(
+        "P with NaN",
+        "P returns NaN",
+        lambda: {"A": poisson(12, 12), "b": normal(144), "precond": nan(), "P": np.eye(144)},
+        ("cg", "gmres", "bicgstab", "idr", "pipelined-cg", "ca-gmres", "chebyshev"),
+        says=["preconditioner"],
+        never=["[Aa]llow more", "double precision", "singular"],
+        ends=["non_finite"],
+    )
+    yield Case(
+        "A function with NaN",
+        "A returns NaN after 12 products",
+        lambda: {"A": failing(12, 12), "b": normal(144), "dense": poisson(12, 12)},
+        ("cg", "gmres", "bicgstab", "idr", "pipelined-cg"),
+        says=[r"(A|operator|function).*(NaN|not finite)"],
+        never=["[Aa]llow more", "double precision", "singular"],
+        ends=["non_finite"],
+    )
+    pairs = sp.kron(sp.eye_array(40), np.array([[0.0, 1.0], [1.0, 0.0]])) + sp.diags_array(
+        0.3 * one(77), offsets=3, shape=(80, 80)
+    )
+    yield Case(
+        "zero diagonal",
+        "every diagonal entry is zero",
+        system(pairs.tocsr()),
+        [("gmres", "ilu0"), ("bicgstab", "ilu0"), ("idr", "iluk")],
+        says=["ilu0|iluk"],
+        never=["[Aa]llow more", "double precision"],
+        ends=[*FAILED, "converged"],
+    )
     yield Case("zero diagonal, Jacobi", "none: taken as 1", system(pairs.tocsr()), [("gmres", "jacobi")], **SOLVED)
     swap = sp.kron(sp.eye_array(40), np.array([[0.0, 1.0], [1.0, 0.0]])).tocsr()
-    yield Case("zero diagonal, symmetric", "indefinite, with a zero diagonal", system(swap), [("cg", "jacobi"), ("cg", "ic0"), ("cg", None)], says=["not positive definite|ic0"], never=["[Aa]llow more"], ends=[*FAILED, "converged"])
-    yield Case("polynomial, wrong interval", "lambda_max of P is too small: P is indefinite", system(poisson(12, 12), precond={"name": "polynomial", "degree": 5, "lambda_min": 0.05, "lambda_max": 0.4}), ["cg"], says=["preconditioner|polynomial"], never=["matrix is not positive definite", "[Aa]llow more"])
+    yield Case(
+        "zero diagonal, symmetric",
+        "indefinite, with a zero diagonal",
+        system(swap),
+        [("cg", "jacobi"), ("cg", "ic0"), ("cg", None)],
+        says=["not positive definite|ic0"],
+        never=["[Aa]llow more"],
+        ends=[*FAILED, "converged"],
+    )
+    yield Case(
+        "polynomial, wrong interval",
+        "lambda_max of P is too small: P is indefinite",
+        system(poisson(12, 12), precond={"name": "polynomial", "degree": 5, "lambda_min": 0.05, "lambda_max": 0.4}),
+        ["cg"],
+        says=["preconditioner|polynomial"],
+        never=["matrix is not positive definite", "[Aa]llow more"],
+    )
     # spectra and restarts
-    yield Case("cyclic shift, gmres(30)", "the restart is too short for a permutation", system(cycle(300), np.eye(300)[0], restart=30), ["gmres", "ca-gmres", "pipelined-gmres"], says=["restart"], never=["singular", "inconsistent", "[Aa]llow more"])
-    yield Case("cyclic shift, bicgstab", "b is orthogonal to A b", system(cycle(300), np.eye(300)[0]), ["bicgstab", "pipelined-bicgstab", "ca-bicgstab", "idr"], never=["singular", "inconsistent", "[Aa]llow more"], ends=[*FAILED, "converged"])
-    yield Case("restart too short", "an indefinite matrix and cycles of 3", system(spectrum(np.r_[-np.linspace(1, 3, 50), np.linspace(1, 9, 50)]), restart=3, fallbacks=False), ["gmres"], says=["restart"], never=["singular", "inconsistent"], ends=[*FAILED, "converged"])
-    yield Case("rotations", "(b, A b) = 0: a breakdown of bicgstab", system(sp.kron(sp.eye_array(30), np.array([[0.0, 1.0], [-1.0, 0.0]])).tocsr(), one(60), fallbacks=False), ["bicgstab", "pipelined-bicgstab", "ca-bicgstab"], says=["gmres"], never=["is singular", "inconsistent", "[Aa]llow more"], ends=["breakdown"])
+    yield Case(
+        "cyclic shift, gmres(30)",
+        "the restart is too short for a permutation",
+        system(cycle(300), np.eye(300)[0], restart=30),
+        ["gmres", "ca-gmres", "pipelined-gmres"],
+        says=["restart"],
+        never=["singular", "inconsistent", "[Aa]llow more"],
+    )
+    yield Case(
+        "cyclic shift, bicgstab",
+        "b is orthogonal to A b",
+        system(cycle(300), np.eye(300)[0]),
+        ["bicgstab", "pipelined-bicgstab", "ca-bicgstab", "idr"],
+        never=["singular", "inconsistent", "[Aa]llow more"],
+        ends=[*FAILED, "converged"],
+    )
+    yield Case(
+        "restart too short",
+        "an indefinite matrix and cycles of 3",
+        system(spectrum(np.r_[-np.linspace(1, 3, 50), np.linspace(1, 9, 50)]), restart=3, fallbacks=False),
+        ["gmres"],
+        says=["restart"],
+        never=["singular", "inconsistent"],
+        ends=[*FAILED, "converged"],
+    )
+    yield Case(
+        "rotations",
+        "(b, A b) = 0: a breakdown of bicgstab",
+        system(sp.kron(sp.eye_array(30), np.array([[0.0, 1.0], [-1.0, 0.0]])).tocsr(), one(60), fallbacks=False),
+        ["bicgstab", "pipelined-bicgstab", "ca-bicgstab"],
+        says=["gmres"],
+        never=["is singular", "inconsistent", "[Aa]llow more"],
+        ends=["breakdown"],
+    )
     # limits
-    yield Case("limit too low, cg", "the limit", system(poisson(40, 40), one(1600), max_iterations=40), ("cg", "pipelined-cg", "ca-cg"), says=["[Aa]llow more iterations"], never=["singular", "definite", "Hermitian"], ends=["max_iterations"])
-    yield Case("limit too low, general", "the limit", system(convection(400, 0.2), one(400), max_iterations=60), ("auto", "gmres", "bicgstab", "idr"), says=["[Aa]llow more iterations"], never=["singular", "definite"], ends=["max_iterations", "converged"])
-    yield Case("limit of 0", "the limit", system(poisson(9, 9), one(81), max_iterations=0), ("auto", "cg", "gmres"), says=["[Aa]llow more iterations"], ends=["max_iterations"])
-    yield Case("limit of 150, slow", "the limit", system(poisson(200, 200), one(40000), max_iterations=150, fallbacks=False), ("cg",), says=["[Aa]llow more iterations"], never=["singular", "definite", "Hermitian"], ends=["max_iterations"])
+    yield Case(
+        "limit too low, cg",
+        "the limit",
+        system(poisson(40, 40), one(1600), max_iterations=40),
+        ("cg", "pipelined-cg", "ca-cg"),
+        says=["[Aa]llow more iterations"],
+        never=["singular", "definite", "Hermitian"],
+        ends=["max_iterations"],
+    )
+    yield Case(
+        "limit too low, general",
+        "the limit",
+        system(convection(400, 0.2), one(400), max_iterations=60),
+        ("auto", "gmres", "bicgstab", "idr"),
+        says=["[Aa]llow more iterations"],
+        never=["singular", "definite"],
+        ends=["max_iterations", "converged"],
+    )
+    yield Case(
+        "limit of 0",
+        "the limit",
+        system(poisson(9, 9), one(81), max_iterations=0),
+        ("auto", "cg", "gmres"),
+        says=["[Aa]llow more iterations"],
+        ends=["max_iterations"],
+    )
+    yield Case(
+        "limit of 150, slow",
+        "the limit",
+        system(poisson(200, 200), one(40000), max_iterations=150, fallbacks=False),
+        ("cg",),
+        says=["[Aa]llow more iterations"],
+        never=["singular", "definite", "Hermitian"],
+        ends=["max_iterations"],
+    )
     # precision
-    yield Case("rtol 1e-17", "below the rounding of b - A x", system(poisson(20, 20), one(400), rtol=1e-17), ("cg", "gmres", "bicgstab", "idr", "auto"), says=["precision|rounding"], never=["(use|or) double precision", "singular", "not positive", "longer restart", "[Aa]llow more"])
-    yield Case("rtol 1e-12, single", "float32 does not reach it", system(poisson(20, 20).astype(np.float32), one(400, np.float32), rtol=1e-12), ("cg", "gmres", "bicgstab", "idr", "auto", "pipelined-cg", "ca-gmres"), says=["double precision|float64"], never=["singular", "not positive", "longer restart", "[Aa]llow more"])
-    yield Case("rtol 1e-12, complex single", "complex64 does not reach it", system((poisson(20, 20) + 0j).astype(np.complex64), one(400, np.complex64), rtol=1e-12), ("cg", "gmres", "bicgstab", "auto"), says=["double precision|complex128"], never=["singular", "not positive", "longer restart", "[Aa]llow more"])
-    yield Case("Hilbert 24", "condition beyond the digits of double", system(hilbert(24), normal(24)), (*SHORT, "cg"), says=["singular, or nearly so|nearly singular|ill-conditioned"], never=["(use|or) double precision", "longer restart(?! or another)", "[Aa]llow more", "not Hermitian"])
-    yield Case("condition 1e18", "singular values from 1 to 1e-18", system(singular_values(np.logspace(0, -18, 80)), normal(80)), SHORT, says=["singular, or nearly so|nearly singular|ill-conditioned"], never=["(use|or) double precision", "[Aa]llow more", "longer restart(?! or another)"])
-    yield Case("one eigenvalue of 1e-14", "nearly singular", system(spectrum(np.r_[1e-14, np.linspace(1, 2, 59)]), normal(60)), ("auto", "cg", "gmres", "bicgstab", "idr"), says=["singular, or nearly so|nearly singular|ill-conditioned"], never=["(use|or) double precision", "longer restart(?! or another)", "[Aa]llow more"])
-    yield Case("one eigenvalue of 1e-10", "nearly singular: rounding allows 1e-6 only", system(spectrum(np.r_[1e-10, np.linspace(1, 2, 59)]), normal(60)), ("auto", "cg", "gmres", "bicgstab", "idr"), says=["singular, or nearly so|nearly singular|ill-conditioned|precision"], never=["(use|or) double precision", "longer restart(?! or another)", "[Aa]llow more"], ends=[*FAILED, "converged"])
-    yield Case("lost orthogonality", "one round of Gram-Schmidt on a condition of 1e10", system(singular_values(np.logspace(0, -10, 150)), singular_values(np.logspace(0, -10, 150)) @ normal(150), restart=150, orthogonalisation="cgs", rtol=1e-9), ["gmres"], says=["orthogonal|converged"], never=["singular", "inconsistent"], ends=[*FAILED, "converged"])
-    yield Case("rows scaled by 1e-150 to 1e150", "none: b has the same scales", system(sp.diags_array(np.logspace(-150, 150, 80)) @ convection(80, 0.3), np.logspace(-150, 150, 80)), SHORT, ends=["converged"])
-    yield Case("columns scaled by 1e-150 to 1e150", "columns of very different lengths", system(convection(80, 0.3) @ sp.diags_array(np.logspace(-150, 150, 80))), SHORT, never=["(use|or) double precision", "[Aa]llow more", "longer restart", "inconsistent"], ends=[*FAILED, "converged"], says=["scale|converged"])
-    yield Case("solution overflows", "x = 1e60 in float32", system((1e-30 * poisson(6, 6)).astype(np.float32), (1e30 * one(36)).astype(np.float32)), ("cg", "gmres", "bicgstab", "auto"), says=["too large"], ends=["non_finite"])
-    yield Case("entries near overflow", "none", system(1e300 * poisson(8, 8), 1e300 * one(64)), ("auto", "cg", "gmres", "bicgstab", "idr"), **SOLVED)
+    yield Case(
+        "rtol 1e-17",
+        "below the rounding of b - A x",
+        system(poisson(20, 20), one(400), rtol=1e-17),
+        ("cg", "gmres", "bicgstab", "idr", "auto"),
+        says=["precision|rounding"],
+        never=["(use|or) double precision", "singular", "not positive", "longer restart", "[Aa]llow more"],
+    )
+    yield Case(
+        "rtol 1e-12, single",
+        "float32 does not reach it",
+        system(poisson(20, 20).astype(np.float32), one(400, np.float32), rtol=1e-12),
+        ("cg", "gmres", "bicgstab", "idr", "auto", "pipelined-cg", "ca-gmres"),
+        says=["double precision|float64"],
+        never=["singular", "not positive", "longer restart", "[Aa]llow more"],
+    )
+    yield Case(
+        "rtol 1e-12, complex single",
+        "complex64 does not reach it",
+        system((poisson(20, 20) + 0j).astype(np.complex64), one(400, np.complex64), rtol=1e-12),
+        ("cg", "gmres", "bicgstab", "auto"),
+        says=["double precision|complex128"],
+        never=["singular", "not positive", "longer restart", "[Aa]llow more"],
+    )
+    yield Case(
+        "Hilbert 24",
+        "condition beyond the digits of double",
+        system(hilbert(24), normal(24)),
+        (*SHORT, "cg"),
+        says=["singular, or nearly so|nearly singular|ill-conditioned"],
+        never=["(use|or) double precision", "longer restart(?! or another)", "[Aa]llow more", "not Hermitian"],
+    )
+    yield Case(
+        "condition 1e18",
+        "singular values from 1 to 1e-18",
+        system(singular_values(np.logspace(0, -18, 80)), normal(80)),
+        SHORT,
+        says=["singular, or nearly so|nearly singular|ill-conditioned"],
+        never=["(use|or) double precision", "[Aa]llow more", "longer restart(?! or another)"],
+    )
+    yield Case(
+        "one eigenvalue of 1e-14",
+        "nearly singular",
+        system(spectrum(np.r_[1e-14, np.linspace(1, 2, 59)]), normal(60)),
+        ("auto", "cg", "gmres", "bicgstab", "idr"),
+        says=["singular, or nearly so|nearly singular|ill-conditioned"],
+        never=["(use|or) double precision", "longer restart(?! or another)", "[Aa]llow more"],
+    )
+    yield Case(
+        "one eigenvalue of 1e-10",
+        "nearly singular: rounding allows 1e-6 only",
+        system(spectrum(np.r_[1e-10, np.linspace(1, 2, 59)]), normal(60)),
+        ("auto", "cg", "gmres", "bicgstab", "idr"),
+        says=["singular, or nearly so|nearly singular|ill-conditioned|precision"],
+        never=["(use|or) double precision", "longer restart(?! or another)", "[Aa]llow more"],
+        ends=[*FAILED, "converged"],
+    )
+    yield Case(
+        "lost orthogonality",
+        "one round of Gram-Schmidt on a condition of 1e10",
+        system(
+            singular_values(np.logspace(0, -10, 150)),
+            singular_values(np.logspace(0, -10, 150)) @ normal(150),
+            restart=150,
+            orthogonalisation="cgs",
+            rtol=1e-9,
+        ),
+        ["gmres"],
+        says=["orthogonal|converged"],
+        never=["singular", "inconsistent"],
+        ends=[*FAILED, "converged"],
+    )
+    yield Case(
+        "rows scaled by 1e-150 to 1e150",
+        "none: b has the same scales",
+        system(sp.diags_array(np.logspace(-150, 150, 80)) @ convection(80, 0.3), np.logspace(-150, 150, 80)),
+        SHORT,
+        ends=["converged"],
+    )
+    yield Case(
+        "columns scaled by 1e-150 to 1e150",
+        "columns of very different lengths",
+        system(convection(80, 0.3) @ sp.diags_array(np.logspace(-150, 150, 80))),
+        SHORT,
+        never=["(use|or) double precision", "[Aa]llow more", "longer restart", "inconsistent"],
+        ends=[*FAILED, "converged"],
+        says=["scale|converged"],
+    )
+    yield Case(
+        "solution overflows",
+        "x = 1e60 in float32",
+        system((1e-30 * poisson(6, 6)).astype(np.float32), (1e30 * one(36)).astype(np.float32)),
+        ("cg", "gmres", "bicgstab", "auto"),
+        says=["too large"],
+        ends=["non_finite"],
+    )
+    yield Case(
+        "entries near overflow",
+        "none",
+        system(1e300 * poisson(8, 8), 1e300 * one(64)),
+        ("auto", "cg", "gmres", "bicgstab", "idr"),
+        **SOLVED,
+    )
     # operators and callbacks
-    yield Case("product changes", "the function gives another product at each call", lambda: {"A": drifting(12), "b": normal(144), "dense": poisson(12, 12)}, ("cg", "gmres", "bicgstab", "idr"), says=["(changes|differ|not the same).*"], never=["[Aa]llow more", "A is not Hermitian", "singular", "in this precision"])
-    yield Case("wrong adjoint", "the announced adjoint is wrong; the restart is too short", lambda: {"A": wrong_adjoint(), "b": np.eye(300)[0], "restart": 30, "dense": cycle(300)}, ["gmres"], says=["restart"], never=["singular", "inconsistent"])
-    yield Case("callback stops", "the callback", system(poisson(12, 12), callback=lambda s: s.iteration >= 3), ("auto", "cg", "gmres", "bicgstab"), says=["callback"], ends=["stopped"])
-    yield Case("exact x0", "none: x0 solves", system(poisson(9, 9), poisson(9, 9) @ one(81), x0=one(81)), every, **SOLVED)
+    yield Case(
+        "product changes",
+        "the function gives another product at each call",
+        lambda: {"A": drifting(12), "b": normal(144), "dense": poisson(12, 12)},
+        ("cg", "gmres", "bicgstab", "idr"),
+        says=["(changes|differ|not the same).*"],
+        never=["[Aa]llow more", "A is not Hermitian", "singular", "in this precision"],
+    )
+    yield Case(
+        "wrong adjoint",
+        "the announced adjoint is wrong; the restart is too short",
+        lambda: {"A": wrong_adjoint(), "b": np.eye(300)[0], "restart": 30, "dense": cycle(300)},
+        ["gmres"],
+        says=["restart"],
+        never=["singular", "inconsistent"],
+    )
+    yield Case(
+        "callback stops",
+        "the callback",
+        system(poisson(12, 12), callback=lambda s: s.iteration >= 3),
+        ("auto", "cg", "gmres", "bicgstab"),
+        says=["callback"],
+        ends=["stopped"],
+    )
+    yield Case(
+        "exact x0", "none: x0 solves", system(poisson(9, 9), poisson(9, 9) @ one(81), x0=one(81)), every, **SOLVED
+    )
     bad = poisson(6, 6).tolil()
     bad[3, 4] = np.nan
-    yield Case("NaN in A", "an entry", system(bad.tocsr()), ("auto", "cg", "gmres"), says=[r"\b3\b"], ends=["non_finite"])
-    yield Case("Inf in b", "an element", system(poisson(6, 6), np.where(np.arange(36) == 5, np.inf, 1.0)), ("auto", "cg", "gmres"), says=[r"b has .* index 5"], ends=["non_finite"])
+    yield Case(
+        "NaN in A", "an entry", system(bad.tocsr()), ("auto", "cg", "gmres"), says=[r"\b3\b"], ends=["non_finite"]
+    )
+    yield Case(
+        "Inf in b",
+        "an element",
+        system(poisson(6, 6), np.where(np.arange(36) == 5, np.inf, 1.0)),
+        ("auto", "cg", "gmres"),
+        says=[r"b has .* index 5"],
+        ends=["non_finite"],
+    )
     # methods with parameters
-    yield Case("chebyshev, lambda_max too small", "the interval", system(poisson(10, 10), lambda_min=0.1, lambda_max=2.0), ["chebyshev"], says=["lambda_max"], never=["[Aa]llow more", "matrix is not positive definite"])
-    yield Case("chebyshev, lambda_min too large", "the interval", system(poisson(30, 30), lambda_min=6.0, lambda_max=8.0), ["chebyshev"], says=["lambda_min|[Aa]llow more"], never=["not positive definite", "singular"], ends=[*FAILED, "converged"])
-    yield Case("richardson, omega 1", "omega is above 2 / lambda_max", system(poisson(10, 10), relaxation=1.0), ["richardson"], says=["smaller relaxation"], ends=["diverged"])
-    yield Case("richardson, indefinite", "no omega converges", system(poisson(10, 10) - 3.3 * sp.eye_array(100), relaxation=0.1), ["richardson"], says=["gmres"], never=[r"^[^|]*\| Use a smaller relaxation, a preconditioner"], ends=FAILED)
-    yield Case("richardson, negative definite", "omega needs the other sign", system(-poisson(10, 10), relaxation=0.1), ["richardson"], says=["sign|negative"], ends=FAILED)
+    yield Case(
+        "chebyshev, lambda_max too small",
+        "the interval",
+        system(poisson(10, 10), lambda_min=0.1, lambda_max=2.0),
+        ["chebyshev"],
+        says=["lambda_max"],
+        never=["[Aa]llow more", "matrix is not positive definite"],
+    )
+    yield Case(
+        "chebyshev, lambda_min too large",
+        "the interval",
+        system(poisson(30, 30), lambda_min=6.0, lambda_max=8.0),
+        ["chebyshev"],
+        says=["lambda_min|[Aa]llow more"],
+        never=["not positive definite", "singular"],
+        ends=[*FAILED, "converged"],
+    )
+    yield Case(
+        "richardson, omega 1",
+        "omega is above 2 / lambda_max",
+        system(poisson(10, 10), relaxation=1.0),
+        ["richardson"],
+        says=["smaller relaxation"],
+        ends=["diverged"],
+    )
+    yield Case(
+        "richardson, indefinite",
+        "no omega converges",
+        system(poisson(10, 10) - 3.3 * sp.eye_array(100), relaxation=0.1),
+        ["richardson"],
+        says=["gmres"],
+        never=[r"^[^|]*\| Use a smaller relaxation, a preconditioner"],
+        ends=FAILED,
+    )
+    yield Case(
+        "richardson, negative definite",
+        "omega needs the other sign",
+        system(-poisson(10, 10), relaxation=0.1),
+        ["richardson"],
+        says=["sign|negative"],
+        ends=FAILED,
+    )
 
 
 def tacit_function_nan() -> Any:
@@ -413,7 +883,13 @@ def judge(case: Case, setting: Any) -> dict[str, Any]:
         def again(most: int) -> tacit.Result:
             new = case.make()
             left = {key: new[key] for key in new if key not in ("A", "b", "P", "dense", "max_iterations")}
-            return tacit.solve(new["A"], new["b"], method=method, max_iterations=most, **left | ({} if precond is None else {"precond": precond}))
+            return tacit.solve(
+                new["A"],
+                new["b"],
+                method=method,
+                max_iterations=most,
+                **left | ({} if precond is None else {"precond": precond}),
+            )
 
         wrong += refuted(r, matrix, b, P if "precond" not in facts or P is not None else np.eye(len(b)), rtol, again)
     if r.reason not in case.ends:
@@ -449,7 +925,9 @@ def run_table(options: Any) -> int:
             if options.wrong and not row["wrong"]:
                 continue
             print(f"{'WRONG' if row['wrong'] else 'right'}  {row['name']}: {row['cause']}")
-            print(f"       {row['method']}, {row['precond']}: {row['reason']} at {row['residual']:.1e} after {row['iterations']}, {row['seconds']:.2f} s")
+            print(
+                f"       {row['method']}, {row['precond']}: {row['reason']} at {row['residual']:.1e} after {row['iterations']}, {row['seconds']:.2f} s"
+            )
             for key in ("detail", "advice"):
                 if row[key]:
                     print(f"       {key}: {row[key]}")
@@ -458,7 +936,9 @@ def run_table(options: Any) -> int:
             sys.stdout.flush()
     cases = {row["name"] for row in rows}
     wrong = [row for row in rows if row["wrong"]]
-    print(f"{len(cases)} cases, {len(rows)} solves: {len(rows) - len(wrong)} right, {len(wrong)} wrong (in {len({r['name'] for r in wrong})} cases)")
+    print(
+        f"{len(cases)} cases, {len(rows)} solves: {len(rows) - len(wrong)} right, {len(wrong)} wrong (in {len({r['name'] for r in wrong})} cases)"
+    )
     harness.write(options.json, "diagnoses/1", rows=rows)
     return 1 if wrong else 0
 
@@ -545,7 +1025,12 @@ def random_system(seed: int) -> dict[str, Any]:
 def fuzz_one(seed: int) -> dict[str, Any]:
     given = random_system(seed)
     A, b, P = given.pop("A"), given.pop("b"), given.pop("P")
-    found: dict[str, Any] = {"seed": seed, "method": given["method"], "precond": str(given.get("precond"))[:20], "wrong": []}
+    found: dict[str, Any] = {
+        "seed": seed,
+        "method": given["method"],
+        "precond": str(given.get("precond"))[:20],
+        "wrong": [],
+    }
     begin = time.perf_counter()
     try:
         r = tacit.solve(A, b, **given)
@@ -566,7 +1051,9 @@ def fuzz_one(seed: int) -> dict[str, Any]:
     elif not r.converged and np.linalg.norm(b) > 0:
         known = np.eye(len(b)) if P is None and r.precond not in ("none", "jacobi") else P
         changed = {key: given[key] for key in given if key != "max_iterations"}
-        found["wrong"] += refuted(r, matrix, b, known, rtol, lambda most: tacit.solve(A, b, max_iterations=most, **changed))
+        found["wrong"] += refuted(
+            r, matrix, b, known, rtol, lambda most: tacit.solve(A, b, max_iterations=most, **changed)
+        )
     text = f"{r.detail} | {r.advice}"
     return found | {"reason": r.reason, "residual": r.residual_norm, "text": text, "said": sorted(statements(text))}
 
@@ -574,10 +1061,15 @@ def fuzz_one(seed: int) -> dict[str, Any]:
 def run_fuzz(options: Any) -> int:
     first = options.seed * 1000000
     rows = [fuzz_one(first + i) for i in range(options.fuzz)]
-    reasons, said = collections.Counter(r["reason"] for r in rows), collections.Counter(s for r in rows for s in r["said"])
+    reasons, said = (
+        collections.Counter(r["reason"] for r in rows),
+        collections.Counter(s for r in rows for s in r["said"]),
+    )
     wrong = [row for row in rows if row["wrong"]]
     for row in wrong:
-        print(f"WRONG seed {row['seed']}, {row['method']}, {row['precond']}: {row['reason']} at {row['residual']:.1e}: {row['text']}")
+        print(
+            f"WRONG seed {row['seed']}, {row['method']}, {row['precond']}: {row['reason']} at {row['residual']:.1e}: {row['text']}"
+        )
         for text in row["wrong"]:
             print(f"      {text}")
     print("reasons:", ", ".join(f"{count} {name}" for name, count in reasons.most_common()))

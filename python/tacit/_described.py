@@ -35,9 +35,9 @@ SOLVE: Mapping[str, Option] = {
     'rtol': Option('real', 1e-08, (), 0.0, INFINITY, False, 0, 'a number >= 0', 'converged means ||b - A x|| <= max(rtol ||b||, atol), recomputed', '', ()),
     'atol': Option('real', 0.0, (), 0.0, INFINITY, False, 0, 'a number >= 0', 'see rtol', '', ()),
     'max_iterations': Option('whole', None, (), 0.0, INFINITY, False, 0, 'at least 0 iterations', 'products with A at most (bicgstab: pairs of them)', '10 per unknown, from 1000 to 50000', ()),
-    'restart': Option('whole', None, (), 1.0, INFINITY, False, 0, 'at least 1 vector', 'vectors in a cycle', '30; with fallbacks up to 120 where that is slow, as the warnings tell', ('auto', 'gmres', 'pipelined-gmres', 'ca-gmres', 'pipelined-ca-gmres')),
-    'side': Option('choice', None, ('right', 'left', 'flexible'), -INFINITY, INFINITY, False, 0, 'a number', 'of the preconditioner; flexible: it may change from call to call (taken by itself for "inner")', 'right', ('auto', 'gmres', 'pipelined-gmres', 'ca-gmres', 'pipelined-ca-gmres')),
-    'orthogonalisation': Option('choice', None, ('auto', 'one-reduction', 'cgs', 'cgs2', 'mgs', 'bcgs', 'bcgs2', 'bcgs-pip', 'bcgs-pip2', 'two-stage'), -INFINITY, INFINITY, False, 0, 'a number', 'how vectors are made orthogonal to those before them', 'auto: one-reduction; in ca-gmres bcgs-pip, twice where a block needs it', ('auto', 'gmres', 'ca-gmres')),
+    'restart': Option('whole', None, (), 1.0, INFINITY, False, 0, 'at least 1 vector', 'vectors in a cycle', '30; with fallbacks up to 120 where that is slow, as the warnings tell', ('auto', 'gmres', 'fgmres', 'pipelined-gmres', 'ca-gmres', 'pipelined-ca-gmres')),
+    'side': Option('choice', None, ('right', 'left', 'flexible'), -INFINITY, INFINITY, False, 0, 'a number', 'of the preconditioner; flexible: as in fgmres (taken by itself for "inner")', 'right', ('auto', 'gmres', 'pipelined-gmres', 'ca-gmres', 'pipelined-ca-gmres')),
+    'orthogonalisation': Option('choice', None, ('auto', 'one-reduction', 'cgs', 'cgs2', 'mgs', 'bcgs', 'bcgs2', 'bcgs-pip', 'bcgs-pip2', 'two-stage'), -INFINITY, INFINITY, False, 0, 'a number', 'how vectors are made orthogonal to those before them', 'auto: one-reduction; in ca-gmres bcgs-pip, twice where a block needs it', ('auto', 'gmres', 'fgmres', 'ca-gmres')),
     'shadow_dimension': Option('whole', None, (), 1.0, 100.0, False, 0, 'from 1 to 100 vectors', 's: vectors of the shadow space; more of them save iterations and cost 3 vectors each', '4', ('idr',)),
     'step': Option('whole', None, (), 1.0, 1000.0, False, 0, 'from 1 to 1000 iterations', 's: iterations for one reduction', 'ca-gmres 10, ca-cg 8, ca-bicgstab 4', ('ca-cg', 'ca-bicgstab', 'ca-gmres')),
     'depth': Option('whole', None, (), 1.0, 1000.0, False, 0, 'from 1 to 1000 reductions', 'l: reductions in flight', '2; in pipelined-cg 1', ('pipelined-cg', 'pipelined-gmres', 'pipelined-ca-gmres')),
@@ -61,7 +61,7 @@ SOLVE: Mapping[str, Option] = {
     'history': Option('flag', True, (), -INFINITY, INFINITY, False, 0, 'a number', 'keep the residual of every iteration', '', ()),
     'fallbacks': Option('flag', True, (), -INFINITY, INFINITY, False, 0, 'a number', 'where the method gets no further, scale by the diagonal, take another shadow residual (bicgstab) or longer cycles (gmres without restart), and tell so in the warnings; false: the method as it stands', '', ()),
 }
-SOLVE_NAMES = ('auto', 'cg', 'bicgstab', 'gmres', 'idr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres',)
+SOLVE_NAMES = ('auto', 'cg', 'minres', 'bicgstab', 'gmres', 'fgmres', 'idr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres',)
 BEM: Mapping[str, Option] = {
     'discretisation': Option('choice', 'collocation', ('collocation', 'galerkin'), -INFINITY, INFINITY, False, 0, 'a number', 'collocation: the potential at centroids; galerkin: its mean over triangles, a symmetric matrix', '', ()),
     'quadrature': Option('real', 0.05, (), 0.0, INFINITY, True, 0, 'a number > 0', 'relative accuracy of entries by quadrature, in tolerances', '', ()),
@@ -90,7 +90,7 @@ HMATRIX_PRECOND: Mapping[str, Option] = {
     'rank': Option('whole', None, (), 0.0, INFINITY, False, 0, 'at least 0 term (0: any number)', 'low-rank blocks are taken with at most so many terms', 'hlu: as they are; inner: 1', ('hlu', 'inner')),
     'leaf_size': Option('whole', 64, (), 1.0, INFINITY, False, 0, 'at least 1 row', 'clusters of at most so many rows are not cut', '', ('hlu',)),
     'precision': Option('choice', 'auto', ('auto', 'single', 'full'), -INFINITY, INFINITY, False, 0, 'a number', 'of the factors, which are approximate anyway; auto: single where the tolerance allows it', '', ('block-jacobi', 'hlu')),
-    'method': Option('choice', 'bicgstab', ('cg', 'bicgstab', 'gmres', 'idr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres'), -INFINITY, INFINITY, False, 0, 'a number', 'of the iterations', '', ('inner',), SOLVE),
+    'method': Option('choice', 'bicgstab', ('cg', 'minres', 'bicgstab', 'gmres', 'fgmres', 'idr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres'), -INFINITY, INFINITY, False, 0, 'a number', 'of the iterations', '', ('inner',), SOLVE),
     'iterations': Option('whole', 20, (), 1.0, INFINITY, False, 0, 'at least 1 iteration', 'at most so many for each solve', '', ('inner',)),
     'rtol': Option('real', 0.0, (), 0.0, 1.0, False, 0, 'a number >= 0 and below 1', 'a solve ends earlier where its residual has fallen by this', '', ('inner',)),
     'precond': Option('choice', None, ('none', 'jacobi', 'block-jacobi', 'ilu0', 'ic0', 'iluk', 'ick', 'ilut', 'spai', 'fsai', 'polynomial', 'schwarz', 'hlu', 'inner'), -INFINITY, INFINITY, False, 0, 'a number', 'of the iterations', 'jacobi for an H-matrix, else none', ('inner',), PRECOND),
@@ -137,7 +137,7 @@ MULTIGRID: Mapping[str, Option] = {
     'pre': Option('whole', 2, (), 0.0, 1000.0, False, 0, 'from 0 to 1000 sweeps', 'sweeps before the coarser level', '', ()),
     'post': Option('whole', 2, (), 0.0, 1000.0, False, 0, 'from 0 to 1000 sweeps', 'sweeps after it', '', ()),
     'symmetric': Option('flag', False, (), -INFINITY, INFINITY, False, 0, 'a number', 'sweeps after mirror those before: for cg', '', ()),
-    'bottom': Option('choice', 'automatic', ('automatic', 'direct', 'smoother', 'cg', 'bicgstab', 'gmres', 'idr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres'), -INFINITY, INFINITY, False, 0, 'a number', 'solver of the coarsest level; automatic: direct for few cells, else the cheapest of bicgstab and ca-bicgstab by measured reductions and products', '', (), SOLVE),
+    'bottom': Option('choice', 'automatic', ('automatic', 'direct', 'smoother', 'cg', 'minres', 'bicgstab', 'gmres', 'fgmres', 'idr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres'), -INFINITY, INFINITY, False, 0, 'a number', 'solver of the coarsest level; automatic: direct for few cells, else the cheapest of bicgstab and ca-bicgstab by measured reductions and products', '', (), SOLVE),
     'bottom_reduction': Option('real', 0.001, (), 0.0, INFINITY, True, 0, 'a number > 0', 'a bottom solve reduces its residual by this factor', '', ()),
     'bottom_norm': Option('choice', 'max', ('2', 'max'), -INFINITY, INFINITY, False, 0, 'a number', 'of that residual', '', ()),
     'bottom_max_iterations': Option('whole', 1000, (), 0.0, INFINITY, False, 0, 'at least 0 iterations', 'of a bottom solve', '1000', ()),
@@ -285,7 +285,7 @@ class MultigridOptions(TypedDict, total=False):
     pre: int
     post: int
     symmetric: bool
-    bottom: Literal['automatic', 'direct', 'smoother', 'cg', 'bicgstab', 'gmres', 'idr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres'] | Method
+    bottom: Literal['automatic', 'direct', 'smoother', 'cg', 'minres', 'bicgstab', 'gmres', 'fgmres', 'idr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres'] | Method
     bottom_reduction: float
     bottom_norm: Literal['2', 'max']
     bottom_max_iterations: int | None

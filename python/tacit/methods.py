@@ -28,8 +28,7 @@ class Auto(Method):
         Vectors in a cycle. At least 1 vector. Default: 30; with fallbacks up to 120 where that is slow, as the
         warnings tell.
     side : one of ['right', 'left', 'flexible'], optional
-        Of the preconditioner; flexible: it may change from call to call (taken by itself for "inner"). Default:
-        right.
+        Of the preconditioner; flexible: as in fgmres (taken by itself for "inner"). Default: right.
     orthogonalisation : one of ['auto', 'one-reduction', 'cgs', 'cgs2', 'mgs'], optional
         How vectors are made orthogonal to those before them. Default: auto: one-reduction; in ca-gmres bcgs-pip,
         twice where a block needs it.
@@ -49,6 +48,15 @@ class Cg(Method):
     """
 
 
+class Minres(Method):
+    """Minimal residuals, for Hermitian A, definite or not; the preconditioner must be positive definite.
+
+    References
+    ----------
+    Paige, Saunders (1975), doi 10.1137/0712047.
+    """
+
+
 class Bicgstab(Method):
     """Stabilised bi-conjugate gradients, for any square A.
 
@@ -59,7 +67,7 @@ class Bicgstab(Method):
 
 
 class Gmres(Method):
-    """Restarted GMRES, for any square A; with side flexible the preconditioner may change from call to call.
+    """Restarted GMRES, for any square A; with side flexible it is fgmres.
 
     Parameters
     ----------
@@ -67,19 +75,39 @@ class Gmres(Method):
         Vectors in a cycle. At least 1 vector. Default: 30; with fallbacks up to 120 where that is slow, as the
         warnings tell.
     side : one of ['right', 'left', 'flexible'], optional
-        Of the preconditioner; flexible: it may change from call to call (taken by itself for "inner"). Default:
-        right.
+        Of the preconditioner; flexible: as in fgmres (taken by itself for "inner"). Default: right.
     orthogonalisation : one of ['auto', 'one-reduction', 'cgs', 'cgs2', 'mgs'], optional
         How vectors are made orthogonal to those before them. Default: auto: one-reduction; in ca-gmres bcgs-pip,
         twice where a block needs it.
 
     References
     ----------
-    Saad, Schultz (1986), doi 10.1137/0907058; flexible: Saad (1993), doi 10.1137/0914028.
+    Saad, Schultz (1986), doi 10.1137/0907058.
     """
 
     restart: int | None = None
     side: Literal['right', 'left', 'flexible'] | None = None
+    orthogonalisation: Literal['auto', 'one-reduction', 'cgs', 'cgs2', 'mgs'] | None = None
+
+
+class Fgmres(Method):
+    """Flexible GMRES, for any square A: the preconditioner may change from call to call, as an inner solve does.
+
+    Parameters
+    ----------
+    restart : int, optional
+        Vectors in a cycle. At least 1 vector. Default: 30; with fallbacks up to 120 where that is slow, as the
+        warnings tell.
+    orthogonalisation : one of ['auto', 'one-reduction', 'cgs', 'cgs2', 'mgs'], optional
+        How vectors are made orthogonal to those before them. Default: auto: one-reduction; in ca-gmres bcgs-pip,
+        twice where a block needs it.
+
+    References
+    ----------
+    Saad (1993), doi 10.1137/0914028.
+    """
+
+    restart: int | None = None
     orthogonalisation: Literal['auto', 'one-reduction', 'cgs', 'cgs2', 'mgs'] | None = None
 
 
@@ -191,8 +219,7 @@ class PipelinedGmres(Method):
         Vectors in a cycle. At least 1 vector. Default: 30; with fallbacks up to 120 where that is slow, as the
         warnings tell.
     side : one of ['right', 'left'], optional
-        Of the preconditioner; flexible: it may change from call to call (taken by itself for "inner"). Default:
-        right.
+        Of the preconditioner; flexible: as in fgmres (taken by itself for "inner"). Default: right.
     depth : int, optional
         L: reductions in flight. From 1 to 1000 reductions. Default: 2; in pipelined-cg 1.
     tau : float, optional
@@ -282,8 +309,7 @@ class CaGmres(Method):
         Vectors in a cycle. At least 1 vector. Default: 30; with fallbacks up to 120 where that is slow, as the
         warnings tell.
     side : one of ['right', 'left'], optional
-        Of the preconditioner; flexible: it may change from call to call (taken by itself for "inner"). Default:
-        right.
+        Of the preconditioner; flexible: as in fgmres (taken by itself for "inner"). Default: right.
     orthogonalisation : one of ['auto', 'bcgs', 'bcgs2', 'bcgs-pip', 'bcgs-pip2', 'two-stage'], optional
         How vectors are made orthogonal to those before them. Default: auto: one-reduction; in ca-gmres bcgs-pip,
         twice where a block needs it.
@@ -325,8 +351,7 @@ class PipelinedCaGmres(Method):
         Vectors in a cycle. At least 1 vector. Default: 30; with fallbacks up to 120 where that is slow, as the
         warnings tell.
     side : one of ['right', 'left'], optional
-        Of the preconditioner; flexible: it may change from call to call (taken by itself for "inner"). Default:
-        right.
+        Of the preconditioner; flexible: as in fgmres (taken by itself for "inner"). Default: right.
     depth : int, optional
         L: reductions in flight. From 1 to 1000 reductions. Default: 2; in pipelined-cg 1.
     block : int, optional
@@ -351,4 +376,4 @@ class PipelinedCaGmres(Method):
     basis: Literal['auto', 'newton', 'chebyshev', 'monomial'] | None = None
 
 
-__all__ = ['Auto', 'Bicgstab', 'CaBicgstab', 'CaCg', 'CaGmres', 'Cg', 'Chebyshev', 'Gmres', 'Idr', 'PipelinedBicgstab', 'PipelinedCaGmres', 'PipelinedCg', 'PipelinedGmres', 'Richardson', 'names']
+__all__ = ['Auto', 'Bicgstab', 'CaBicgstab', 'CaCg', 'CaGmres', 'Cg', 'Chebyshev', 'Fgmres', 'Gmres', 'Idr', 'Minres', 'PipelinedBicgstab', 'PipelinedCaGmres', 'PipelinedCg', 'PipelinedGmres', 'Richardson', 'names']

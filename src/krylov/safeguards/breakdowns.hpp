@@ -42,8 +42,8 @@ class MinresGuard {
     return !(uz < 0 && beta > 0) || monitor_.breakdown("(r, P r)", uz, "the preconditioner is not positive definite");
   }
   /// `image`: ||A r|| / (||A|| ||r||) before the step, `stretch`: ||A|| ||w|| / ||A w|| of its direction, `share`: the
-  /// part of r along A w, which the step removes. epsilon stretch is the relative error of A w: a step that removes less
-  /// than its error is one along the null space.
+  /// part of r along A w, which the step removes. epsilon stretch is the relative error of A w: a step that removes
+  /// less than its error is one along the null space.
   bool allows_step(double image, double stretch, double share) {
     const double error = stretch * double(std::numeric_limits<real_t<T>>::epsilon());
     return (!(image <= tiny) && !(error > 0.5) && !(error > 0.005 && share < 3 * error)) ||
@@ -97,8 +97,7 @@ bool append(Projected<T>& projected, T* h, Monitor& monitor) {
   if (projected.append(h)) return true;
   const double pivot = projected.pivot();
   if (!std::isfinite(pivot)) return monitor.go_on(pivot);
-  return monitor.breakdown("R_jj", pivot,
-                           "the Krylov space is exhausted, and has no solution to rounding");
+  return monitor.breakdown("R_jj", pivot, "the Krylov space is exhausted, and has no solution to rounding");
 }
 
 }  // namespace tacit::krylov

@@ -139,7 +139,8 @@ void Solve<T, M>::explain() {
   const double noise = std::sqrt(double(std::numeric_limits<real_t<T>>::epsilon()));
   const double skew = asymmetry(*A_);
   const bool hermitian = skew <= std::max(noise, 4 * given_A_->accuracy()), coarse = report_.residual_norm > noise;
-  if ((coarse || cut_off) && (explain_nonlinearity() || (needs_hermitian() && explain_asymmetry(skew, hermitian)))) return;
+  if ((coarse || cut_off) && (explain_nonlinearity() || (needs_hermitian() && explain_asymmetry(skew, hermitian))))
+    return;
   if (coarse && hermitian && explain_signs()) return;
   if (doubtful) {
     say_instead(message("the preconditioner ", given_P_->name(), " is the likely cause: ", noted_->note()),
