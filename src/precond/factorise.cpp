@@ -363,8 +363,9 @@ Factors<T> ilut(const op::LocalRows<T>& a, const Threshold& t, std::vector<Local
     kept.clear();
     while (!row.left().empty()) {
       const Local k = row.left().take();
-      const T l = row.remove(order[k]) * f.inverse[k];
-      if (!(size_of(l) > least)) continue;
+      const T w = row.remove(order[k]);
+      if (!(size_of(w) > least)) continue;  // both scale with the row, which l does not
+      const T l = w * f.inverse[k];
       row.subtract(l, f.upper, k);
       kept.emplace_back(k, l);
     }

@@ -160,7 +160,7 @@ def test_solves_with_transposes_and_sums(ranks: int) -> None:
         assert r.method == "cg"
         r = tacit.solve(U.T, b)
         assert r.converged
-        assert "gmres" in r.method
+        assert r.method != "cg"
         assert np.linalg.norm(b - u.T @ r.x) <= 1.001e-8 * np.linalg.norm(b)
         assert tacit.solve(U.T, b, method="bicgstab", precond="ilu0" if ranks == 1 else "jacobi").converged
 
