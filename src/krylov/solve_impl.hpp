@@ -461,7 +461,7 @@ class Solve final : public OuterIteration {
                        message("three cycles in a row left the residual at ", norm / b_norm_, " of ||b||"),
                        norm > 10 * monitor.norm() && options_.side != Side::left
                            ? drifted()
-                           : "Use a longer restart, another method or a stronger preconditioner."};
+                           : message("Use a longer restart, ", twice(), "another method or a stronger preconditioner.")};
     }
     return {};
   }
@@ -485,6 +485,13 @@ class Solve final : public OuterIteration {
                        : "Use another method or a stronger preconditioner."};
   }
 
+  /// For gmres that was asked to orthogonalise once.
+  std::string twice() const {
+    const auto how = options_.orthogonalisation.value_or(Orthogonalisation::automatic);
+    const bool once = how == Orthogonalisation::cgs || how == Orthogonalisation::mgs ||
+                      how == Orthogonalisation::one_reduction;
+    return once ? "orthogonalisation=\"cgs2\", " : "";
+  }
   /// The advice where the method believes in a residual that b - A x does not have.
   std::string drifted() const {
     return message("The method believes in ", about(monitor_->norm() / b_norm_), " of ||b||: its vectors ",
