@@ -27,7 +27,7 @@ class Orthonormal {
   Orthonormal(std::vector<Vector> vectors, const char* what) {
     for (auto& v : vectors) {
       const auto which = q_.size();
-      require(v.columns() == 1 && v.space() == vectors.front().space(), what, " vector ", which,
+      require(v.columns() == 1 && (q_.empty() || v.space() == q_.front().space()), what, " vector ", which,
               " has another number of columns or another partition than the first");
       const double before = layout::norm(v);
       require(std::isfinite(before), what, " vector ", which, " has a value that is not finite");
@@ -74,7 +74,10 @@ class Orthonormal {
       column = one.to_host();
       for (std::size_t i = 0; i < column.size(); ++i) all[i * k + c] = column[i];
     }
-    v.assign(all);
+    // Methods keep the addresses of their vectors, which assign() would change.
+    Vector back(v.space(), v.columns());
+    back.assign(all);
+    layout::copy(back, v);
     return length;
   }
   std::vector<Vector> q_;
