@@ -39,6 +39,7 @@ void bind_krylov(nb::module_& m) {
       .def_ro("norm", &Report::norm)
       .def_ro("recurrence_residual_norm", &Report::recurrence_residual_norm)
       .def_ro("b_norm", &Report::b_norm)
+      .def_ro("projected_norm", &Report::projected_norm)
       .def_prop_ro("history", [](const Report& r) { return array_of(std::vector<double>(r.history)); })
       .def_ro("method", &Report::method)
       .def_ro("precond", &Report::precond)

@@ -94,27 +94,45 @@ nb::tuple solved_columns(const op::Operator<T, Host>& a, const Columns<T>& b, co
   return nb::make_tuple(array_of<T>(std::move(*x), n, k), std::move(reports));
 }
 
+/// This rank's parts of the vectors, the columns of a matrix that is stored column after column.
+template <Scalar T>
+std::vector<Vector<T>> columns_of(const layout::Space& space, const Elements<T>& all, int columns) {
+  const auto n = std::size_t(space.local_size());
+  std::vector<Vector<T>> parts;
+  for (int c = 0; c < columns; ++c) parts.emplace_back(space).assign({all.data() + std::size_t(c) * n, n});
+  return parts;
+}
+
 template <Scalar T>
 void bind_scalar(nb::module_& m) {
   using Base = op::Operator<T, Host>;
+  using Null = krylov::NullSpace<T, Host>;
+  nb::class_<Null>(m, named<T>("NullSpace").c_str())
+      .def("__init__", [](Null* self, const Base& a, const Elements<T>& right, int k, const Elements<T>& left, int l) {
+        together(a.range().comm(), [&] {
+          return new (self) Null(columns_of<T>(a.domain(), right, k), columns_of<T>(a.range(), left, l));
+        });
+      });
   m.def(
       named<T>("solve").c_str(),
       [](const Base& a, const Base* precond, const Elements<T>& b, std::optional<Elements<T>> x0, Options options,
-         nb::object callback, bool hermitian) {
+         nb::object callback, bool hermitian, const Null* null_space) {
         return solved<T>(a, b, x0, std::move(options), callback, [&](const auto& right, auto& x, const Options& o) {
-          return krylov::solve<T, Host>(a, precond, right, x, o, hermitian);
+          return krylov::solve<T, Host>(a, precond, right, x, o, hermitian, null_space);
         });
       },
-      nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg());
+      nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg(),
+      nb::arg().none());
   m.def(
       named<T>("solve_columns").c_str(),
       [](const Base& a, const Base* precond, const Columns<T>& b, std::optional<Columns<T>> x0, Options options,
-         nb::object callback, bool hermitian) {
+         nb::object callback, bool hermitian, const Null* null_space) {
         return solved_columns<T>(a, b, x0, std::move(options), callback, [&](const auto& B, auto& X, const Options& o) {
-          return krylov::solve_columns<T>(a, precond, B, X, o, hermitian);
+          return krylov::solve_columns<T>(a, precond, B, X, o, hermitian, null_space);
         });
       },
-      nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg());
+      nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg(),
+      nb::arg().none());
   using Automatic = precond::Automatic<T>;
   nb::class_<Automatic>(m, named<T>("Automatic").c_str())
       .def(
@@ -129,20 +147,21 @@ void bind_scalar(nb::module_& m) {
       .def(
           "solve",
           [](Automatic& self, const Base& a, const Elements<T>& b, std::optional<Elements<T>> x0, Options options,
-             nb::object callback) {
-            return solved<T>(a, b, x0, std::move(options), callback,
-                             [&](const auto& right, auto& x, const Options& o) { return self.solve(right, x, o); });
+             nb::object callback, const Null* null_space) {
+            return solved<T>(a, b, x0, std::move(options), callback, [&](const auto& right, auto& x, const Options& o) {
+              return self.solve(right, x, o, null_space);
+            });
           },
-          nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none())
+          nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg().none())
       .def(
           "solve_columns",
           [](Automatic& self, const Base& a, const Columns<T>& b, std::optional<Columns<T>> x0, Options options,
-             nb::object callback) {
+             nb::object callback, const Null* null_space) {
             return solved_columns<T>(
                 a, b, x0, std::move(options), callback,
-                [&](const auto& B, auto& X, const Options& o) { return self.solve_columns(B, X, o); });
+                [&](const auto& B, auto& X, const Options& o) { return self.solve_columns(B, X, o, null_space); });
           },
-          nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none());
+          nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg().none());
 #ifdef TACIT_HAVE_CUDA
   // The same in the memory of the GPU, with a preconditioner by name: (x, report, seconds to copy the matrix to it).
   m.def(

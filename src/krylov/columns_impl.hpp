@@ -42,8 +42,8 @@ class ManySolves {
 
  public:
   ManySolves(const Operator& A, const Operator* P, const Vector<T, Host>& B, Vector<T, Host>& X, const Options& options,
-             bool hermitian)
-      : A_(A), P_(P), B_(B), X_(X), options_(options), hermitian_(hermitian) {
+             bool hermitian, const NullSpace<T, Host>* null_space)
+      : A_(A), P_(P), B_(B), X_(X), options_(options), hermitian_(hermitian), null_(null_space) {
     options_.variants = false;
     options_.schedule = {};
     if (options_.engine == Engine::thread) options_.engine = Engine::polling;  // one for all columns
@@ -110,7 +110,7 @@ class ManySolves {
         outside([&] { stop = options_.callback(mine); });
         return stop;
       };
-    reports_.columns[std::size_t(c)] = Solve<T, Host>(A, P, b, x, own, hermitian_).run();
+    reports_.columns[std::size_t(c)] = Solve<T, Host>(A, P, b, x, own, hermitian_, null_).run();
     put_column(x, c, X_);
   }
 
@@ -120,6 +120,7 @@ class ManySolves {
   Vector<T, Host>& X_;
   Options options_;
   bool hermitian_;
+  const NullSpace<T, Host>* null_;
   ColumnReports reports_;
 };
 
@@ -127,11 +128,12 @@ class ManySolves {
 
 template <Scalar T>
 ColumnReports solve_columns(const op::Operator<T, Host>& A, const op::Operator<T, Host>* P, const Vector<T, Host>& B,
-                            Vector<T, Host>& X, const Options& options, bool hermitian) {
+                            Vector<T, Host>& X, const Options& options, bool hermitian,
+                            const NullSpace<T, Host>* null_space) {
   return comm::collective(A.range().comm(), [&] {
-    check_arguments(A, P, B, X, options);
+    check_arguments(A, P, B, X, options, null_space);
     require(B.columns() == X.columns(), "B has ", B.columns(), " columns and X ", X.columns());
-    return ManySolves<T>(A, P, B, X, options, hermitian).run(options);
+    return ManySolves<T>(A, P, B, X, options, hermitian, null_space).run(options);
   });
 }
 

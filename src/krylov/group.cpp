@@ -6,9 +6,10 @@
 
 namespace tacit::krylov {
 
-#define TACIT_INSTANTIATE(T)                                                                      \
-  template Report solve(const op::Operator<T, Group<Host>>&, const op::Operator<T, Group<Host>>*, \
-                        const layout::Vector<T, Group<Host>>&, layout::Vector<T, Group<Host>>&, const Options&, bool);
+#define TACIT_INSTANTIATE(T)                                                                                          \
+  template Report solve(const op::Operator<T, Group<Host>>&, const op::Operator<T, Group<Host>>*,                     \
+                        const layout::Vector<T, Group<Host>>&, layout::Vector<T, Group<Host>>&, const Options&, bool, \
+                        const NullSpace<T, Group<Host>>*);
 TACIT_INSTANTIATE(float)
 TACIT_INSTANTIATE(double)
 

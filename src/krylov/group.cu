@@ -9,7 +9,7 @@ namespace tacit::krylov {
 #define TACIT_INSTANTIATE(T)                                                                                        \
   template Report solve(const op::Operator<T, Group<Device>>&, const op::Operator<T, Group<Device>>*,               \
                         const layout::Vector<T, Group<Device>>&, layout::Vector<T, Group<Device>>&, const Options&, \
-                        bool);
+                        bool, const NullSpace<T, Group<Device>>*);
 TACIT_INSTANTIATE(float)
 TACIT_INSTANTIATE(double)
 

@@ -4,10 +4,11 @@ namespace tacit::krylov {
 
 #define TACIT_INSTANTIATE(T)                                                                                        \
   template Report solve<T, Host>(const op::Operator<T, Host>&, const op::Operator<T, Host>*,                        \
-                                 const layout::Vector<T, Host>&, layout::Vector<T, Host>&, const Options&, bool);   \
+                                 const layout::Vector<T, Host>&, layout::Vector<T, Host>&, const Options&, bool,    \
+                                 const NullSpace<T, Host>*);                                                        \
   template ColumnReports solve_columns<T>(const op::Operator<T, Host>&, const op::Operator<T, Host>*,               \
                                           const layout::Vector<T, Host>&, layout::Vector<T, Host>&, const Options&, \
-                                          bool);
+                                          bool, const NullSpace<T, Host>*);
 TACIT_INSTANTIATE(float)
 TACIT_INSTANTIATE(double)
 TACIT_INSTANTIATE(std::complex<float>)

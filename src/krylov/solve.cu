@@ -2,10 +2,10 @@
 
 namespace tacit::krylov {
 
-#define TACIT_INSTANTIATE(T)                                                                                     \
-  template Report solve<T, Device>(const op::Operator<T, Device>&, const op::Operator<T, Device>*,               \
-                                   const layout::Vector<T, Device>&, layout::Vector<T, Device>&, const Options&, \
-                                   bool);
+#define TACIT_INSTANTIATE(T)                                                                                           \
+  template Report solve<T, Device>(const op::Operator<T, Device>&, const op::Operator<T, Device>*,                     \
+                                   const layout::Vector<T, Device>&, layout::Vector<T, Device>&, const Options&, bool, \
+                                   const NullSpace<T, Device>*);
 TACIT_INSTANTIATE(float)
 TACIT_INSTANTIATE(double)
 TACIT_INSTANTIATE(std::complex<float>)

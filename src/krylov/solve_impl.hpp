@@ -8,6 +8,7 @@
 #include <tacit/exec/tasks.hpp>
 #include <tacit/krylov/choose.hpp>
 #include <tacit/krylov/iteration.hpp>
+#include <tacit/krylov/null_space.hpp>
 #include <tacit/krylov/outer.hpp>
 #include <tacit/krylov/solve.hpp>
 #include <tacit/model/machine.hpp>
@@ -61,7 +62,7 @@ template <Scalar T, Memory M>
 class Solve final : public OuterIteration {
  public:
   Solve(const op::Operator<T, M>& A, const op::Operator<T, M>* P, const Vector<T, M>& b, Vector<T, M>& x,
-        const Options& options, bool hermitian)
+        const Options& options, bool hermitian, const NullSpace<T, M>* null_space)
       : given_A_(&A),
         given_P_(P),
         A_(&A),
@@ -71,6 +72,7 @@ class Solve final : public OuterIteration {
         space_(A.range()),
         options_(options),
         hermitian_(hermitian),
+        null_(null_space),
         b_(b) {}
 
   Report run() {
@@ -104,6 +106,7 @@ class Solve final : public OuterIteration {
     choose_method();
     if (noted_ && !noted_->note().empty()) report_.warnings.push_back(message(given_P_->name(), ": ", noted_->note()));
     if (!inputs_are_finite()) return;
+    if (null_) enter_null_space();
     const double b_norm = length(b_);
     report_.b_norm = b_norm;
     report_.norm = to_string(options_.norm);
@@ -380,6 +383,8 @@ class Solve final : public OuterIteration {
     length_of_trial_ = layout::norm(d) + (in_place_ ? 0 : length_of_x_);
     if (!std::isfinite(length_of_trial_)) return std::numeric_limits<double>::infinity();
     if (!in_place_) layout::axpy(T(1), x_, d);
+    if constexpr (!is_group<M>)
+      if (null_) null_->right().project(d);
     double norm = true_residual(d, *residual_);
     // Where the rounding error of A x may be as large as b, the residual of a worthless x may come out as 0.
     const double epsilon = std::numeric_limits<real_t<T>>::epsilon();
@@ -557,6 +562,8 @@ class Solve final : public OuterIteration {
     iteration_.reset();
   }
 
+  void enter_null_space();  // null_space.hpp
+
   // What is tried where the method gets no further: safeguards/fallbacks.hpp.
   bool fall_back(Monitor& monitor);
   int longest_cycle() const;
@@ -704,7 +711,10 @@ class Solve final : public OuterIteration {
   layout::Space space_;
   Options options_;
   bool hermitian_;
-  Vector<T, M> b_;  // a copy: it is scaled
+  const NullSpace<T, M>* null_;                          // given, or null
+  const Orthonormal<T, M>* left_ = nullptr;              // the null space of A^H, where it is known
+  std::unique_ptr<op::Operator<T, M>> null_A_, null_P_;  // A or P, with a projection after each apply
+  Vector<T, M> b_;                                       // a copy: it is scaled
   std::unique_ptr<op::Scaled<T, M>> scaled_A_, scaled_P_;
   std::unique_ptr<Iteration<T, M>> iteration_;
   std::vector<T> inverse_;  // of the diagonal, where it may serve
@@ -744,12 +754,14 @@ class Solve final : public OuterIteration {
 #include "safeguards/fallbacks.hpp"
 #include "safeguards/null_vector.hpp"
 
+#include "null_space.hpp"
+
 namespace tacit::krylov {
 
 /// Error(usage) where spaces or options do not fit; the number of columns is not looked at. The same on all ranks.
 template <Scalar T, Memory M>
 void check_arguments(const op::Operator<T, M>& A, const op::Operator<T, M>* P, const Vector<T, M>& b,
-                     const Vector<T, M>& x, const Options& options) {
+                     const Vector<T, M>& x, const Options& options, const NullSpace<T, M>* null_space) {
   check(options);
   require(!is_group<M> || options.method == Method::bicgstab || options.method == Method::pipelined_bicgstab,
           "a group of devices has the methods bicgstab and pipelined-bicgstab; asked for was ",
@@ -763,16 +775,21 @@ void check_arguments(const op::Operator<T, M>& A, const op::Operator<T, M>* P, c
   require(!P || (P->domain() == A.range() && P->range() == A.domain()), "the preconditioner maps ",
           P ? P->domain().size() : 0, " to ", P ? P->range().size() : 0, " elements; the operator has ",
           A.range().size());
+  require(!null_space || null_space->right().vectors().front().space() == A.domain(),
+          "the vectors of the null space are not spread like those of A");
+  require(
+      !null_space || null_space->left().dimension() == 0 || null_space->left().vectors().front().space() == A.range(),
+      "the vectors of the left null space are not spread like those of A");
 }
 
 template <Scalar T, Memory M>
 Report solve(const op::Operator<T, M>& A, const op::Operator<T, M>* P, const Vector<T, M>& b, Vector<T, M>& x,
-             const Options& options, bool hermitian) {
+             const Options& options, bool hermitian, const NullSpace<T, M>* null_space) {
   return comm::collective(A.range().comm(), [&] {
-    check_arguments(A, P, b, x, options);
+    check_arguments(A, P, b, x, options, null_space);
     require(b.columns() == 1 && x.columns() == 1, "solve takes one right-hand side; b has ", b.columns(),
             " columns and x ", x.columns(), ": solve_columns takes several");
-    return Solve<T, M>(A, P, b, x, options, hermitian).run();
+    return Solve<T, M>(A, P, b, x, options, hermitian, null_space).run();
   });
 }
 

@@ -69,12 +69,15 @@ std::string rounded(double value) {
 }
 
 /// The candidates for a matrix of n rows; see Automatic.
-std::vector<Candidate> ladder(Method method, Global n, Global entries, bool several_ranks, bool definite, bool zeros,
-                              bool network) {
+std::vector<Candidate> ladder(Method method, Global n, Global entries, bool several_ranks, bool hermitian,
+                              bool definite, bool zeros, bool network) {
   std::vector<Candidate> all;
   const bool any = method == Method::automatic;
-  const bool cg = definite && (any || krylov::classical_of(method) == Method::cg || method == Method::chebyshev);
-  const bool only_symmetric = !any && (krylov::classical_of(method) == Method::cg || method == Method::chebyshev);
+  // Methods that need a Hermitian positive definite P.
+  const bool only_symmetric =
+      !any && (krylov::classical_of(method) == Method::cg || method == Method::chebyshev || method == Method::minres);
+  // ic0 and ick of a Hermitian matrix that is not definite are those of a shifted one, which suits minres.
+  const bool cg = (definite && (any || only_symmetric)) || (hermitian && method == Method::minres);
   const double patience = std::clamp(2 * std::sqrt(double(n)), 200.0, 4000.0);
   const auto best = layout::metis_built() ? BlockOrder::dissection : BlockOrder::rcm;
   const auto add = [&](Method wanted, const char* precond, Options options, int trial, double patient) {
@@ -126,8 +129,9 @@ template <Scalar T>
 class Automatic<T>::Attempts {
  public:
   using Vector = layout::Vector<T, Host>;
-  Attempts(Automatic& own, const Vector& b, Vector& x, const krylov::Options& options)
-      : own_(own), b_(b), x_(x), options_(options) {
+  Attempts(Automatic& own, const Vector& b, Vector& x, const krylov::Options& options,
+           const krylov::NullSpace<T, Host>* null_space)
+      : own_(own), b_(b), x_(x), options_(options), null_(null_space) {
     const double norm = options.norm == krylov::Norm::max ? layout::max_norm(b) : layout::norm(b);
     b_norm_ = layout::norm(b);
     if (layout::norm(x) > 0) guess_ = x;
@@ -187,7 +191,7 @@ class Automatic<T>::Attempts {
     if (begun_) forget_noise();
     Trial trial(c, goal_);
     if (may_give_up && c.trial) o.give_up = [&](int k, double residual) { return trial(k, residual); };
-    Report r = krylov::solve<T, Host>(own_.A_, made.get(), b_, x_, o, own_.hermitian_);
+    Report r = krylov::solve<T, Host>(own_.A_, made.get(), b_, x_, o, own_.hermitian_, null_);
     // Asked to choose a method for such a matrix and preconditioner, solve() takes cg unless they are not definite.
     indefinite_ = indefinite_ || (c.precond == "ic0" && c.method == Method::automatic && r.method != "cg");
     const bool gave_up = trial.gave_up() && r.reason == Reason::stopped;
@@ -285,6 +289,7 @@ class Automatic<T>::Attempts {
   const Vector& b_;
   Vector& x_;
   krylov::Options options_;
+  const krylov::NullSpace<T, Host>* null_;
   std::optional<Vector> guess_;  // where it is not zero
   std::optional<Vector> best_;   // an x that was left, while none has a smaller residual
   double best_norm_ = never;
@@ -300,8 +305,9 @@ template <Scalar T>
 class Automatic<T>::Columns {
  public:
   using Vector = layout::Vector<T, Host>;
-  Columns(Automatic& own, const Vector& B, Vector& X, const krylov::Options& options)
-      : own_(own), B_(B), X_(X), options_(options), k_(B.columns()), b_(B.space()), x_(X.space()) {}
+  Columns(Automatic& own, const Vector& B, Vector& X, const krylov::Options& options,
+          const krylov::NullSpace<T, Host>* null_space)
+      : own_(own), B_(B), X_(X), options_(options), null_(null_space), k_(B.columns()), b_(B.space()), x_(X.space()) {}
 
   krylov::ColumnReports run() {
     const auto& comm = own_.A_.range().comm();
@@ -350,7 +356,7 @@ class Automatic<T>::Columns {
   void choose(int c) {
     move(B_, c, b_, 0);
     move(X_, c, x_, 0);
-    all_.columns[std::size_t(c)] = Attempts(own_, b_, x_, of_column(c)).run();
+    all_.columns[std::size_t(c)] = Attempts(own_, b_, x_, of_column(c), null_).run();
     move(x_, 0, X_, c);
   }
 
@@ -366,7 +372,7 @@ class Automatic<T>::Columns {
         mine.column = columns[std::size_t(s.column)];
         return options_.callback(mine);
       };
-    auto found = krylov::solve_columns<T>(own_.A_, own_.kept_precond_.get(), B, X, o, own_.hermitian_);
+    auto found = krylov::solve_columns<T>(own_.A_, own_.kept_precond_.get(), B, X, o, own_.hermitian_, null_);
     all_.together = found.together, all_.alone = found.alone;
     std::vector<int> left;
     for (std::size_t i = 0; i < columns.size(); ++i) {
@@ -389,6 +395,7 @@ class Automatic<T>::Columns {
   const Vector& B_;
   Vector& X_;
   const krylov::Options& options_;
+  const krylov::NullSpace<T, Host>* null_;
   int k_;
   Vector b_, x_;
   krylov::ColumnReports all_;
@@ -432,31 +439,32 @@ void Automatic<T>::look() {
     const bool zeros = !comm.all(std::all_of(d.begin(), d.end(), [](T a) { return a != T(0); }));
     if (!A.fault().empty()) candidates_ = {{method, "none", {}, 0, 0}};  // the solve names the entry
     else
-      candidates_ = ladder(method, A.range().size(), A.entries(), comm.size() > 1, hermitian_ && (positive || negative),
-                           zeros, network);
+      candidates_ = ladder(method, A.range().size(), A.entries(), comm.size() > 1, hermitian_,
+                           hermitian_ && (positive || negative), zeros, network);
   });
 }
 
 template <Scalar T>
-Report Automatic<T>::solve(const layout::Vector<T, Host>& b, layout::Vector<T, Host>& x,
-                           const krylov::Options& options) {
+Report Automatic<T>::solve(const layout::Vector<T, Host>& b, layout::Vector<T, Host>& x, const krylov::Options& options,
+                           const krylov::NullSpace<T, Host>* null_space) {
   return comm::collective(A_.range().comm(), [&] {
     require(b.space() == A_.range() && b.columns() == 1, "b has ", b.space().size(), " elements and ", b.columns(),
             " columns; the matrix has ", A_.range().size(), " rows");
     setup_seconds_ = 0;
-    return Attempts(*this, b, x, options).run();
+    return Attempts(*this, b, x, options, null_space).run();
   });
 }
 
 template <Scalar T>
 krylov::ColumnReports Automatic<T>::solve_columns(const layout::Vector<T, Host>& B, layout::Vector<T, Host>& X,
-                                                  const krylov::Options& options) {
+                                                  const krylov::Options& options,
+                                                  const krylov::NullSpace<T, Host>* null_space) {
   return comm::collective(A_.range().comm(), [&] {
     require(B.space() == A_.range() && X.space() == A_.range() && B.columns() == X.columns(), "B has ",
             B.space().size(), " rows and ", B.columns(), " columns, X has ", X.columns(), " columns; the matrix has ",
             A_.range().size(), " rows");
     setup_seconds_ = 0;
-    return Columns(*this, B, X, options).run();
+    return Columns(*this, B, X, options, null_space).run();
   });
 }
 

@@ -52,6 +52,7 @@ PUBLICATIONS = {
     "10.1137/0907058": "Saad 1986, GMRES",
     "10.1137/0910023": "Rijk 1989, one-sided Jacobi",
     "10.1137/0913035": "Vorst 1992, BiCGStab",
+    "10.1137/0712047": "Paige, Saunders 1975, MINRES and SYMMLQ",
     "10.1137/0914028": "Saad 1993, flexible GMRES",
     "10.1137/0914086": "Hansen 1993, L-curve",
     "10.1137/12086563X": "Ghysels 2013, pipelined GMRES",

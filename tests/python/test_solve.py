@@ -901,3 +901,36 @@ class TestAutomatic:
             tacit.solve(tacit.function((4, 4), lambda x: x), np.ones(4), precond="auto")
         with pytest.raises(ValueError, match="auto"):
             tacit.precond.make(tacit.csr(a), "auto")
+
+
+def test_nullspace() -> None:
+    n = 12
+    line = sp.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(n, n)).tolil()
+    line[0, 0] = line[n - 1, n - 1] = 1
+    a = sp.csr_array(sp.kron(line, sp.eye_array(n)) + sp.kron(sp.eye_array(n), line))
+    b = np.random.default_rng(1).standard_normal(n * n)
+    for method in ("auto", "cg", "minres", "gmres", "bicgstab"):
+        for space in ("constant", np.full(n * n, 3.0)):
+            r = tacit.solve(a, b, method=method, nullspace=space)
+            assert r.converged, (method, r.detail)
+            assert abs(r.x.sum()) <= 1e-10 * np.linalg.norm(r.x)
+            rest = b - b.mean()
+            assert np.linalg.norm(rest - a @ r.x) <= 1.01e-8 * np.linalg.norm(rest)
+            assert abs(r.projected_norm - abs(b.mean()) * n) <= 1e-12 * np.linalg.norm(b)
+            assert any("least-squares" in text for text in r.warnings)
+    several = np.column_stack([b, b[::-1], np.ones(n * n)])
+    for method, precond in (("auto", None), ("ca-cg", None), ("gmres", "jacobi")):
+        many = tacit.solve(a, several, method=method, precond=precond, nullspace="constant")
+        assert many.converged
+        rest = several - several.mean(axis=0)
+        assert np.all(np.linalg.norm(rest - a @ many.x, axis=0) <= 1.01e-8 * np.linalg.norm(rest, axis=0) + 1e-12)
+        assert np.all(np.abs(many.x.sum(axis=0)) <= 1e-10 * np.linalg.norm(many.x))
+    two = sp.block_diag([a, a], format="csr")
+    each = np.kron(np.eye(2), np.ones((n * n, 1)))
+    r = tacit.solve(two, np.arange(2.0 * n * n), method="minres", nullspace=each)
+    assert r.converged
+    assert np.all(np.abs(each.T @ r.x) <= 1e-10 * np.linalg.norm(r.x))
+    with pytest.raises(ValueError, match="not in the null space of A"):
+        tacit.solve(a, b, nullspace=b)
+    with pytest.raises(ValueError, match="nullspace is 'linear'"):
+        tacit.solve(a, b, nullspace="linear")

@@ -1,6 +1,7 @@
 // solve_columns: A X = B for many right-hand sides.
 #pragma once
 
+#include <tacit/krylov/null_space.hpp>
 #include <tacit/krylov/options.hpp>
 #include <tacit/krylov/report.hpp>
 #include <tacit/layout/vector.hpp>
@@ -43,12 +44,14 @@ struct ColumnReports {
 /// The same on any number of ranks as solve(): columns end at the same iterations as alone, but for rounding errors of
 /// products with several columns. The callback is told the column; true ends that column only.
 ///
+/// null_space: as of solve(), for all columns.
+///
 /// Collective. Memory: for each of the columns that are solved at a time, that of solve() and 2 vectors. Moves: a block
 /// product reads A once and copies its columns to and from interleaved vectors (4 vectors of traffic a column).
 /// Error(usage): as of solve(). An exception of an operator or callback ends all columns.
 template <Scalar T>
 ColumnReports solve_columns(const op::Operator<T, Host>& A, const op::Operator<T, Host>* P,
                             const layout::Vector<T, Host>& B, layout::Vector<T, Host>& X, const Options& options,
-                            bool hermitian = false);
+                            bool hermitian = false, const NullSpace<T, Host>* null_space = nullptr);
 
 }  // namespace tacit::krylov

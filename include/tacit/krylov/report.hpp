@@ -32,7 +32,9 @@ struct Report {
   int restarts = 0;                     ///< new starts from a recomputed residual (cycles of gmres not counted)
   double residual_norm = 0;             ///< ||b - A x|| / ||b||, recomputed at the end (b = 0: 0)
   double recurrence_residual_norm = 0;  ///< the method's own residual norm at the end, on the same scale
-  double b_norm = 0;                    ///< ||b||
+  double b_norm = 0;                    ///< ||b||, of the projected b where a null space was given
+  int null_space = 0;                   ///< vectors of the given null space
+  double projected_norm = 0;            ///< the 2-norm of the part of b that was taken out as orthogonal to A's range
   std::vector<double> history;          ///< the recurrence's ||r_k|| / ||b||, k = 0 .. iterations
   std::string method, precond;          ///< names
   std::string choice;                   ///< where these were chosen by trial: what was tried, one sentence

@@ -2,6 +2,7 @@
 // residual no longer falls.
 #pragma once
 
+#include <tacit/krylov/null_space.hpp>
 #include <tacit/krylov/options.hpp>
 #include <tacit/krylov/report.hpp>
 #include <tacit/layout/vector.hpp>
@@ -35,11 +36,19 @@ inline int default_max_iterations(Global n) {
 /// cg to gmres on breakdown (report.warnings). cg and its variants solve -A x = -b where the diagonal is negative or,
 /// where A does not know its diagonal, (r, A r) < 0 at the start.
 ///
+/// null_space: what A and A^H map to zero. It is checked (a product for each vector, and one more). b is projected onto
+/// the range of A, where that is known: a left null space is given, or the right one turns out to be one as well (as
+/// for Hermitian A). Results of P, or of A where there is no P, are projected (a reduction each), so that every method
+/// stays out of it; the returned x is orthogonal to it. report.projected_norm is what was taken out of b; the rest is
+/// the b of all residuals.
+///
 /// Collective. Memory: the method's vectors and 2 (a scaled b, r); 1 more after a restart or where x is not 0 on entry.
 /// On a group of devices (exec/group.hpp): bicgstab and pipelined_bicgstab, in float and double.
-/// Error(usage): spaces that do not fit, options out of range. Everything numerical is a Reason.
+/// Error(usage): spaces that do not fit, options out of range, a null space that is none. Everything numerical is a
+/// Reason.
 template <Scalar T, Memory M>
 Report solve(const op::Operator<T, M>& A, const op::Operator<T, M>* P, const layout::Vector<T, M>& b,
-             layout::Vector<T, M>& x, const Options& options, bool hermitian = false);
+             layout::Vector<T, M>& x, const Options& options, bool hermitian = false,
+             const NullSpace<T, M>* null_space = nullptr);
 
 }  // namespace tacit::krylov

@@ -45,12 +45,14 @@ class Automatic {
   /// As krylov::solve. The counts, iterations and seconds of the report are those of all candidates, its history too;
   /// method, precond, warnings, detail and advice those of the candidate that solved, or came nearest; `choice` says
   /// what was tried. Collective. Errors: those of krylov::solve and of make().
-  krylov::Report solve(const layout::Vector<T, Host>& b, layout::Vector<T, Host>& x, const krylov::Options& options);
+  krylov::Report solve(const layout::Vector<T, Host>& b, layout::Vector<T, Host>& x, const krylov::Options& options,
+                       const krylov::NullSpace<T, Host>* null_space = nullptr);
 
   /// As krylov::solve_columns. The first column chooses as solve() does; the others are solved together with the
   /// candidate that it kept, and those that this does not solve choose for themselves. Collective.
   krylov::ColumnReports solve_columns(const layout::Vector<T, Host>& B, layout::Vector<T, Host>& X,
-                                      const krylov::Options& options);
+                                      const krylov::Options& options,
+                                      const krylov::NullSpace<T, Host>* null_space = nullptr);
 
   /// To be called after A has been given other values: looks at A again, and makes the preconditioner of the kept
   /// candidate anew at the next solve. Another candidate is tried only where this one is none any more, or does not

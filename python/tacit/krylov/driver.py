@@ -48,6 +48,25 @@ def _stops(callback: Callable[[Any], Any], form: Callable[[Array], Array]) -> Ca
     return call
 
 
+class SolveArguments(SolveOptions, total=False):
+    """Options of :func:`solve`, and the null space of A."""
+
+    nullspace: Any
+    left_nullspace: Any
+
+
+def _vectors(given: Any, what: str) -> Array | None:
+    """The vectors of a null space as the columns of an array; None where none are given or they are the constants."""
+    if given is None or (isinstance(given, str) and given == "constant"):
+        return None
+    if isinstance(given, str):
+        raise ValueError(f'{what} is {given!r}; an array of shape (n,) or (n, k) is needed, or "constant"')
+    array = as_array(given, what)
+    if array.ndim not in (1, 2):
+        raise ValueError(f"{what} has shape {array.shape}; (n,) or (n, k) is needed")
+    return array.reshape(len(array), -1)
+
+
 class _Prepared(NamedTuple):
     b: Array
     x0: Array | None
@@ -55,6 +74,8 @@ class _Prepared(NamedTuple):
     options: _core.Options
     precond: Any
     automatic: str  # "asked", "default": preconditioners are chosen where A is a stored matrix; "": they are not
+    spaces: tuple[Array | None, Array | None]  # the null space and the left one; None: none, or the constants
+    constant: tuple[bool, bool]
     alike: dict[str, float | str]  # arguments that must be the same on all ranks, in the form that ranks compare
 
 
@@ -122,7 +143,7 @@ def solve(
     scalar: npt.DTypeLike | None = None,
     trace: bool = False,
     raise_on_failure: bool = False,
-    **options: Unpack[SolveOptions],
+    **options: Unpack[SolveArguments],
 ) -> Result:
     """Solves A x = b.
 
@@ -137,10 +158,10 @@ def solve(
         Initial guess, of the shape of b, whole or this rank's own rows. Default: zero.
     method : str or object of :mod:`tacit.methods`
         "auto" (with a preconditioner that is named: cg for a Hermitian matrix whose diagonal has one sign, changing to
-        gmres should it break down; gmres for the rest. Without one: see there), "cg", "bicgstab", "gmres", "idr",
-        "richardson", "chebyshev"; with one reduction for several iterations: "ca-cg", "ca-bicgstab", "ca-gmres"; with
-        reductions hidden behind products: "pipelined-cg", "pipelined-bicgstab", "pipelined-gmres"; with both:
-        "pipelined-ca-gmres". An object carries its options: ``tacit.methods.CaGmres(step=10)``.
+        gmres should it break down; gmres for the rest. Without one: see there), "cg", "minres", "bicgstab", "gmres",
+        "fgmres", "idr", "richardson", "chebyshev"; with one reduction for several iterations: "ca-cg", "ca-bicgstab",
+        "ca-gmres"; with reductions hidden behind products: "pipelined-cg", "pipelined-bicgstab", "pipelined-gmres";
+        with both: "pipelined-ca-gmres". An object carries its options: ``tacit.methods.CaGmres(step=10)``.
     precond : str, dict, object of :mod:`tacit.precond` or operator, optional
         An approximate inverse: a name, ``dict(name="polynomial", degree=4)``, ``tacit.precond.Polynomial(degree=4)``,
         or anything that A may be. "auto": candidates from cheap factors to nearly complete ones are tried, with this
@@ -176,6 +197,11 @@ def solve(
         ``rtol`` (1e-8), ``atol`` (0), ``max_iterations``, ``restart``, ``side``, ``step``, ``basis``, ``engine``,
         ``norm``, ``fallbacks`` and more: docs/reference/methods.md has all of them, and the classes of
         :mod:`tacit.methods` those of each method. An option that the method does not take is refused.
+
+        ``nullspace``: what a singular A maps to zero, "constant" or vectors of shape (n,) or (n, k), whole or this
+        rank's own part; made orthonormal, and refused where A v is not zero. x is orthogonal to it. b is projected onto
+        the range of A where that is known: for Hermitian A, where A^H v is zero too, or with ``left_nullspace``, the
+        null space of A^H. ``result.projected_norm`` is what was taken out of b.
 
     Returns
     -------
@@ -243,7 +269,15 @@ def solve(
             if isinstance(A, op.Operator) and not isinstance(A, (op.Csr, op.Stencil)):
                 wanted = A.dtype.name if A.dtype.kind == "c" or not wanted.startswith("complex") else wanted
         o = _core.Options()
-        name, given = named("method", method, options)
+        table = {key: value for key, value in options.items() if key not in _SPACES}
+        spaces = [options.get(key) for key in _SPACES]
+        if spaces[1] is not None and spaces[0] is None:
+            raise ValueError("left_nullspace goes with nullspace, which was not given")
+        vectors = [_vectors(space, key) for space, key in zip(spaces, _SPACES, strict=True)]
+        constant = [isinstance(space, str) for space in spaces]
+        if spaces[0] is not None and device != "host":
+            raise ValueError("nullspace works in host memory; device is 'cuda'")
+        name, given = named("method", method, table)
         o.method = choose("method", name, SOLVE_NAMES)
         fill(o, "solve", SOLVE, given, _BESIDE)
         _core.check_solve(o)
@@ -263,6 +297,8 @@ def solve(
         alike |= {"path": repr(path), "scalar": repr(chosen_scalar(scalar)), "trace": repr(bool(trace))}
         alike |= {"raise_on_failure": repr(bool(raise_on_failure)), "x0": "None" if x0 is None else "given"}
         o.callback_stops = not isinstance(callback, Observer)
+        for key, space in zip(_SPACES, spaces, strict=True):
+            alike[key] = "None" if space is None else space if isinstance(space, str) else "given"
         alike["callback"] = "None" if callback is None else "given" if o.callback_stops else "an Observer"
         alike["A"] = f"of {A.dtype.name}" if isinstance(A, op.Operator) else "given"
         if isinstance(callback, _OfIterate):
@@ -277,7 +313,9 @@ def solve(
             if device != "host":
                 raise ValueError('precond="auto" works in host memory; name one of ' + ", ".join(_precond.names()))
             automatic = "asked"
-        return _Prepared(right, guess, wanted, o, P, automatic, alike | _told("precond", P))
+        found = alike | _told("precond", P)
+        pairs = (vectors[0], vectors[1]), (constant[0], constant[1])
+        return _Prepared(right, guess, wanted, o, P, automatic, *pairs, found)
 
     ready = _alike(on, agreed(on, prepare))
     used_threads = default_threads(on) if threads is None else int(threads)
@@ -305,7 +343,34 @@ def solve(
 
 
 # The arguments of solve() that are not options of the table.
-_BESIDE = tuple(name for name in inspect.signature(solve).parameters if name != "options")
+_SPACES = ("nullspace", "left_nullspace")
+_BESIDE = (*(name for name in inspect.signature(solve).parameters if name != "options"), *_SPACES)
+
+
+def _null_space(
+    ready: _Prepared, on: _core.Communicator, solved: op.Operator, offsets: Any, numbers: Any, scalar: str
+) -> Any:
+    """The compiled null space of the operator that is solved with; None where none was given. Collective."""
+    if ready.spaces[0] is None and not ready.constant[0]:
+        return None
+    own_rows = offsets[on.rank + 1] - offsets[on.rank]
+    parts: list[tuple[Array, int]] = []
+    for what, vectors, constant in zip(_SPACES, ready.spaces, ready.constant, strict=True):
+        if constant:
+            own = np.ones((own_rows, 1), scalar)
+        elif vectors is None:
+            own = np.ones((own_rows, 0), scalar)
+        else:
+            whole = layout.is_whole(on, len(vectors), offsets, what)
+            own = agreed(
+                on, lambda v=vectors, w=whole, k=what: to_scalar(layout.own_part(v, on, offsets, w), scalar, k)
+            )
+        columns = [np.ascontiguousarray(own[:, c]) for c in range(own.shape[1])]
+        if numbers is not None:
+            columns = [getattr(numbers, f"forward_{scalar}")(on, column) for column in columns]
+        flat = np.concatenate(columns) if columns else np.empty(0, scalar)
+        parts.append((flat, len(columns)))
+    return core("NullSpace", scalar)(solved._handle, *parts[0], *parts[1])
 
 
 def _solve(
@@ -370,6 +435,7 @@ def _solve(
         forward = getattr(numbers, f"forward_{scalar}")
         right = _by_columns(forward, on, right)
         guess = None if guess is None else _by_columns(forward, on, guess)
+    null_space = _null_space(ready, on, solved, offsets, numbers, scalar)
     call = None if callback is None else _stops(callback, form)
     setup = on.all_max_real(_core.wall_time() - begin)
     facts: dict[str, Any] = {
@@ -390,12 +456,12 @@ def _solve(
         )
         setup += moved
     elif chooser is not None:
-        own, report = getattr(chooser, "solve" + end)(solved._handle, right, guess, ready.options, call)
+        own, report = getattr(chooser, "solve" + end)(solved._handle, right, guess, ready.options, call, null_space)
         setup += chooser.setup_seconds
     else:
         handle = None if M is None else M._handle
         solver = core("solve" + end, scalar)
-        own, report = solver(solved._handle, handle, right, guess, ready.options, call, hermitian)
+        own, report = solver(solved._handle, handle, right, guess, ready.options, call, hermitian, null_space)
     facts["seconds"] = {"setup": setup, "solve": report.seconds}
     facts["trace"] = _gather_trace(on, origin) if trace else None
     result = (ColumnsResult if many else Result)(like(form(own), b), report, **facts)

@@ -94,6 +94,9 @@ class Result(Outcome):
         ||b - A x|| / ||b||, recomputed at the end (for b = 0: ||A x||).
     recurrence_residual_norm : float
         The same quotient with the residual of the method's recurrence.
+    projected_norm : float
+        With ``nullspace``: the 2-norm of the part of b that was taken out as orthogonal to the range of A; residuals
+        are those of the rest, and x is a least-squares solution. Else 0.
     norm : str
         "2" or "max": the norm in which all residuals here are given.
     history : ndarray
@@ -125,6 +128,7 @@ class Result(Outcome):
         self.restarts: int = report.restarts
         self.residual_norm: float = report.residual_norm
         self.recurrence_residual_norm: float = report.recurrence_residual_norm
+        self.projected_norm: float = report.projected_norm
         self.norm: str = report.norm
         self.history: npt.NDArray[np.float64] = report.history
         self.counts: dict[str, int] = report.counts

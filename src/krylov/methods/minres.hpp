@@ -1,4 +1,4 @@
-// The minimal residual method, preconditioned. Paige and Saunders (1975), doi 10.1137/0712047, in its letters: alpha,
+// The minimal residual method, preconditioned. Paige, Saunders (1975), doi 10.1137/0712047, in its letters: alpha,
 // beta of the Lanczos process; delta, epsilon, gamma of the factor of its tridiagonal matrix; c, s of the reflections.
 #pragma once
 
