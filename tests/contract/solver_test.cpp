@@ -683,6 +683,7 @@ TYPED_TEST(Solver, IterationsDoNotAllocate) {
     Options o;
     m.choose(o);
     o.history = false;
+    o.explain = false;
     o.rtol = 0;
     if (replaces(o.method)) o.replacement = 0;  // a replacement allocates a warning
     if (krylov::takes(o.method, "restart")) o.restart = 100;

@@ -108,7 +108,7 @@ TYPED_TEST(AutomaticSolve, KeepsWhatItHasFound) {
     const auto second = solve(automatic, *A, a, random_vector<T>(a.n, 4), options_for<T>());
     ASSERT_TRUE(first.converged() && second.converged());
     EXPECT_EQ(second.precond, first.precond);
-    EXPECT_LE(second.iterations, first.iterations + 2);
+    EXPECT_LE(second.iterations, first.iterations + 4);  // for another b
     EXPECT_EQ(second.choice.find("then"), std::string::npos) << second.choice;
     EXPECT_LT(automatic.setup_seconds(), 0.5);  // the preconditioner is kept
   });

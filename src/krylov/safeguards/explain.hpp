@@ -130,8 +130,8 @@ template <Scalar T, Memory M>
 void Solve<T, M>::explain() {
   const bool cut_off = report_.reason == Reason::max_iterations;
   if (!options_.explain || !residual_ || report_.converged() || report_.reason == Reason::stopped) return;
-  // Where a least-squares solve is cheap, a solve that was soon cut off is looked into as well.
-  if (cut_off && options_.spent == 0 && report_.iterations < (is_small() ? 1 : 100)) return;
+  // A solve that was soon cut off needs no explanation.
+  if (cut_off && options_.spent == 0 && report_.iterations < std::min<Global>(100, space_.size())) return;
   const bool broken = report_.reason == Reason::non_finite || report_.reason == Reason::breakdown;
   const bool doubtful = noted_ && noted_->is_doubtful();
   if (broken && !doubtful && explain_non_finite()) return;
