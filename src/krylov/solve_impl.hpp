@@ -462,11 +462,11 @@ class Solve final : public OuterIteration {
         }
         lengthen_cycle(gain, norm, monitor);
         if (idle_ < 3 || restart_ != longest_cycle()) return {};
-        return Verdict{Reason::stagnated,
-                       message("three cycles in a row left the residual at ", norm / b_norm_, " of ||b||"),
-                       norm > 10 * monitor.norm() && options_.side != Side::left
-                           ? drifted()
-                           : message("Use a longer restart, ", twice(), "another method or a stronger preconditioner.")};
+        return Verdict{
+            Reason::stagnated, message("three cycles in a row left the residual at ", norm / b_norm_, " of ||b||"),
+            norm > 10 * monitor.norm() && options_.side != Side::left
+                ? drifted()
+                : message("Use a longer restart, ", twice(), "another method or a stronger preconditioner.")};
     }
     return {};
   }
@@ -493,8 +493,8 @@ class Solve final : public OuterIteration {
   /// For gmres that was asked to orthogonalise once.
   std::string twice() const {
     const auto how = options_.orthogonalisation.value_or(Orthogonalisation::automatic);
-    const bool once = how == Orthogonalisation::cgs || how == Orthogonalisation::mgs ||
-                      how == Orthogonalisation::one_reduction;
+    const bool once =
+        how == Orthogonalisation::cgs || how == Orthogonalisation::mgs || how == Orthogonalisation::one_reduction;
     return once ? "orthogonalisation=\"cgs2\", " : "";
   }
   /// The advice where the method believes in a residual that b - A x does not have.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import json
 from collections.abc import Callable
@@ -347,6 +348,10 @@ _SPACES = ("nullspace", "left_nullspace")
 _BESIDE = (*(name for name in inspect.signature(solve).parameters if name != "options"), *_SPACES)
 
 
+def _own_vectors(vectors: Array, on: _core.Communicator, offsets: Any, is_whole: bool, scalar: str, what: str) -> Array:
+    return to_scalar(layout.own_part(vectors, on, offsets, is_whole), scalar, what)
+
+
 def _null_space(
     ready: _Prepared, on: _core.Communicator, solved: op.Operator, offsets: Any, numbers: Any, scalar: str
 ) -> Any:
@@ -362,9 +367,7 @@ def _null_space(
             own = np.ones((own_rows, 0), scalar)
         else:
             whole = layout.is_whole(on, len(vectors), offsets, what)
-            own = agreed(
-                on, lambda v=vectors, w=whole, k=what: to_scalar(layout.own_part(v, on, offsets, w), scalar, k)
-            )
+            own = agreed(on, functools.partial(_own_vectors, vectors, on, offsets, whole, scalar, what))
         columns = [np.ascontiguousarray(own[:, c]) for c in range(own.shape[1])]
         if numbers is not None:
             columns = [getattr(numbers, f"forward_{scalar}")(on, column) for column in columns]
