@@ -1,6 +1,6 @@
 """Many right-hand sides: time for a column when k are solved together, against one solve for each.
 
-python bench/columns.py [--columns 1 4 8 16] [--iterations 30] [--repeats 5]
+    python bench/columns.py [--columns 1 4 8 16] [--iterations 30] [--repeats 5] [--json FILE]
 
 Grids of 262,144 points: 5 points in the plane, 7 and 27 in space. Every solve does the same number of iterations. The
 two ways alternate, and medians are printed. Products alone: k columns at once, against k products.
@@ -8,13 +8,13 @@ two ways alternate, and medians are printed. Products alone: k columns at once, 
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import time
 from typing import Any
 
 import numpy as np
 
+import harness
 import tacit
 
 GRIDS: dict[str, tuple[tuple[int, ...], bool]] = {
@@ -40,7 +40,7 @@ def alternate(repeats: int, *ways: Any) -> list[float]:
     return [statistics.median(of) for of in found]
 
 
-def compare(name: str, what: str, run: Any, B: Any, repeats: int) -> None:
+def compare(name: str, what: str, run: Any, B: Any, repeats: int) -> dict[str, Any]:
     """`run` returns the seconds for one column or several."""
     k = B.shape[1]
     columns = [np.ascontiguousarray(b) for b in B.T]
@@ -50,6 +50,7 @@ def compare(name: str, what: str, run: Any, B: Any, repeats: int) -> None:
         lambda: run(B if k > 1 else columns[0]) / k,
     )
     print(f"{name:16} {what:20} {k:3} {1e3 * alone:9.1f} {1e3 * together:9.1f}   {alone / together:.2f}", flush=True)
+    return {"grid": name, "what": what, "columns": k, "alone": alone, "together": together}
 
 
 def solver(A: Any, method: str, precond: str, iterations: int) -> Any:
@@ -63,21 +64,23 @@ def multiplier(A: Any) -> Any:
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    options = harness.parser(__doc__)
     options.add_argument("--columns", type=int, nargs="+", default=[1, 4, 8, 16])
     options.add_argument("--iterations", type=int, default=30)
     options.add_argument("--repeats", type=int, default=5)
     given = options.parse_args()
     rng = np.random.default_rng(0)
     print(f"{'':16} {'':20} {'k':>3} {'alone':>9} {'together':>9}   ms for a column")
+    rows = []
     for name, (shape, isotropic) in GRIDS.items():
         A: Any = tacit.poisson(shape, isotropic=isotropic, assembled=True)
         for k in given.columns:
             B = rng.standard_normal((A.shape[0], k))
-            compare(name, "product", multiplier(A), B, given.repeats)
+            rows.append(compare(name, "product", multiplier(A), B, given.repeats))
             for method, precond in SOLVES:
                 run = solver(A, method, precond, given.iterations)
-                compare(name, f"{method}, {precond}", run, B, given.repeats)
+                rows.append(compare(name, f"{method}, {precond}", run, B, given.repeats))
+    harness.write(given.json, "columns/1", rows=rows)
 
 
 if __name__ == "__main__":

@@ -172,7 +172,7 @@ Sum read_values(const Source& source, const NpzArray& array, Global from, Global
         for (Global i = 0; i < n; ++i) {
           const auto value = load<Stored>(bytes, i);
           if constexpr (std::is_arithmetic_v<Stored>) out[k + i] = T(real_t<T>(value));
-          else out[k + i] = T(real_t<T>(value.real()), real_t<T>(value.imag()));
+          else if constexpr (is_complex<T>) out[k + i] = T(real_t<T>(value.real()), real_t<T>(value.imag()));
         }
       });
   });

@@ -1,5 +1,6 @@
 #include "factorise.hpp"
 
+#include "add_product.hpp"
 #include "scalar.hpp"
 
 #include <algorithm>

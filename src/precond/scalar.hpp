@@ -1,7 +1,6 @@
 // Arithmetic on scalars whose squares may overflow (complex division is compiled as the plain formula).
 #pragma once
 
-#include <tacit/base/lanes.hpp>
 #include <tacit/base/types.hpp>
 
 #include <algorithm>
@@ -20,17 +19,6 @@ template <Scalar T>
 T times_power(T a, int e) {
   if constexpr (is_complex<T>) return {std::ldexp(a.real(), e), std::ldexp(a.imag(), e)};
   else return std::ldexp(a, e);
-}
-
-/// a b + c with the same bits in every loop (base/lanes.hpp), also for complex numbers.
-template <Scalar T>
-[[gnu::always_inline]] inline T add_product(T a, T b, T c) {
-  if constexpr (is_complex<T>) {
-    return {mul_add(-a.imag(), b.imag(), mul_add(a.real(), b.real(), c.real())),
-            mul_add(a.imag(), b.real(), mul_add(a.real(), b.imag(), c.imag()))};
-  } else {
-    return mul_add(a, b, c);
-  }
 }
 
 /// 1 / a without overflow or underflow on the way; Inf for 0.

@@ -1,11 +1,12 @@
 #include "triangular.hpp"
 
-#include "scalar.hpp"
+#include "add_product.hpp"
 
 #include <tacit/exec/parallel.hpp>
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <numeric>
 #include <utility>
 
@@ -188,14 +189,17 @@ inline void Triangular<T>::slice(std::size_t s, T* x) const {
       for (int l = 0; l < lanes; ++l) sum[l] = add_product(-value[l], x[column[l]], sum[l]);
     for (int l = 0; l < lanes; ++l) own[l] = inverse ? add_product(sum[l], inverse[l], T(0)) : sum[l];
   } else {
-    typedef T V [[gnu::vector_size(lanes * sizeof(T)), gnu::aligned(sizeof(T)), gnu::may_alias]];
-    V sum = *reinterpret_cast<const V*>(own);
+    typedef T V [[gnu::vector_size(lanes * sizeof(T))]];
+    V sum, entries, scale;
+    std::memcpy(&sum, own, sizeof sum);
     for (Global e = 0; e < steps; ++e, column += lanes, value += lanes) {
       const V others = {x[column[0]], x[column[1]], x[column[2]], x[column[3]],
                         x[column[4]], x[column[5]], x[column[6]], x[column[7]]};
-      sum = mul_add(V(-*reinterpret_cast<const V*>(value)), others, sum);
+      std::memcpy(&entries, value, sizeof entries);
+      sum = mul_add(V(-entries), others, sum);
     }
-    *reinterpret_cast<V*>(own) = inverse ? sum * *reinterpret_cast<const V*>(inverse) : sum;
+    if (inverse) std::memcpy(&scale, inverse, sizeof scale), sum *= scale;
+    std::memcpy(own, &sum, sizeof sum);
   }
 }
 
