@@ -14,6 +14,7 @@
 #include <tacit/model/machine.hpp>
 #include <tacit/op/diagonal.hpp>
 #include <tacit/op/noted.hpp>
+#include <tacit/op/residual.hpp>
 #include <tacit/op/scaled.hpp>
 
 #include <algorithm>
@@ -232,6 +233,7 @@ class Solve final : public OuterIteration {
     // Where A is tiny 2^-a would overflow.
     constexpr int limit = std::numeric_limits<real_t<T>>::max_exponent - 1;
     a_exponent_ = std::clamp(a_exponent_, -limit, limit);
+    A_size_ = std::ldexp(size, -a_exponent_);
     if (a_exponent_ || negated_) scale_operators();
     if (a_exponent_ != b_exponent_) scale_by_power(x_, a_exponent_ - b_exponent_);
     goal_ = std::max(options_.rtol * b_norm_, std::ldexp(options_.atol, -b_exponent_));
@@ -295,6 +297,24 @@ class Solve final : public OuterIteration {
     return length(image);
   }
 
+  /// ||b - A x|| that a claim may rest on, where the plain product gave `norm`, at most the goal, and r. Where the
+  /// rounding error of b - A x may matter: recomputed in more precision, with r replaced, or where A has no such
+  /// residual, the plain one and that error. No cost elsewhere. Collective.
+  double confirmed(const Vector<T, M>& x, double length_of_x, double norm, Vector<T, M>& r) {
+    // ||A|| may exceed the largest entry by the length of the rows.
+    constexpr double margin = 200, epsilon = std::numeric_limits<real_t<T>>::epsilon();
+    if (!reached(norm, goal_) || margin * epsilon * A_size_ * length_of_x <= goal_) return norm;
+    // Beyond this the factor and its product with x may leave the range.
+    constexpr int far = std::numeric_limits<real_t<T>>::max_exponent / 4;
+    if constexpr (std::same_as<M, Host>) {
+      const auto factor = std::ldexp(real_t<T>(negated_ ? -1 : 1), -a_exponent_);
+      if (std::abs(a_exponent_) < far && op::precise_residual(*given_A_, factor, b_, x, r)) return length(r);
+    }
+    // Perturbations are half a unit on average; the sums in A x have rounding errors too.
+    const double noise = 2 * noise_of(x);
+    return norm + noise > goal_ ? norm + noise : norm;
+  }
+
   /// Is x + d, whose residual is r, nearer to the solution than x in the norm of A, for positive definite A? The square
   /// of the error has fallen by (d, r of x + r). Two products.
   bool came_nearer(const Vector<T, M>& d, const Vector<T, M>& r) {
@@ -339,7 +359,7 @@ class Solve final : public OuterIteration {
     residual_ = std::make_unique<Vector<T, M>>(space_);
     length_of_x_ = layout::norm(x_);
     if (length_of_x_ != 0) {
-      const double norm = true_residual(x_, *residual_);
+      const double norm = confirmed(x_, length_of_x_, true_residual(x_, *residual_), *residual_);
       // Squares of such a residual, or of b beside it, leave the range of the scalar.
       constexpr int far = std::numeric_limits<real_t<T>>::max_exponent / 2 - 14;
       if (norm < std::ldexp(b_norm_, far)) return norm;
@@ -385,7 +405,7 @@ class Solve final : public OuterIteration {
     if (!in_place_) layout::axpy(T(1), x_, d);
     if constexpr (!is_group<M>)
       if (null_) null_->right().project(d);
-    double norm = true_residual(d, *residual_);
+    double norm = confirmed(d, length_of_trial_, true_residual(d, *residual_), *residual_);
     // Where the rounding error of A x may be as large as b, the residual of a worthless x may come out as 0.
     const double epsilon = std::numeric_limits<real_t<T>>::epsilon();
     if (10 * epsilon * std::ldexp(given_A_->largest(), -a_exponent_) * length_of_trial_ > b_norm_) {
@@ -628,10 +648,12 @@ class Solve final : public OuterIteration {
     if (more < 0 && done > long_enough)
       return {Reason::max_iterations, "the residual has hardly fallen in the last half of the iterations",
               "Use another method or a stronger preconditioner; more iterations are unlikely to help."};
-    return {Reason::max_iterations, "",
-            more > done && done >= 100 ? message("Allow more iterations (at this rate about ", more,
-                                                 " in all), or use a stronger ", "preconditioner.")
-                                       : "Allow more iterations, or use a stronger preconditioner."};
+    if (more > done && done >= 100)
+      return {Reason::max_iterations, "", message("Allow more iterations (at this rate about ", more,
+                                                  " in all), or use a stronger preconditioner.")};
+    const std::string few =
+        done < space_.size() && done < 100 ? message(" (these were fewer than the ", space_.size(), " unknowns)") : "";
+    return {Reason::max_iterations, "", "Allow more iterations" + few + ", or use a stronger preconditioner."};
   }
   /// For a matrix that cg cannot use; explain() adds the reason.
   Verdict hopeless(double norm) const {
@@ -744,6 +766,7 @@ class Solve final : public OuterIteration {
   Proof nearly_;       // that A is nearly singular, the strongest so far
   int a_exponent_ = 0, b_exponent_ = 0;
   double b_norm_ = 0, goal_ = 0;
+  double A_size_ = 0;  // the largest entry of A', or an estimate of its norm
   Report report_;
 };
 

@@ -1,0 +1,103 @@
+#include <tacit/base/double_double.hpp>
+#include <tacit/base/trace.hpp>
+#include <tacit/exec/tasks.hpp>
+#include <tacit/op/csr.hpp>
+#include <tacit/op/residual.hpp>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+namespace tacit::op {
+namespace {
+
+/// A sum of products with its error terms. (Compiled without contraction and reassociation, as all of Tacit.)
+struct Twice {
+  double high, low = 0;
+  void subtract(double a, double x) {
+    const auto p = DoubleDouble::product(-a, x), s = DoubleDouble::sum(high, p.high);
+    high = s.high;
+    low += s.low + p.low;
+  }
+  double value() const { return high + low; }
+};
+/// Products of floats are exact in double.
+struct Once {
+  double sum;
+  void subtract(double a, double x) { sum -= a * x; }
+  double value() const { return sum; }
+};
+
+template <Scalar T>
+struct Sum {
+  using R = real_t<T>;
+  using Real = std::conditional_t<std::same_as<R, double>, Twice, Once>;
+  explicit Sum(T b) : re{double(std::real(b))}, im{double(std::imag(b))} {}
+  void subtract(T a, T x) {
+    re.subtract(std::real(a), std::real(x));
+    if constexpr (is_complex<T>) {
+      re.subtract(-std::imag(a), std::imag(x));
+      im.subtract(std::real(a), std::imag(x));
+      im.subtract(std::imag(a), std::real(x));
+    }
+  }
+  T value() const {
+    if constexpr (is_complex<T>) return {R(re.value()), R(im.value())};
+    else return R(re.value());
+  }
+  Real re, im;
+};
+
+/// The values of x at the ghosts of the matrix, in their order.
+template <Scalar T>
+std::vector<T> ghosts_of(const Csr<T, Host>& A, const Vector<T, Host>& x) {
+  const auto& comm = A.domain().comm();
+  if (comm.size() == 1) return {};
+  // Does not own the pattern. Messages: other paths are worth their set-up only for many exchanges.
+  const std::shared_ptr<const comm::Pattern> pattern(std::shared_ptr<void>(), &A.pattern());
+  comm::Exchange e(comm, pattern, sizeof(T), comm::Path::messages);
+  const int number = e.open();
+  e.post(number, x.data());
+  e.wait(number);
+  const T* const in = reinterpret_cast<const T*>(e.incoming(number));
+  std::vector<T> values(in, in + pattern->ghost_count());
+  e.close(number);
+  return values;
+}
+
+}  // namespace
+
+template <Scalar T, Memory M>
+bool precise_residual(const Operator<T, M>& A, real_t<T> factor, const Vector<T, M>& b, const Vector<T, M>& x,
+                      Vector<T, M>& r) {
+  const auto* const csr = dynamic_cast<const Csr<T, M>*>(&A);
+  if (!csr || x.columns() != 1) return false;
+  const Span span("precise residual", "op");
+  exec::settle();
+  const Rows<T> rows = csr->rows();
+  const std::vector<T> ghosts = ghosts_of(*csr, x);
+  const auto& places = csr->pattern().ghosts;
+  const Global from = A.domain().begin(), to = from + A.domain().local_size();
+  const auto at = [&](Global j) {
+    return factor * (j >= from && j < to ? x.data()[j - from]
+                                         : ghosts[std::size_t(std::ranges::lower_bound(places, j) - places.begin())]);
+  };
+  exec::each(std::size_t(rows.count()), rows.count() > 10000, [&](std::size_t i) {
+    Sum<T> sum(b.data()[i]);
+    for (Global k = rows.start[i]; k < rows.start[i + 1]; ++k)
+      sum.subtract(rows.value[std::size_t(k)], at(rows.column[std::size_t(k)]));
+    r.data()[i] = sum.value();
+  });
+  A.count_apply();
+  return true;
+}
+
+#define TACIT_RESIDUAL(T)                                                                                  \
+  template bool precise_residual<T, Host>(const Operator<T, Host>&, real_t<T>, const Vector<T, Host>&,     \
+                                          const Vector<T, Host>&, Vector<T, Host>&);
+TACIT_RESIDUAL(float)
+TACIT_RESIDUAL(double)
+TACIT_RESIDUAL(std::complex<float>)
+TACIT_RESIDUAL(std::complex<double>)
+
+}  // namespace tacit::op

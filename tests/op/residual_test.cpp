@@ -1,0 +1,80 @@
+// b - A x in twice the precision, where a plain product leaves nothing but rounding errors.
+#include <tacit/base/double_double.hpp>
+#include <tacit/op/residual.hpp>
+
+#include <gtest/gtest.h>
+
+#include "support/communicators.hpp"
+#include "support/reference.hpp"
+#include "support/systems.hpp"
+
+using namespace tacit;
+using comm::Communicator;
+using layout::Vector;
+
+namespace {
+
+template <class T>
+class Residual : public testing::Test {};
+using Scalars = testing::Types<float, double, std::complex<float>, std::complex<double>>;
+TYPED_TEST_SUITE(Residual, Scalars);
+
+/// Re (b - a x), with all products and sums in 32 digits.
+template <class T>
+double real_part(T b, const std::vector<std::pair<T, T>>& products) {
+  DoubleDouble sum(double(std::real(b)));
+  for (const auto& [a, x] : products)
+    sum = sum - DoubleDouble(double(std::real(a))) * DoubleDouble(double(std::real(x))) +
+          DoubleDouble(double(std::imag(a))) * DoubleDouble(double(std::imag(x)));
+  return sum.high;
+}
+
+TYPED_TEST(Residual, HasTheDigitsThatAPlainProductLoses) {
+  using T = TypeParam;
+  using R = real_t<T>;
+  test::on_ranks([](const Communicator& comm) {
+    const Global n = 60;
+    const auto matrix = test::random_matrix<T>(n, n, 3, [](Global i, Global j) { return (i * 7 + j * 5) % 11 < 4; });
+    const auto space = layout::Space::distributed(comm, n);
+    const op::Csr<T> A(space, space, matrix.rows_of(space));
+    std::vector<T> x(n);
+    for (Global i = 0; i < n; ++i) x[std::size_t(i)] = test::number<T>(5, std::uint64_t(i)) * R(1 << 20);
+    const auto b = matrix.times(x);  // rounded: b - A x is of the size of epsilon |A| |x|
+    const auto size = matrix.size(x);
+    Vector<T> r(space);
+    for (const R factor : {R(1), R(-0.25)}) {
+      std::vector<T> given = b;
+      for (T& value : given) value *= factor;
+      const auto B = test::spread(space, given), X = test::spread(space, x);
+      const auto applies = A.applies();
+      ASSERT_TRUE(op::precise_residual<T>(A, factor, B, X, r));
+      EXPECT_EQ(A.applies() - applies, 1);
+      bool any = false;
+      for (Global i = space.begin(); i < space.end(); ++i) {
+        std::vector<std::pair<T, T>> products;
+        for (auto e = matrix.entry.lower_bound({i, 0}); e != matrix.entry.end() && e->first.first == i; ++e)
+          products.push_back({e->second * factor, x[std::size_t(e->first.second)]});
+        const double expected = real_part(given[std::size_t(i)], products);
+        const double found = double(std::real(r.data()[i - space.begin()]));
+        const double epsilon = test::epsilon<T>();
+        EXPECT_NEAR(found, expected, 2 * epsilon * std::abs(expected) + (std::same_as<real_t<T>, float> ? 1e-14 : 1e-30) * size[std::size_t(i)]) << "row " << i;
+        any |= expected != 0;
+      }
+      EXPECT_TRUE(any || space.local_size() < 5);
+    }
+  });
+}
+
+TYPED_TEST(Residual, IsRefusedWhereThereAreSeveralColumns) {
+  using T = TypeParam;
+  test::on_ranks([](const Communicator& comm) {
+    const auto space = layout::Space::distributed(comm, 7);
+    const op::Csr<T> A(space, space, test::Reference<T>::diagonal(7, [](Global) { return T(2); }).rows_of(space));
+    Vector<T> b(space, 2), x(space, 2), r(space, 2);
+    layout::fill(r, T(3));
+    EXPECT_FALSE(op::precise_residual<T>(A, real_t<T>(1), b, x, r));
+    for (std::size_t i = 0; i < r.size(); ++i) EXPECT_EQ(r.data()[i], T(3));
+  });
+}
+
+}  // namespace
