@@ -57,6 +57,18 @@ def right_hand_side(what: str, A: Any, comm: Any) -> Any:
     return own if own.dtype.kind == "c" and A.dtype.kind != "c" else own.astype(A.dtype)
 
 
+def null_space(what: str | None, A: Any, comm: Any) -> Any:
+    """The null space of A for ``nullspace``: "constant", or this rank's rows of the vectors in a file."""
+    if what is None or what == "constant":
+        return what
+    vectors = comm.collective(lambda: io.read_vector(what))
+    if vectors.shape[0] != A.shape[0]:
+        found = " x ".join(map(str, vectors.shape))
+        raise InputError(f"{what}: expected vectors of {A.shape[0]} elements as columns, found {found}")
+    first, last = A.own_range
+    return np.ascontiguousarray(vectors[first:last])
+
+
 def header_of(path: str) -> io.Header:
     """io.header, extended to an .npz archive that holds one vector."""
     if io.detect(path) == "npz" and zipfile.is_zipfile(path):

@@ -302,6 +302,11 @@ def show(facts: dict[str, Any], out: Console) -> None:
     rows += [
         ("residual", f"{residual(facts['residual_norm'])} = |b - A x| / |b|{norm}, recomputed{asked}"),
         ("", f"{residual(facts['recurrence_residual_norm'])} by the recurrence"),
+        *(
+            [("taken out of b", f"{residual(facts['projected_norm'])}, orthogonal to the range of A")]
+            if facts.get("projected_norm")
+            else []
+        ),
         (
             "iterations",
             count(facts["iterations"]) + (f", {plural(facts['restarts'], 'restart')}" if facts["restarts"] else ""),

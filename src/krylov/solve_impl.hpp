@@ -649,8 +649,9 @@ class Solve final : public OuterIteration {
       return {Reason::max_iterations, "the residual has hardly fallen in the last half of the iterations",
               "Use another method or a stronger preconditioner; more iterations are unlikely to help."};
     if (more > done && done >= 100)
-      return {Reason::max_iterations, "", message("Allow more iterations (at this rate about ", more,
-                                                  " in all), or use a stronger preconditioner.")};
+      return {
+          Reason::max_iterations, "",
+          message("Allow more iterations (at this rate about ", more, " in all), or use a stronger preconditioner.")};
     const std::string few =
         done < space_.size() && done < 100 ? message(" (these were fewer than the ", space_.size(), " unknowns)") : "";
     return {Reason::max_iterations, "", "Allow more iterations" + few + ", or use a stronger preconditioner."};

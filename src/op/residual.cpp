@@ -92,8 +92,8 @@ bool precise_residual(const Operator<T, M>& A, real_t<T> factor, const Vector<T,
   return true;
 }
 
-#define TACIT_RESIDUAL(T)                                                                                  \
-  template bool precise_residual<T, Host>(const Operator<T, Host>&, real_t<T>, const Vector<T, Host>&,     \
+#define TACIT_RESIDUAL(T)                                                                              \
+  template bool precise_residual<T, Host>(const Operator<T, Host>&, real_t<T>, const Vector<T, Host>&, \
                                           const Vector<T, Host>&, Vector<T, Host>&);
 TACIT_RESIDUAL(float)
 TACIT_RESIDUAL(double)

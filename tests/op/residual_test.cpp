@@ -57,7 +57,10 @@ TYPED_TEST(Residual, HasTheDigitsThatAPlainProductLoses) {
         const double expected = real_part(given[std::size_t(i)], products);
         const double found = double(std::real(r.data()[i - space.begin()]));
         const double epsilon = test::epsilon<T>();
-        EXPECT_NEAR(found, expected, 2 * epsilon * std::abs(expected) + (std::same_as<real_t<T>, float> ? 1e-14 : 1e-30) * size[std::size_t(i)]) << "row " << i;
+        EXPECT_NEAR(
+            found, expected,
+            2 * epsilon * std::abs(expected) + (std::same_as<real_t<T>, float> ? 1e-14 : 1e-30) * size[std::size_t(i)])
+            << "row " << i;
         any |= expected != 0;
       }
       EXPECT_TRUE(any || space.local_size() < 5);

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse
 from cli_support import LONG, clean_environment, grid_entries, needs_mpi, poisson, tacit, write_mtx
 
 import tacit as library
@@ -336,6 +337,39 @@ def test_environment(system: Path) -> None:
     assert "TACIT_MPIEXEC" in done.stderr
     if not library._core.device_available():
         assert tacit("solve", system, "--device", "cuda", code=5).stderr
+
+
+# --- null spaces ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ranks", [1, pytest.param(2, marks=needs_mpi)])
+@pytest.mark.parametrize("given", ["constant", "null.npy"])
+def test_null_space(tmp_path: Path, ranks: int, given: str) -> None:
+    """The pure Neumann problem on a line; what b has along the constants is taken out and reported."""
+    n = 60
+    A = scipy.sparse.diags_array(
+        [-np.ones(n - 1), np.r_[1, 2 * np.ones(n - 2), 1], -np.ones(n - 1)], offsets=[-1, 0, 1]
+    )
+    library.write(tmp_path / "A.mtx", scipy.sparse.csr_array(A))
+    b = np.arange(n, dtype=float)
+    np.save(tmp_path / "b.npy", b)
+    np.save(tmp_path / "null.npy", np.full((n, 1), 3.0))
+    words = ["--nullspace", given, "--method", "cg", "--rhs", "b.npy", "--ranks", ranks, "--output", "x.npy"]
+    facts = parsed(tacit("solve", "A.mtx", *words, "--json", "-", cwd=tmp_path).stdout)
+    assert facts["converged"] is True
+    assert facts["projected_norm"] == pytest.approx(abs(b.sum()) / np.sqrt(n), rel=1e-12)
+    x = np.load(tmp_path / "x.npy").ravel()
+    assert abs(x.sum()) < 1e-8 * np.linalg.norm(x)
+    assert np.linalg.norm(b - b.mean() - A @ x) < 1.1e-8 * np.linalg.norm(b)
+
+
+def test_null_space_is_looked_at(system: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "short.npy", np.ones(7))
+    short = tacit("solve", system, "--nullspace", "short.npy", code=4, cwd=tmp_path)
+    assert "short.npy: expected vectors of 144 elements as columns, found 7" in short.stderr
+    assert "left_nullspace goes with nullspace" in tacit("solve", system, "--left-nullspace", "constant", code=2).stderr
+    both = tacit("solve", system, "--nullspace", "constant", "--simulate", "4", code=2)
+    assert "--nullspace needs real ranks" in both.stderr
 
 
 # --- ranks ------------------------------------------------------------------------------------------------------------

@@ -252,7 +252,7 @@ def check_files(arguments: argparse.Namespace, inputs: Sequence[str], outputs: S
         path = getattr(arguments, name)
         if not path or path == "-" or (name in inputs and not os.path.exists(path)):
             continue
-        word = f"--{name}" if name != "file" else "FILE"
+        word = f"--{name.replace('_', '-')}" if name != "file" else "FILE"
         other = seen.setdefault(os.path.realpath(path), word)
         if other != word and name in outputs:
             raise WrongUse(f"{word} and {other} are the same file, {path}")

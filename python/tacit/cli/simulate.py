@@ -23,6 +23,8 @@ def check(arguments: argparse.Namespace) -> None:
         if arguments.machine is not None:
             raise WrongUse("--machine describes what --simulate RANKS runs on, which is not there")
         return
+    if arguments.nullspace is not None:
+        raise WrongUse("--nullspace needs real ranks, and --simulate is there")
     for name in [*REAL, *DEFAULTS]:
         value = getattr(arguments, name)
         if value != DEFAULTS.get(name) and value not in (None, False):

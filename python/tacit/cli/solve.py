@@ -32,6 +32,8 @@ TEXT = "solve A x = b with the matrix of a file"
 def add(a: Arguments) -> None:
     a("file FILE", "the matrix: Matrix Market (.mtx, .mtx.gz), PETSc binary, SciPy's .npz")
     a("--rhs FILE|ones|random:SEED", "b", right_hand_side, "ones")
+    a("--nullspace FILE|constant", "what a singular A maps to zero: vectors (columns), or all ones")
+    a("--left-nullspace FILE|constant", "the same for A^H, where it differs")
     a.section("method (in brackets: what is taken when nothing is said)")
     a.choice("--method", SOLVE_NAMES)
     named = preconditioner(PRECOND, ("auto", *PRECOND_NAMES))
@@ -55,7 +57,7 @@ def add(a: Arguments) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    check_files(arguments, ("file", "rhs"), ("output", "json", "plot", "trace"))
+    check_files(arguments, ("file", "rhs", "nullspace", "left_nullspace"), ("output", "json", "plot", "trace"))
     simulate.check(arguments)
     if arguments.simulate is not None:
         return OK if simulate.run(arguments) else NOT_CONVERGED
@@ -77,6 +79,9 @@ def _here(arguments: argparse.Namespace, comm: Any, out: Any) -> int:
     if A.shape[0] == 0:
         raise _core.InputError(f"{arguments.file}: expected a matrix with rows, found 0 x 0")
     b = files.right_hand_side(arguments.rhs, A, comm)
+    nullspace, left_nullspace = (
+        files.null_space(what, A, comm) for what in (arguments.nullspace, arguments.left_nullspace)
+    )
     read_seconds = time.perf_counter() - start
 
     monitor = Monitor(arguments, out, live=bool(os.environ.get(launch.TERMINAL)) or out.is_terminal)
@@ -95,6 +100,8 @@ def _here(arguments: argparse.Namespace, comm: Any, out: Any) -> int:
             trace=arguments.trace is not None,
             comm=comm,
             callback=krylov.Observer(monitor.callback) if arguments.monitor or arguments.plot else None,
+            nullspace=nullspace,
+            left_nullspace=left_nullspace,
             **given(arguments, SOLVE),
         )
 
@@ -117,6 +124,7 @@ def _here(arguments: argparse.Namespace, comm: Any, out: Any) -> int:
             rhs=arguments.rhs,
             rtol=result.rtol,
             atol=result.atol,
+            projected_norm=result.projected_norm,
         )
         if arguments.plot:
             from tacit.plot import plotting
