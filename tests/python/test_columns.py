@@ -68,6 +68,21 @@ def test_every_method_solves_every_column(method: str, scalar: str) -> None:
         assert np.allclose(r.x[:, c], alone.x, rtol=100 * rtol, atol=100 * rtol)
 
 
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("method", [tacit.methods.Chebyshev(), tacit.methods.PipelinedCg(depth=2, basis="chebyshev")])
+@pytest.mark.parametrize("precond", ["none", "ic0"])
+def test_columns_estimate_their_spectrum(precond: str, method: Any, ranks: int) -> None:
+    a, b = positive(), right_sides(42, 11)
+    alone = tacit.solve(a, b[:, 0], method=method, precond=precond)
+    for r in tacit.comm.run_threads(
+        ranks, lambda comm: tacit.solve(tacit.csr(a, comm=comm), b, method=method, precond=precond)
+    ):
+        assert (r.converged, r.together) == (True, 8)
+        assert np.all(residuals(a, r.x, b) <= 1.001e-8)
+        if ranks == 1:
+            assert abs(r.columns[0].iterations - alone.iterations) <= 2
+
+
 @pytest.mark.parametrize("ranks", [1, 2, 3])
 @pytest.mark.parametrize("method", ["cg", "bicgstab", "gmres", "pipelined-cg", "ca-gmres"])
 def test_on_ranks_columns_share_products_and_reductions(method: str, ranks: int) -> None:
