@@ -934,3 +934,19 @@ def test_nullspace() -> None:
         tacit.solve(a, b, nullspace=b)
     with pytest.raises(ValueError, match="nullspace is 'linear'"):
         tacit.solve(a, b, nullspace="linear")
+
+
+def test_nullspace_of_a_matrix_that_is_zero() -> None:
+    r = tacit.solve(sp.csr_array((3, 3)), np.array([1.0, 2.0, 3.0]), method="gmres", nullspace=np.eye(3))
+    assert r.converged
+    assert np.all(r.x == 0)
+    assert r.projected_norm == pytest.approx(np.sqrt(14))
+
+
+def test_nullspace_and_a_failure_that_is_not_the_preconditioners() -> None:
+    n = 50
+    line = laplacian(n).tolil()
+    line[0, 0] = line[n - 1, n - 1] = 1
+    r = tacit.solve(line.tocsr(), np.arange(n), method="chebyshev", precond="jacobi", nullspace="constant", rtol=1e-12)
+    assert not r.converged  # or else the words below are not looked at
+    assert "is not Hermitian" not in r.detail
