@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import itertools
 import json
+import signal
 import subprocess
 import threading
 import time
@@ -966,3 +967,29 @@ def test_nullspace_and_a_failure_that_is_not_the_preconditioners() -> None:
     r = tacit.solve(line.tocsr(), np.arange(n), method="chebyshev", precond="jacobi", nullspace="constant", rtol=1e-12)
     assert not r.converged  # or else the words below are not looked at
     assert "is not Hermitian" not in r.detail
+
+
+@pytest.mark.slow
+def test_interrupt_while_a_failure_is_explained() -> None:
+    n = 300
+    line = sp.diags_array([-1.0, 2.0, -1.1], offsets=[-1, 0, 1], shape=(n, n))
+    a = sp.csr_array(sp.kron(line, sp.eye_array(n)) + sp.kron(sp.eye_array(n), line))
+    b = np.random.default_rng(0).standard_normal(n * n)
+    options: dict[str, Any] = {"method": "gmres", "restart": 5, "precond": "none", "fallbacks": False, "rtol": 1e-15}
+    last = [0.0]
+
+    def callback(state: Any) -> None:
+        last[0] = time.monotonic()
+        signal.setitimer(signal.ITIMER_REAL, 0.5)  # goes off after the last iteration
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            tacit.solve(a, b, callback=tacit.Observer(callback), **options)
+        assert time.monotonic() - last[0] < 3  # the explanation takes longer than that
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -286,6 +286,7 @@ auto Solve<T, M>::curvatures() -> Curvatures {
   const double start = rr;
   const auto most = std::min<Global>(200, 2 * space_.size());
   for (Global k = 0; k < most && rr > epsilon * epsilon * start; ++k) {
+    space_.comm().check_interrupt();
     A_->apply(p, v);
     const double pv = double(real(layout::dot(p, v))), pp = double(real(layout::dot(p, p))), size = layout::norm(v);
     if (!std::isfinite(pv) || !(size > 0)) break;
