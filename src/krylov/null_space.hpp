@@ -59,16 +59,18 @@ void Solve<T, M>::enter_null_space() {
     scatter(q, 1);
     A_->apply(q, image);
     const double size = layout::norm(image) / layout::norm(q);
+    // Of a size that is zero where A is.
+    const auto part = [](double left, double of) { return left == 0 ? 0 : left / of; };
     // (w, A q) is zero for every q where A^H w is; here for a pseudo-random one.
     const auto of_range = [&](const Vector<T, M>& w) {
-      return double(std::abs(layout::dot(image, w))) / layout::norm(image);
+      return part(double(std::abs(layout::dot(image, w))), layout::norm(image));
     };
     int which = 0;
     bool both = true;
     for (const auto& v : null_->right().vectors()) {
       both = both && of_range(v) <= limit;
       A_->apply(v, q);
-      const double left = layout::norm(q) / size;
+      const double left = part(layout::norm(q), size);
       require(left <= limit, "null-space vector ", which++, " is not in the null space of A: ||A v|| is ", about(left),
               " of ||A|| ||v||, and ", about(limit), " is allowed for rounding");
     }
@@ -83,11 +85,11 @@ void Solve<T, M>::enter_null_space() {
     report_.null_space = null_->right().dimension();
     take_out(null_->right(), x_);
     if (left_) {
-      const double b_size = layout::norm(b_), part = take_out(*left_, b_);
-      report_.projected_norm = part * b_size;
-      if (part > 100 * double(std::numeric_limits<real_t<T>>::epsilon()))
+      const double b_size = layout::norm(b_), taken = take_out(*left_, b_);
+      report_.projected_norm = taken * b_size;
+      if (taken > 100 * double(std::numeric_limits<real_t<T>>::epsilon()))
         report_.warnings.push_back(
-            message("a part of b of norm ", about(part * b_size), ", ", about(part),
+            message("a part of b of norm ", about(taken * b_size), ", ", about(taken),
                     " of ||b||, is orthogonal to the range of A and was taken out: x is a least-squares solution, and "
                     "residuals are those of the rest of b"));
     }

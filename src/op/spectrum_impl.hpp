@@ -58,7 +58,7 @@ inline double tridiagonal_eigenvalue(const std::vector<double>& a, const std::ve
 
 template <Scalar T, Memory M>
 Spectrum estimate_spectrum(const Operator<T, M>& A, const Operator<T, M>* P, int steps) {
-  return comm::collective(A.range().comm(), [&]() -> Spectrum {
+  const auto estimate = [&]() -> Spectrum {
     require(A.range() == A.domain(), "a spectrum is that of a square operator with rows and columns spread alike");
     require(!P || (P->range() == A.domain() && P->domain() == A.range()), "the spectrum of P A: P and A do not fit");
     require(steps >= 1, "a spectrum from ", steps, " steps; at least 1 is needed");
@@ -111,7 +111,9 @@ Spectrum estimate_spectrum(const Operator<T, M>& A, const Operator<T, M>* P, int
     const Spectrum found{tridiagonal_eigenvalue(diagonal, beside2, 0),
                          tridiagonal_eigenvalue(diagonal, beside2, k - 1)};
     return found.lambda_min > 0 ? found : Spectrum{};
-  });
+  };
+  // Collective calls are nested, which those of computations that take turns would not be.
+  return A.range().is_merging() ? estimate() : comm::collective(A.range().comm(), estimate);
 }
 
 }  // namespace tacit::op

@@ -275,6 +275,19 @@ def test_wrong_new_values(ranks: int) -> None:
     tacit.comm.run_threads(ranks, rank)
 
 
+def test_new_values_in_another_form_on_each_rank() -> None:
+    h = laplacian(4, 4).tocsr()
+
+    def rank(comm: Any) -> None:
+        A = tacit.csr(h, comm=comm)
+        with pytest.raises(ValueError, match="values is a sparse matrix on rank 0 and an array on rank 1"):
+            A.update_values(h if comm.rank == 0 else h.data)
+        A.update_values(2 * h.data)
+        assert np.array_equal(A @ np.ones(16), 2 * h @ np.ones(16))
+
+    tacit.comm.run_threads(2, rank)
+
+
 def test_values_of_an_unsorted_scipy_matrix() -> None:
     a = sp.csr_array((np.array([1.0, 2.0, 3.0]), np.array([1, 0, 1]), np.array([0, 2, 3])), shape=(2, 2))
     A = tacit.csr(a)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from conftest import SCALARS, as_scalar, laplacian, unsymmetric
+from conftest import SCALARS, as_scalar, laplacian, true_residual, unsymmetric
 
 import tacit
 
@@ -66,6 +66,21 @@ def test_every_method_solves_every_column(method: str, scalar: str) -> None:
         alone = tacit.solve(tacit.csr(a), b[:, c], method=method, rtol=rtol, **METHODS[method])
         assert abs(column.iterations - alone.iterations) <= 1 + alone.iterations // 10
         assert np.allclose(r.x[:, c], alone.x, rtol=100 * rtol, atol=100 * rtol)
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("method", [tacit.methods.Chebyshev(), tacit.methods.PipelinedCg(depth=2, basis="chebyshev")])
+@pytest.mark.parametrize("precond", ["none", "ic0"])
+def test_columns_estimate_their_spectrum(precond: str, method: Any, ranks: int) -> None:
+    a, b = positive(), right_sides(42, 11)
+    alone = tacit.solve(a, b[:, 0], method=method, precond=precond)
+    for r in tacit.comm.run_threads(
+        ranks, lambda comm: tacit.solve(tacit.csr(a, comm=comm), b, method=method, precond=precond)
+    ):
+        assert (r.converged, r.together) == (True, 8)
+        assert np.all(residuals(a, r.x, b) <= 1.001e-8)
+        if ranks == 1:
+            assert abs(r.columns[0].iterations - alone.iterations) <= 2
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3])
@@ -177,6 +192,31 @@ def test_callbacks_know_their_column_and_stop_it_alone(ranks: int) -> None:
         assert r.columns[1].iterations == 3
         for c, column in enumerate(r.columns):
             assert [k for of, k in seen if of == c] == list(range(1, column.iterations + 1))
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("method", [*(m for m in METHODS if m != "chebyshev"), "minres", "fgmres"])
+def test_callbacks_see_x_also_where_it_takes_the_preconditioner(method: str, ranks: int) -> None:
+    a, b = positive(), right_sides(42, 3)
+    name = "ic0" if method in ("cg", "minres", "ca-cg", "pipelined-cg") else "ilu0"
+    precond = {"name": name, "blocks": 6}
+    options = {"relaxation": 0.5} if method == "richardson" else METHODS.get(method, {})
+
+    def rank(comm: Any) -> tuple[Any, list[Any]]:
+        last: list[Any] = [None] * 3
+
+        def callback(state: Any) -> None:
+            last[state.column] = state.x.copy(), state.residual_norm
+
+        r = tacit.solve(tacit.csr(a, comm=comm), b, method=method, precond=precond, callback=callback, **options)
+        return r, last
+
+    for r, last in tacit.comm.run_threads(ranks, rank):
+        assert (r.converged, r.together) == (True, 3)
+        for c, (x, norm) in enumerate(last):
+            known = r.columns[c].residual_norm if method == "richardson" else norm  # its x is one step ahead
+            assert true_residual(a, x, b[:, c]) == pytest.approx(known, rel=1e-3, abs=1e-11)
+            assert np.allclose(x, r.x[:, c], rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("ranks", [1, 3])

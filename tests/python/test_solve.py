@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import itertools
 import json
+import signal
 import subprocess
 import threading
 import time
@@ -934,3 +935,61 @@ def test_nullspace() -> None:
         tacit.solve(a, b, nullspace=b)
     with pytest.raises(ValueError, match="nullspace is 'linear'"):
         tacit.solve(a, b, nullspace="linear")
+
+
+@pytest.mark.parametrize("method", ["cg", "minres"])
+def test_nullspace_is_taken_out_of_what_the_preconditioner_gives(method: str) -> None:
+    n = 12
+    line = laplacian(n).tolil()
+    line[0, 0] = line[n - 1, n - 1] = 1
+    a = sp.csr_array(sp.kron(line, sp.eye_array(n)) + sp.kron(sp.eye_array(n), line))
+    b = np.random.default_rng(1).standard_normal(n * n)
+    # The identity and a large constant: without the projection it drowns the directions.
+    far = tacit.function(a.shape, lambda r: r + 1e10 * r[0])
+    plain = tacit.solve(a, b, method=method, nullspace="constant", precond="none", fallbacks=False)
+    r = tacit.solve(a, b, method=method, nullspace="constant", precond=far, fallbacks=False)
+    assert r.converged
+    assert abs(r.iterations - plain.iterations) <= 4
+    assert abs(r.x.sum()) <= 1e-10 * np.linalg.norm(r.x)
+
+
+def test_nullspace_of_a_matrix_that_is_zero() -> None:
+    r = tacit.solve(sp.csr_array((3, 3)), np.array([1.0, 2.0, 3.0]), method="gmres", nullspace=np.eye(3))
+    assert r.converged
+    assert np.all(r.x == 0)
+    assert r.projected_norm == pytest.approx(np.sqrt(14))
+
+
+def test_nullspace_and_a_failure_that_is_not_the_preconditioners() -> None:
+    n = 50
+    line = laplacian(n).tolil()
+    line[0, 0] = line[n - 1, n - 1] = 1
+    r = tacit.solve(line.tocsr(), np.arange(n), method="chebyshev", precond="jacobi", nullspace="constant", rtol=1e-12)
+    assert not r.converged  # or else the words below are not looked at
+    assert "is not Hermitian" not in r.detail
+
+
+@pytest.mark.slow
+def test_interrupt_while_a_failure_is_explained() -> None:
+    n = 300
+    line = sp.diags_array([-1.0, 2.0, -1.1], offsets=[-1, 0, 1], shape=(n, n))
+    a = sp.csr_array(sp.kron(line, sp.eye_array(n)) + sp.kron(sp.eye_array(n), line))
+    b = np.random.default_rng(0).standard_normal(n * n)
+    options: dict[str, Any] = {"method": "gmres", "restart": 5, "precond": "none", "fallbacks": False, "rtol": 1e-15}
+    last = [0.0]
+
+    def callback(state: Any) -> None:
+        last[0] = time.monotonic()
+        signal.setitimer(signal.ITIMER_REAL, 0.5)  # goes off after the last iteration
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            tacit.solve(a, b, callback=tacit.Observer(callback), **options)
+        assert time.monotonic() - last[0] < 3  # the explanation takes longer than that
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -77,6 +77,9 @@ class Space {
   const comm::Communicator& comm() const { return impl_->comm; }
   const Partition& partition() const { return impl_->partition; }
   bool is_replicated() const { return impl_->replicated; }
+  /// Whether reductions are made together with those of other computations: whoever runs them is in a collective call
+  /// already, and lets the others run while this computation waits.
+  bool is_merging() const { return impl_->sums != nullptr; }
   /// The group of devices; null where the vectors are on none.
   const std::shared_ptr<exec::Place>& place() const { return impl_->place; }
   Global size() const { return impl_->partition.size(); }

@@ -290,7 +290,8 @@ class Csr(Operator):
         """Replaces the values in place; the structure stays. Products, ``diagonal()``, ``is_hermitian()``, solves, and
         operators composed of this one use the new values, with the bits of a matrix made anew from them. What
         ``precond="auto"`` has learnt is kept, and its preconditioner is made anew at the next solve. Preconditioners
-        made earlier (an operator given as ``precond``) stay as they are: make them anew.
+        made earlier (an operator given as ``precond``) stay as they are, but for those that multiply by this matrix
+        (polynomial, inner), whose other data stays: make them anew.
 
         Parameters
         ----------
@@ -318,6 +319,7 @@ class Csr(Operator):
         array([4., 5.])
         """
         comm, scalar = self.comm, self.dtype.name
+        refuse_unlike(comm, values="a sparse matrix" if hasattr(values, "tocsr") else "an array")
         if hasattr(values, "tocsr"):
             own = agreed(comm, lambda: self._values_of(values))
         else:
@@ -492,7 +494,7 @@ class Composed(Operator):
 
     @property
     def nnz(self) -> int:
-        """Entries, for a transpose, a multiple or a shift; 0 for others, which may have fewer than their parts."""
+        """Entries, for a transpose or a multiple; 0 for others, which may have other entries than their parts."""
         operators = [p for p in self.parts if isinstance(p, Operator)]
         return operators[0].nnz if self.how in ("adjoint", "transpose", "multiple") else 0
 

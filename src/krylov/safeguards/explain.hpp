@@ -58,12 +58,15 @@ bool Solve<T, M>::turn_sign(const Monitor& monitor, Vector<T, M>& r) {
 }
 
 /// An estimate of ||B - B^H|| / ||B||, Frobenius: of (q, B p) - (B q, p) for pseudo-random p and q. Rounding stays far
-/// below sqrt(epsilon); NaN where products are not finite. Two products with B. Collective.
+/// below sqrt(epsilon); NaN where products are not finite. Where a null space is given: of B on its complement. Two
+/// products with B. Collective.
 template <Scalar T, Memory M>
 double Solve<T, M>::asymmetry(const op::Operator<T, M>& B) {
   Vector<T, M> p(space_), q(space_), Bp(space_), Bq(space_);
   scatter(p, 1);
   scatter(q, 2);
+  if constexpr (!is_group<M>)  // results of P are projected
+    if (null_) null_->right().project(p), null_->right().project(q);
   B.apply(p, Bp);
   B.apply(q, Bq);
   const double size = (layout::norm(q) * layout::norm(Bp) + layout::norm(p) * layout::norm(Bq)) / 2;
@@ -283,6 +286,7 @@ auto Solve<T, M>::curvatures() -> Curvatures {
   const double start = rr;
   const auto most = std::min<Global>(200, 2 * space_.size());
   for (Global k = 0; k < most && rr > epsilon * epsilon * start; ++k) {
+    space_.comm().check_interrupt();
     A_->apply(p, v);
     const double pv = double(real(layout::dot(p, v))), pp = double(real(layout::dot(p, p))), size = layout::norm(v);
     if (!std::isfinite(pv) || !(size > 0)) break;

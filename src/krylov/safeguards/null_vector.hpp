@@ -60,6 +60,7 @@ bool Solve<T, M>::make_orthonormal(Workspace<T, M>& basis, int k) {
 /// The next y; false where there are no further directions. Two products, and two with P. Collective.
 template <Scalar T, Memory M>
 bool Solve<T, M>::step(LeastSquares& l) {
+  space_.comm().check_interrupt();
   auto &v = l.V[std::size_t(l.steps)], &w = l.W[std::size_t(l.kept)];
   layout::copy(l.s, v);
   if (l.steps == 0) l.first = layout::norm(l.s);
