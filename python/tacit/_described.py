@@ -13,7 +13,7 @@ from ._options import Method, Option
 
 PRECOND: Mapping[str, Option] = {
     'absolute': Option('flag', None, (), -INFINITY, INFINITY, False, 0, 'a number', 'by the magnitude of the diagonal', 'false', ('jacobi', 'schwarz')),
-    'solver': Option('choice', None, ('none', 'jacobi', 'block-jacobi', 'ilu0', 'ic0', 'iluk', 'ick', 'ilut', 'spai', 'fsai', 'polynomial', 'schwarz'), -INFINITY, INFINITY, False, 0, 'a number', "of each rank's block", 'ilu0', ('block-jacobi', 'schwarz')),
+    'solver': Option('choice', None, ('none', 'jacobi', 'block-jacobi', 'ilu0', 'ic0', 'iluk', 'ick', 'ilut', 'spai', 'fsai', 'polynomial', 'amg', 'schwarz'), -INFINITY, INFINITY, False, 0, 'a number', "of each rank's block", 'ilu0', ('block-jacobi', 'schwarz')),
     'blocks': Option('whole', None, (), 1.0, INFINITY, False, 0, 'at least 1 block', 'blocks that the rows of a rank are cut into, one a thread', '1', ('block-jacobi', 'ilu0', 'ic0', 'iluk', 'ick', 'ilut', 'schwarz')),
     'levels': Option('whole', None, (), 0.0, INFINITY, False, 0, 'at least 0 levels', 'k: levels of fill', '1', ('block-jacobi', 'iluk', 'ick', 'schwarz')),
     'drop': Option('real', None, (), 0.0, INFINITY, False, 0, 'a number >= 0', 'entries of the factors below drop times the mean magnitude in their row of A are dropped', '1e-3', ('block-jacobi', 'ilut', 'schwarz')),
@@ -27,10 +27,16 @@ PRECOND: Mapping[str, Option] = {
     'lambda_min': Option('real', None, (), -INFINITY, INFINITY, False, 0, 'a number', 'chebyshev: lower end of the interval of D^-1 A', 'estimated', ('polynomial', 'schwarz')),
     'lambda_max': Option('real', None, (), -INFINITY, INFINITY, False, 0, 'a number', 'chebyshev: upper end of the interval of D^-1 A', 'estimated', ('polynomial', 'schwarz')),
     'relaxation': Option('real', None, (), -INFINITY, INFINITY, False, 0, 'a number', 'neumann: omega', '1', ('polynomial', 'schwarz')),
+    'strength': Option('real', None, (), 0.0, 1.0, False, 0, 'from 0 to 1 ', 'unknowns are coupled strongly where |a_ij| exceeds this times sqrt(|a_ii a_jj|); half of it on each coarser level', '0.08', ('amg',)),
+    'smoother': Option('choice', None, ('spai0', 'jacobi', 'l1-jacobi', 'gauss-seidel', 'chebyshev'), -INFINITY, INFINITY, False, 0, 'a number', 'of each level', 'spai0', ('amg',)),
+    'cycle': Option('choice', None, ('V', 'W', 'F', 'U'), -INFINITY, INFINITY, False, 0, 'a number', 'how often coarser levels are visited: V, W or F', 'V', ('amg',)),
+    'sweeps': Option('whole', None, (), 1.0, INFINITY, False, 0, 'at least 1 sweep', 'of the smoother before and after the coarser level', '1', ('amg',)),
+    'coarsest': Option('whole', None, (), 1.0, INFINITY, False, 0, 'at least 1 unknown', 'a level of at most so many unknowns is solved directly', '400', ('amg',)),
+    'block': Option('whole', None, (), 1.0, INFINITY, False, 0, 'at least 1 unknown', 'unknowns at a node, which stay together; each is nearly in the null space', '1', ('amg',)),
     'overlap': Option('whole', None, (), 0.0, INFINITY, False, 0, 'at least 0 levels', 'levels of neighbours in the graph of A that a block is extended by', '1', ('schwarz',)),
     'restricted': Option('flag', None, (), -INFINITY, INFINITY, False, 0, 'a number', "a block's solution is kept on its own rows only, which halves the messages; false: where blocks overlap their solutions are added, which cg needs", 'true', ('schwarz',)),
 }
-PRECOND_NAMES = ('none', 'jacobi', 'block-jacobi', 'ilu0', 'ic0', 'iluk', 'ick', 'ilut', 'spai', 'fsai', 'polynomial', 'schwarz',)
+PRECOND_NAMES = ('none', 'jacobi', 'block-jacobi', 'ilu0', 'ic0', 'iluk', 'ick', 'ilut', 'spai', 'fsai', 'polynomial', 'amg', 'schwarz',)
 SOLVE: Mapping[str, Option] = {
     'rtol': Option('real', 1e-08, (), 0.0, INFINITY, False, 0, 'a number >= 0', 'converged means ||b - A x|| <= max(rtol ||b||, atol), recomputed', '', ()),
     'atol': Option('real', 0.0, (), 0.0, INFINITY, False, 0, 'a number >= 0', 'see rtol', '', ()),
@@ -93,7 +99,7 @@ HMATRIX_PRECOND: Mapping[str, Option] = {
     'method': Option('choice', 'bicgstab', ('cg', 'minres', 'bicgstab', 'gmres', 'fgmres', 'idr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres'), -INFINITY, INFINITY, False, 0, 'a number', 'of the iterations', '', ('inner',), SOLVE),
     'iterations': Option('whole', 20, (), 1.0, INFINITY, False, 0, 'at least 1 iteration', 'at most so many for each solve', '', ('inner',)),
     'rtol': Option('real', 0.0, (), 0.0, 1.0, False, 0, 'a number >= 0 and below 1', 'a solve ends earlier where its residual has fallen by this', '', ('inner',)),
-    'precond': Option('choice', None, ('none', 'jacobi', 'block-jacobi', 'ilu0', 'ic0', 'iluk', 'ick', 'ilut', 'spai', 'fsai', 'polynomial', 'schwarz', 'hlu', 'inner'), -INFINITY, INFINITY, False, 0, 'a number', 'of the iterations', 'jacobi for an H-matrix, else none', ('inner',), PRECOND),
+    'precond': Option('choice', None, ('none', 'jacobi', 'block-jacobi', 'ilu0', 'ic0', 'iluk', 'ick', 'ilut', 'spai', 'fsai', 'polynomial', 'amg', 'schwarz', 'hlu', 'inner'), -INFINITY, INFINITY, False, 0, 'a number', 'of the iterations', 'jacobi for an H-matrix, else none', ('inner',), PRECOND),
 }
 HMATRIX_PRECOND_NAMES = ('none', 'jacobi', 'block-jacobi', 'hlu', 'inner',)
 INFERENCE: Mapping[str, Option] = {

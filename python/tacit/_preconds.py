@@ -262,6 +262,38 @@ class Polynomial(Preconditioner):
     relaxation: float | None = None
 
 
+class Amg(Preconditioner):
+    """Algebraic multigrid by smoothed aggregation: for matrices of elliptic equations.
+
+    Parameters
+    ----------
+    strength : float, optional
+        Unknowns are coupled strongly where |a_ij| exceeds this times sqrt(|a_ii a_jj|); half of it on each coarser
+        level. From 0 to 1 . Default: 0.08.
+    smoother : one of ['spai0', 'jacobi', 'l1-jacobi', 'gauss-seidel', 'chebyshev'], optional
+        Of each level. Default: spai0.
+    cycle : one of ['V', 'W', 'F', 'U'], optional
+        How often coarser levels are visited: V, W or F. Default: V.
+    sweeps : int, optional
+        Of the smoother before and after the coarser level. At least 1 sweep. Default: 1.
+    coarsest : int, optional
+        A level of at most so many unknowns is solved directly. At least 1 unknown. Default: 400.
+    block : int, optional
+        Unknowns at a node, which stay together; each is nearly in the null space. At least 1 unknown. Default: 1.
+
+    References
+    ----------
+    Vanek, Mandel, Brezina (1996), doi 10.1007/BF02238511.
+    """
+
+    strength: float | None = None
+    smoother: Literal['spai0', 'jacobi', 'l1-jacobi', 'gauss-seidel', 'chebyshev'] | None = None
+    cycle: Literal['V', 'W', 'F', 'U'] | None = None
+    sweeps: int | None = None
+    coarsest: int | None = None
+    block: int | None = None
+
+
 class Schwarz(Preconditioner):
     """Additive Schwarz: a local solver on each rank's rows and `overlap` levels of their neighbours.
 
@@ -369,7 +401,7 @@ class Inner(Preconditioner):
         At most so many for each solve. At least 1 iteration. Default: 20.
     rtol : float, optional
         A solve ends earlier where its residual has fallen by this. A number >= 0 and below 1. Default: 0.
-    precond : one of ['none', 'jacobi', 'block-jacobi', 'ilu0', 'ic0', 'iluk', 'ick', 'ilut', 'spai', 'fsai', 'polynomial', 'schwarz', 'hlu', 'inner'] or what precond= takes, optional
+    precond : one of ['none', 'jacobi', 'block-jacobi', 'ilu0', 'ic0', 'iluk', 'ick', 'ilut', 'spai', 'fsai', 'polynomial', 'amg', 'schwarz', 'hlu', 'inner'] or what precond= takes, optional
         Of the iterations. Default: jacobi for an H-matrix, else none.
     rank : int, optional
         Low-rank blocks are taken with at most so many terms. At least 0 term (0: any number). Default: hlu: as they
@@ -386,9 +418,9 @@ class Inner(Preconditioner):
     method: Literal['cg', 'minres', 'bicgstab', 'gmres', 'fgmres', 'idr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres'] | Method | None = None
     iterations: int | None = None
     rtol: float | None = None
-    precond: Literal['none', 'jacobi', 'block-jacobi', 'ilu0', 'ic0', 'iluk', 'ick', 'ilut', 'spai', 'fsai', 'polynomial', 'schwarz', 'hlu', 'inner'] | Any | None = None
+    precond: Literal['none', 'jacobi', 'block-jacobi', 'ilu0', 'ic0', 'iluk', 'ick', 'ilut', 'spai', 'fsai', 'polynomial', 'amg', 'schwarz', 'hlu', 'inner'] | Any | None = None
     rank: int | None = None
     tolerance: float | None = None
 
 
-__all__ = ['BlockJacobi', 'Fsai', 'Hlu', 'Ic0', 'Ick', 'Ilu0', 'Iluk', 'Ilut', 'Inner', 'Jacobi', 'Polynomial', 'Schwarz', 'Spai']
+__all__ = ['Amg', 'BlockJacobi', 'Fsai', 'Hlu', 'Ic0', 'Ick', 'Ilu0', 'Iluk', 'Ilut', 'Inner', 'Jacobi', 'Polynomial', 'Schwarz', 'Spai']

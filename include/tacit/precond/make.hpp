@@ -3,6 +3,7 @@
 
 #include <tacit/base/described.hpp>
 #include <tacit/op/csr.hpp>
+#include <tacit/precond/amg.hpp>
 #include <tacit/precond/block_jacobi.hpp>
 #include <tacit/precond/polynomial.hpp>
 

@@ -6,6 +6,7 @@
 #include <tacit/krylov/report.hpp>
 #include <tacit/op/cells/finite_volume.hpp>
 #include <tacit/op/operator.hpp>
+#include <tacit/precond/cycle.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -19,12 +20,6 @@ namespace tacit::precond {
 
 using layout::Vector;
 
-enum class Cycle {
-  v,  ///< each coarser level once
-  w,  ///< each coarser level twice
-  f,  ///< full multigrid: from the coarsest level up, a V-cycle on each; solve() goes on with V-cycles
-  u   ///< a V-cycle that ends where boxes have shrunk to `smallest_box` cells: no box moves to another rank
-};
 enum class Smoother {
   gauss_seidel,  ///< red-black: a half sweep for the cells of even, one for those of odd i + j + k
   chebyshev,     ///< a polynomial in D^-1 A that is small on the upper part of its spectrum
@@ -223,13 +218,6 @@ void one_pass(bool together) noexcept;
 }  // namespace detail
 
 }  // namespace tacit::precond
-
-template <>
-inline constexpr auto tacit::names_of<tacit::precond::Cycle> =
-    tacit::named<tacit::precond::Cycle>("cycle", {{tacit::precond::Cycle::v, "V"},
-                                                  {tacit::precond::Cycle::w, "W"},
-                                                  {tacit::precond::Cycle::f, "F"},
-                                                  {tacit::precond::Cycle::u, "U"}});
 
 template <>
 inline constexpr auto tacit::names_of<tacit::precond::Smoother> =

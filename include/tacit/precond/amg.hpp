@@ -1,0 +1,100 @@
+// Amg: algebraic multigrid by smoothed aggregation, from the entries of a matrix alone.
+#pragma once
+
+#include <tacit/op/csr.hpp>
+#include <tacit/op/noted.hpp>
+#include <tacit/precond/cycle.hpp>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tacit::precond {
+
+enum class AmgSmoother {
+  spai0,         ///< u += M r, M the diagonal that minimises ||I - M A||_F: no parameter
+  jacobi,        ///< u += omega D^-1 r, omega = 4/3 / rho(D^-1 A)
+  l1_jacobi,     ///< u += D_1^-1 r, D_1 the sums of the rows' magnitudes; always converges for definite A
+  gauss_seidel,  ///< forward before, backward after the coarser level; Jacobi's coupling between ranks
+  chebyshev      ///< a polynomial of degree `sweeps` in D^-1 A, small on [rho / 4, 1.1 rho]
+};
+using tacit::to_string;
+
+template <Scalar T>
+struct AmgOptions {
+  AmgSmoother smoother = AmgSmoother::spai0;
+  Cycle cycle = Cycle::v;  ///< v, w or f
+  int sweeps = 1;          ///< before and after the coarser level
+  /// Unknowns i and j are strongly coupled where |a_ij| > strength sqrt(|a_ii a_jj|); half of it on each coarser level.
+  double strength = 0.08;
+  /// Levels of at most so many unknowns are solved directly.
+  Global coarsest = 400;
+  int max_levels = 25;
+  /// Coarsening ends before the entries of all levels exceed this times those of A.
+  double max_complexity = 3;
+  /// Unknowns in a node: aggregates are made of whole nodes.
+  int block = 1;
+  /// Near-null vectors of A, this rank's rows, by rows: near_null.size() = rows x vectors. Empty: for each of the
+  /// `block` unknowns of a node the vector that is constant there.
+  std::vector<T> near_null;
+};
+
+struct AmgLevel {
+  Global rows = 0, entries = 0;
+  Global prolongation_entries = 0;  ///< towards this level from the next one; 0 on the last
+};
+
+/// x -> one cycle for A u = x from u = 0, on levels that are made of aggregates: nodes with strong couplings are joined
+/// (greedily, in their order; not across ranks), T has the near-null vectors, orthonormal on each aggregate, as its
+/// columns, P = (I - 4/3 / rho D^-1 A) T without weak couplings, R = P^H (R = T^H (I - 4/3 / rho A D^-1) where A is not
+/// Hermitian), and the next matrix is R A P. The last level is solved by a dense inverse (a pseudo-inverse where it is
+/// singular) on every rank, or by 20 sweeps where it is larger than 2048. With a Hermitian positive definite A and any
+/// of the smoothers the cycle is Hermitian positive definite.
+/// Set-up: collective; about 10 products for rho, three sparse products a level. Apply: for a V-cycle 2 sweeps + 1
+/// products with each level's matrix less one, one with P and R each. Memory: all levels, in total about 1.2 to 1.6
+/// matrices on meshes. The same bits for any number of threads. Any number of columns.
+/// Source: Vanek, Mandel, Brezina (1996), doi 10.1007/BF02238511; spai0: Broeker, Grote (2002), doi
+/// 10.1016/S0168-9274(01)00110-6.
+template <Scalar T>
+class Amg final : public op::Operator<T, Host>, public op::Noted {
+ public:
+  /// Error(usage): a matrix that is not square, options out of range, near_null of another size.
+  explicit Amg(const op::Csr<T>& A, const AmgOptions<T>& options = {});
+  ~Amg() override;
+  std::string name() const override { return "amg"; }
+  op::Cost cost() const override;
+  bool has_adjoint() const override { return hermitian_ && options_.cycle != Cycle::f; }
+
+  std::vector<AmgLevel> levels() const;
+  /// The entries of all levels over those of A; the same of rows.
+  double operator_complexity() const;
+  double grid_complexity() const;
+  /// P of this level, whose range it is, and the matrix of the level. For tests.
+  const op::Csr<T>& prolongation(int level) const;
+  const op::Csr<T>& matrix(int level) const;
+
+ protected:
+  int begin(const layout::Vector<T>&, layout::Vector<T>&, bool) const override { return 0; }
+  void finish(const layout::Vector<T>& x, layout::Vector<T>& y, bool adjoint, int token) const override;
+
+ private:
+  struct Level;
+  class Direct;
+  void build(const op::Csr<T>& A);
+  void cycle(std::size_t level, Cycle kind, bool from_zero) const;
+  AmgOptions<T> options_;
+  bool hermitian_ = false;
+  std::vector<std::unique_ptr<Level>> levels_;
+  std::unique_ptr<Direct> direct_;
+};
+
+}  // namespace tacit::precond
+
+template <>
+inline constexpr auto tacit::names_of<tacit::precond::AmgSmoother> =
+    tacit::named<tacit::precond::AmgSmoother>("smoother", {{tacit::precond::AmgSmoother::spai0, "spai0"},
+                                                           {tacit::precond::AmgSmoother::jacobi, "jacobi"},
+                                                           {tacit::precond::AmgSmoother::l1_jacobi, "l1-jacobi"},
+                                                           {tacit::precond::AmgSmoother::gauss_seidel, "gauss-seidel"},
+                                                           {tacit::precond::AmgSmoother::chebyshev, "chebyshev"}});

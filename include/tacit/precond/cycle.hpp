@@ -1,0 +1,22 @@
+// Cycle: the order in which multigrid, geometric or algebraic, visits its levels.
+#pragma once
+
+#include <tacit/base/names.hpp>
+
+namespace tacit::precond {
+
+enum class Cycle {
+  v,  ///< each coarser level once
+  w,  ///< each coarser level twice
+  f,  ///< full multigrid: from the coarsest level up, a V-cycle on each; solve() goes on with V-cycles
+  u   ///< a V-cycle that ends where boxes have shrunk to `smallest_box` cells: no box moves to another rank
+};
+
+}  // namespace tacit::precond
+
+template <>
+inline constexpr auto tacit::names_of<tacit::precond::Cycle> =
+    tacit::named<tacit::precond::Cycle>("cycle", {{tacit::precond::Cycle::v, "V"},
+                                                  {tacit::precond::Cycle::w, "W"},
+                                                  {tacit::precond::Cycle::f, "F"},
+                                                  {tacit::precond::Cycle::u, "U"}});

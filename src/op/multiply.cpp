@@ -1,0 +1,237 @@
+#include <tacit/base/trace.hpp>
+#include <tacit/exec/parallel.hpp>
+#include <tacit/op/multiply.hpp>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+namespace tacit::op {
+namespace {
+
+void sort_unique(std::vector<Global>& v) {
+  std::sort(v.begin(), v.end());
+  v.erase(std::unique(v.begin(), v.end()), v.end());
+}
+
+/// The columns that occur on a rank as local numbers: its own first, then those of others, ascending.
+class Numbering {
+ public:
+  Numbering(const Space& space, std::vector<Global> others)
+      : first_(space.begin()), own_(space.local_size()), others_(std::move(others)) {}
+  Local operator()(Global c) const {
+    if (is_own(c)) return Local(c - first_);
+    return own_ + Local(std::lower_bound(others_.begin(), others_.end(), c) - others_.begin());
+  }
+  Global global(Local c) const { return c < own_ ? first_ + c : others_[std::size_t(c - own_)]; }
+  bool is_own(Global c) const { return c >= first_ && c < first_ + own_; }
+  Local count() const { return own_ + Local(others_.size()); }
+  bool in_order() const { return others_.empty(); }
+
+ private:
+  Global first_;
+  Local own_;
+  std::vector<Global> others_;
+};
+
+/// Rows with local column numbers.
+template <class T>
+struct Numbered {
+  const Rows<T>& rows;
+  std::vector<Local> column;
+  Numbered(const Rows<T>& r, const Numbering& number) : rows(r), column(r.column.size()) {
+    exec::parallel_for(column.size(), column.size() > 20000, [&](std::size_t k) { column[k] = number(r.column[k]); });
+  }
+};
+
+/// Some consecutive rows of the product.
+template <class T>
+struct Piece {
+  std::vector<Local> length, column;
+  std::vector<T> value;
+};
+
+/// Adds up rows of the product: place[c] is where column c has its sum in the piece, if it is there.
+template <class T>
+class Accumulator {
+ public:
+  explicit Accumulator(Local columns) : place_(std::size_t(columns), 0) {}
+  void begin(Piece<T>& piece) { piece_ = &piece, start_ = piece.column.size(); }
+  void add(T a, const Local* column, const T* value, std::size_t count) {
+    auto &columns = piece_->column;
+    auto &values = piece_->value;
+    for (std::size_t k = 0; k < count; ++k) {
+      const Local c = column[k];
+      const std::size_t at = place_[std::size_t(c)];
+      if (at >= start_ && at < columns.size() && columns[at] == c) {
+        values[at] += a * value[k];
+      } else {
+        place_[std::size_t(c)] = columns.size();
+        columns.push_back(c);
+        values.push_back(a * value[k]);
+      }
+    }
+  }
+  /// Sorts the row by global columns.
+  void end(const Numbering& number) {
+    auto &columns = piece_->column;
+    auto &values = piece_->value;
+    const std::size_t n = columns.size() - start_;
+    piece_->length.push_back(Local(n));
+    const auto before = [&](Local a, Local b) { return number.in_order() ? a < b : number.global(a) < number.global(b); };
+    if (n <= 24) {
+      for (std::size_t i = start_ + 1; i < columns.size(); ++i) {
+        const Local c = columns[i];
+        const T v = values[i];
+        std::size_t j = i;
+        for (; j > start_ && before(c, columns[j - 1]); --j) columns[j] = columns[j - 1], values[j] = values[j - 1];
+        columns[j] = c, values[j] = v;
+      }
+      return;
+    }
+    order_.resize(n);
+    std::iota(order_.begin(), order_.end(), start_);
+    std::sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) { return before(columns[a], columns[b]); });
+    sorted_columns_.resize(n), sorted_values_.resize(n);
+    for (std::size_t i = 0; i < n; ++i) sorted_columns_[i] = columns[order_[i]], sorted_values_[i] = values[order_[i]];
+    std::copy_n(sorted_columns_.begin(), n, columns.begin() + std::ptrdiff_t(start_));
+    std::copy_n(sorted_values_.begin(), n, values.begin() + std::ptrdiff_t(start_));
+  }
+
+ private:
+  Piece<T>* piece_ = nullptr;
+  std::size_t start_ = 0;
+  std::vector<std::size_t> place_;
+  std::vector<std::size_t> order_;
+  std::vector<Local> sorted_columns_;
+  std::vector<T> sorted_values_;
+};
+
+template <class T>
+Rows<T> joined(const std::vector<Piece<T>>& pieces, const Numbering& number) {
+  Rows<T> all;
+  std::vector<std::size_t> row{0}, entry{0};
+  for (const auto& p : pieces) row.push_back(row.back() + p.length.size()), entry.push_back(entry.back() + p.column.size());
+  all.start.resize(row.back() + 1);
+  all.column.resize(entry.back());
+  all.value.resize(entry.back());
+  exec::parallel_for(
+      pieces.size(), pieces.size() > 1,
+      [&](std::size_t i) {
+        const auto& p = pieces[i];
+        auto at = Global(entry[i]);
+        for (std::size_t r = 0; r < p.length.size(); ++r) all.start[row[i] + r + 1] = at += p.length[r];
+        for (std::size_t k = 0; k < p.column.size(); ++k) all.column[entry[i] + k] = number.global(p.column[k]);
+        std::copy(p.value.begin(), p.value.end(), all.value.begin() + std::ptrdiff_t(entry[i]));
+      },
+      1);
+  return all;
+}
+
+/// The columns outside of `space`, ascending.
+template <class T>
+std::vector<Global> outside(const Space& space, const Rows<T>& rows) {
+  std::vector<Global> found;
+  for (const Global c : rows.column)
+    if (c < space.begin() || c >= space.end()) found.push_back(c);
+  sort_unique(found);
+  return found;
+}
+
+}  // namespace
+
+template <Scalar T>
+Rows<T> multiply(const Rows<T>& A, const Space& inner, const Rows<T>& B, const Space& columns) {
+  const Span span("sparse product", "op");
+  const bool alone = inner.comm().size() == 1;
+  const std::vector<Global> needed = alone ? std::vector<Global>{} : outside(inner, A);
+  const Rows<T> fetched = alone ? Rows<T>{} : rows_of_others(inner, B, needed);
+  std::vector<Global> others;
+  if (!alone) {
+    others = outside(columns, B);
+    const auto more = outside(columns, fetched);
+    others.insert(others.end(), more.begin(), more.end());
+    sort_unique(others);
+  }
+  const Numbering number(columns, std::move(others)), inner_number(inner, needed);
+  const Numbered<T> own(B, number), ghosts(fetched, number);
+
+  constexpr std::size_t piece_rows = 2048;
+  const auto n = std::size_t(A.count());
+  std::vector<Piece<T>> pieces((n + piece_rows - 1) / piece_rows);
+  exec::parallel_claims(pieces.size(), 1, pieces.size() > 1, [&](exec::Claims& claims) {
+    Accumulator<T> sum(number.count());
+    claims.each([&](std::size_t p) {
+      const std::size_t first = p * piece_rows, last = std::min(n, first + piece_rows);
+      for (std::size_t i = first; i < last; ++i) {
+        sum.begin(pieces[p]);
+        for (Global k = A.start[i]; k < A.start[i + 1]; ++k) {
+          const Local j = inner_number(A.column[std::size_t(k)]);
+          const auto& from = j < inner.local_size() ? own : ghosts;
+          const auto row = std::size_t(j < inner.local_size() ? j : j - inner.local_size());
+          const auto begin = std::size_t(from.rows.start[row]);
+          sum.add(A.value[std::size_t(k)], from.column.data() + begin, from.rows.value.data() + begin,
+                  std::size_t(from.rows.start[row + 1]) - begin);
+        }
+        sum.end(number);
+      }
+    });
+  });
+  return joined(pieces, number);
+}
+
+template <Scalar T>
+Rows<T> adjoint(const Rows<T>& A, const Space& rows, const Space& columns) {
+  const Span span("sparse adjoint", "op");
+  const bool alone = rows.comm().size() == 1;
+  const Global first = columns.begin(), last = columns.end();
+  std::vector<Global> row, column;  // of entries that other ranks own
+  std::vector<T> value;
+  Rows<T> own;
+  own.start.assign(std::size_t(columns.local_size()) + 1, 0);
+  for (const Global c : A.column)
+    if (c >= first && c < last) ++own.start[std::size_t(c - first) + 1];
+  std::partial_sum(own.start.begin(), own.start.end(), own.start.begin());
+  own.column.resize(std::size_t(own.start.back()));
+  own.value.resize(own.column.size());
+  std::vector<Global> next(own.start.begin(), own.start.end() - 1);
+  for (Local i = 0; i < A.count(); ++i)
+    for (Global k = A.start[std::size_t(i)]; k < A.start[std::size_t(i) + 1]; ++k) {
+      const Global c = A.column[std::size_t(k)];
+      const T v = conj(A.value[std::size_t(k)]);
+      if (c >= first && c < last) {
+        const auto at = std::size_t(next[std::size_t(c - first)]++);
+        own.column[at] = rows.begin() + i, own.value[at] = v;
+      } else {
+        row.push_back(c), column.push_back(rows.begin() + i), value.push_back(v);
+      }
+    }
+  if (alone) return own;
+  const Rows<T> arrived = assemble<T>(rows.comm(), columns.partition(), rows.size(), row, column, value);
+  Rows<T> both;
+  for (std::size_t i = 0; i + 1 < own.start.size(); ++i) {
+    const auto copy = [&](const Rows<T>& from, bool before) {
+      for (auto k = std::size_t(from.start[i]); k < std::size_t(from.start[i + 1]); ++k) {
+        if (&from == &arrived && (from.column[k] < rows.begin()) != before) continue;
+        both.column.push_back(from.column[k]);
+        both.value.push_back(from.value[k]);
+      }
+    };
+    copy(arrived, true);
+    copy(own, false);
+    copy(arrived, false);
+    both.start.push_back(Global(both.column.size()));
+  }
+  return both;
+}
+
+#define TACIT_INSTANTIATE(T)                                                                   \
+  template Rows<T> multiply<T>(const Rows<T>&, const Space&, const Rows<T>&, const Space&); \
+  template Rows<T> adjoint<T>(const Rows<T>&, const Space&, const Space&);
+TACIT_INSTANTIATE(float)
+TACIT_INSTANTIATE(double)
+TACIT_INSTANTIATE(std::complex<float>)
+TACIT_INSTANTIATE(std::complex<double>)
+
+}  // namespace tacit::op

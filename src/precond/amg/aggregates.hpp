@@ -1,0 +1,39 @@
+// Strong couplings and aggregates of a rank's rows, for smoothed aggregation.
+#pragma once
+
+#include <tacit/op/csr.hpp>
+
+#include <vector>
+
+namespace tacit::precond {
+
+/// The nodes of a rank: node I has the rows [start[I], start[I + 1]).
+struct Nodes {
+  std::vector<Local> start{0};
+  Local count() const { return Local(start.size()) - 1; }
+};
+
+/// Strong couplings of nodes with other nodes of this rank, ascending; row I has the entries [start[I], start[I + 1]).
+struct Couplings {
+  std::vector<Global> start{0};
+  std::vector<Local> node;
+  std::vector<float> size;  ///< ||A_IJ||_F / sqrt(||A_II||_F ||A_JJ||_F)
+};
+
+/// The nodes J with ||A_IJ|| > theta sqrt(||A_II|| ||A_JJ||), Frobenius norms. Local; threads share the nodes.
+template <Scalar T>
+Couplings strong_couplings(const op::Rows<T>& rows, const layout::Space& space, const Nodes& nodes, double theta);
+
+/// The rows of I - omega D^-1 A_F; A_F has the entries of A that couple strongly, or within a node, the others of a row
+/// are added to its diagonal D. Entries in columns of other ranks stay where |a_ij| > theta |a_ii|. Local.
+template <Scalar T>
+op::Rows<T> damped_identity(const op::Rows<T>& rows, const layout::Space& space, const Nodes& nodes,
+                            const Couplings& strong, double theta, double omega);
+
+/// The aggregate of each node, from 0; -1 for a node without strong couplings. First nodes none of whose neighbours is
+/// in an aggregate found one with all of them, then others join the aggregate that they are coupled to most, and what
+/// is left joins its free neighbours. Local; one pass in the order of nodes, on one thread. Vanek, Mandel, Brezina
+/// (1996), algorithm 5.1, doi 10.1007/BF02238511.
+std::vector<Local> aggregates_of(const Couplings& strong, Local& count);
+
+}  // namespace tacit::precond
