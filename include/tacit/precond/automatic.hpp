@@ -21,6 +21,7 @@ struct Candidate {
   Options options;
   int trial = 0;  ///< 0: no limit
   double patience = 0;
+  bool indefinite = false;  ///< tried only where cg has found A not to be definite
 };
 
 /// Solves A x = b where the user has named no preconditioner, and perhaps no method. The candidates begin with the
