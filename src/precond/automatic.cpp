@@ -84,12 +84,13 @@ struct Look {
   bool network;
 };
 
-/// minres for a Hermitian A that is not definite. An iteration is a product and little more; factors by threshold, which
-/// have to be nearly complete there, cost as much as some thousand iterations on a grid in the plane, more in space.
+/// minres for a Hermitian A that is not definite. An iteration is a product and little more. Factors by threshold have
+/// to be nearly complete there: their cost in products grows with the entries in a row, and with the bandwidth.
 void add_minres(std::vector<Candidate>& all, const Look& a) {
   Options diagonal;
   diagonal.absolute = true;
-  const double patience = std::clamp(5 * std::sqrt(double(a.n)), 300.0, 4000.0);
+  const double in_a_row = double(a.entries) / double(std::max<Global>(a.n, 1));
+  const double patience = std::clamp(in_a_row * std::sqrt(double(a.n)), 300.0, 4000.0);
   all.push_back({Method::minres, a.uneven ? "jacobi" : "none", a.uneven ? diagonal : Options{}, 100, patience,
                  a.definite});
   if (!a.definite) return;
@@ -247,6 +248,7 @@ class Automatic<T>::Attempts {
     const bool gave_up = trial.gave_up() && r.reason == Reason::stopped;
     const std::string name = message(r.method, r.precond == "none" ? "" : message(" with ", r.precond));
     if (gave_up) {
+      in_vain_ = c.method == Method::minres && r.residual_norm > 0.5;
       predicted_ = trial.left();
       r.reason = Reason::max_iterations, r.detail.clear();
       r.advice =
@@ -270,10 +272,11 @@ class Automatic<T>::Attempts {
     return over;
   }
 
-  /// Takes the guess in place of an x so long (along a null vector, say) that A x has rounding errors above the goal.
+  /// Takes the guess in place of an x so long (along a null vector, say) that A x has rounding errors above the goal,
+  /// and of one from a minres that had hardly begun to reduce the residual.
   void forget_noise() {
     const double noise = 10 * double(std::numeric_limits<real_t<T>>::epsilon()) * own_.A_.largest() * layout::norm(x_);
-    if (noise <= goal_ * b_norm_) return;
+    if (!std::exchange(in_vain_, false) && noise <= goal_ * b_norm_) return;
     if (!best_) best_ = x_, best_norm_ = report_.residual_norm;
     if (guess_) layout::copy(*guess_, x_);
     else layout::fill(x_, T(0));
@@ -345,7 +348,7 @@ class Automatic<T>::Attempts {
   double best_norm_ = never;
   double b_norm_ = 0, goal_ = 0, predicted_ = never;
   int most_ = 0;  // iterations, of all attempts
-  bool begun_ = false, indefinite_ = false;
+  bool begun_ = false, indefinite_ = false, in_vain_ = false;
   std::vector<std::string> choice_;
   Report report_;
 };
