@@ -91,8 +91,8 @@ void add_minres(std::vector<Candidate>& all, const Look& a) {
   diagonal.absolute = true;
   const double in_a_row = double(a.entries) / double(std::max<Global>(a.n, 1));
   const double patience = std::clamp(in_a_row * std::sqrt(double(a.n)), 300.0, 4000.0);
-  all.push_back({Method::minres, a.uneven ? "jacobi" : "none", a.uneven ? diagonal : Options{}, 100, patience,
-                 a.definite});
+  all.push_back(
+      {Method::minres, a.uneven ? "jacobi" : "none", a.uneven ? diagonal : Options{}, 100, patience, a.definite});
   if (!a.definite) return;
   // Few eigenvalues may have the other sign: the factors of such a matrix help as they help cg.
   Options levels;
@@ -243,8 +243,8 @@ class Automatic<T>::Attempts {
     Report r = krylov::solve<T, Host>(own_.A_, made.get(), b_, x_, o, own_.hermitian_, null_);
     // Asked to choose a method for ic0, solve() takes cg or a variant of it, and leaves it where A is not definite.
     const bool left_cg = krylov::classical_of(value_of<Method>(r.method)) != Method::cg;
-    indefinite_ = indefinite_ || (is_definite_factor(c) && left_cg) ||
-                  (c.method == Method::cg && r.reason == Reason::breakdown);
+    indefinite_ =
+        indefinite_ || (is_definite_factor(c) && left_cg) || (c.method == Method::cg && r.reason == Reason::breakdown);
     const bool gave_up = trial.gave_up() && r.reason == Reason::stopped;
     const std::string name = message(r.method, r.precond == "none" ? "" : message(" with ", r.precond));
     if (gave_up) {
@@ -492,7 +492,8 @@ void Automatic<T>::look() {
     const bool zeros = !comm.all(std::all_of(d.begin(), d.end(), [](T a) { return a != T(0); }));
     double smallest = never, largest = 0;
     for (const T a : d)
-      if (a != T(0)) smallest = std::min(smallest, double(std::abs(a))), largest = std::max(largest, double(std::abs(a)));
+      if (a != T(0))
+        smallest = std::min(smallest, double(std::abs(a))), largest = std::max(largest, double(std::abs(a)));
     const bool uneven = comm.all_max(largest) > -10 * comm.all_max(-smallest);
     if (!A.fault().empty()) candidates_ = {{method, "none", {}, 0, 0, false}};  // the solve names the entry
     else
