@@ -965,9 +965,8 @@ bool LocalMatrix<T, M>::mirrors_itself(std::span<const double> size) const {
     }
     return here;
   };
-  const bool by_diagonals =
-      s.format == Format::sell &&
-      std::all_of(s.shape.data(), s.shape.data() + s.shape.size(), [](std::uint32_t shape) { return shape & 1; });
+  const bool by_diagonals = s.format == Format::sell && std::all_of(s.shape.data(), s.shape.data() + s.shape.size(),
+                                                                    [](std::uint32_t shape) { return shape & 1; });
   if (by_diagonals) {
     constexpr std::size_t part = 1024;
     const std::size_t slices = s.shape.size();
