@@ -73,13 +73,14 @@ def scalar_name(dtype: npt.DTypeLike, what: str) -> str:
 
 def common_scalar(*names: str) -> str:
     """The smallest of the four scalars that holds all of these."""
-    return np.result_type(*names).name
+    first = names[0]
+    return first if all(name == first for name in names) else np.result_type(*names).name
 
 
 def chosen_scalar(scalar: npt.DTypeLike | None) -> str | None:
     """The user's scalar= as one of the four names."""
-    if scalar is None:
-        return None
+    if scalar is None or (isinstance(scalar, str) and scalar in SCALARS):
+        return scalar
     try:
         name = np.dtype(scalar).name
     except TypeError:
@@ -104,6 +105,8 @@ def to_scalar(array: Array, scalar: str, what: str) -> Array:
     """The elements as a contiguous array of `scalar`; no copy where the array is one already."""
     if array.dtype.kind == "c" and not scalar.startswith("complex"):
         raise TypeError(f"{what} is complex and cannot be taken as {scalar}; use scalar='complex128'")
+    if array.dtype == scalar and array.flags.c_contiguous:
+        return array
     with np.errstate(over="ignore"):  # an overflow becomes Inf, which is reported later with its index
         return np.ascontiguousarray(array, dtype=scalar)
 

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstring>
 #include <numeric>
 #include <utility>
@@ -925,6 +926,59 @@ bool LocalMatrix<T, M>::mirrors_itself(std::span<const double> size) const {
   std::atomic<Global> below = 0, met = 0;
   // Entries above the diagonal look for their mirror entries; if these are as many as the entries below it, they are
   // all of them.
+  // A slice that is stored by diagonals: an entry d right of the diagonal has its mirror entry on the diagonal -d of at
+  // most two slices, which are looked up once for all rows of the slice.
+  const auto compare_slice = [&](std::size_t q, Global& low, Global& pairs) {
+    bool here = true;
+    const Global from = places.diagonal[q], steps = s.shape[q] / 2;
+    for (Global j = 0; j < steps; ++j) {
+      const Local d = s.diagonal[from + j];
+      const unsigned present = s.mask[from + j];
+      if (d < 0) {
+        low += std::popcount(present);
+        continue;
+      }
+      const T* const v = s.value.data() + places.value[q] + j * slice;
+      for (Local l = 0; l < slice;) {
+        const Local r = Local(q) * slice + l, other = (r + d) / slice, at = r + d - other * slice;
+        const Local lanes = std::min(slice - l, slice - at);
+        const unsigned here_present = present >> l & ((1u << lanes) - 1);
+        const T* mirrors = v;
+        unsigned mirrored = 0;
+        if (here_present) {
+          const Global first = places.diagonal[std::size_t(other)], n = s.shape[std::size_t(other)] / 2;
+          for (Global k = 0; k < n; ++k)
+            if (s.diagonal[first + k] == -d)
+              mirrors = s.value.data() + places.value[std::size_t(other)] + k * slice + at,
+              mirrored = s.mask[first + k] >> at;
+        }
+        if (d > 0) pairs += std::popcount(here_present & mirrored);
+        for (Local m = 0; m < lanes; ++m) {
+          if (!(here_present >> m & 1)) continue;
+          const T mirror = mirrored >> m & 1 ? conj(mirrors[m]) : T{};
+          if (v[l + m] == mirror) [[likely]]
+            continue;
+          here &= mirror_each_other(v[l + m], mirror, size[std::size_t(r + m)], size[std::size_t(r + d + m)]);
+        }
+        l += lanes;
+      }
+    }
+    return here;
+  };
+  const bool by_diagonals = s.format == Format::sell && std::all_of(s.shape.data(), s.shape.data() + s.shape.size(),
+                                                                    [](std::uint32_t shape) { return shape & 1; });
+  if (by_diagonals) {
+    constexpr std::size_t part = 1024;
+    const std::size_t slices = s.shape.size();
+    exec::parallel_for((slices + part - 1) / part, slices > part, [&](std::size_t p) {
+      Global low = 0, pairs = 0;
+      bool here = same.load(std::memory_order_relaxed);
+      for (std::size_t q = p * part; here && q < std::min((p + 1) * part, slices); ++q)
+        here = compare_slice(q, low, pairs);
+      below += low, met += pairs;
+      if (!here) same.store(false, std::memory_order_relaxed);
+    });
+  }
   const auto compare = [&](bool upper) {
     exec::parallel_for(std::size_t(blocks()), blocks() > 1, [&](std::size_t b) {
       Global low = 0, pairs = 0;
@@ -942,7 +996,7 @@ bool LocalMatrix<T, M>::mirrors_itself(std::span<const double> size) const {
     });
     return same.load();
   };
-  return compare(true) && (met == below || compare(false));
+  return (by_diagonals ? same.load() : compare(true)) && (met == below || compare(false));
 }
 
 template <Scalar T, Memory M>

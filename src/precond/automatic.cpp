@@ -23,15 +23,20 @@ constexpr double never = std::numeric_limits<double>::infinity();
 /// Predicts how many iterations a candidate still needs, and gives it up where these are too many.
 class Trial {
  public:
-  Trial(const Candidate& c, double goal) : next_(c.trial), patience_(c.patience), goal_(goal) {}
+  Trial(const Candidate& c, double goal)
+      : next_(c.trial), patience_(c.patience), goal_(goal), has_plateaus_(c.method == Method::minres) {}
 
   bool operator()(int iteration, double residual) {
     low_.resize(std::size_t(iteration) + 1, low_.empty() ? residual : low_.back());
     low_.back() = std::min(low_.back(), residual);
     if (next_ == 0 || iteration < next_) return false;
     next_ = 2 * iteration;
-    const double half = low_[std::size_t(iteration) / 2],
-                 rate = std::log(half / low_.back()) / (iteration - iteration / 2);
+    const auto rate_from = [&](int from) {
+      return std::log(low_[std::size_t(from)] / low_.back()) / (iteration - from);
+    };
+    double rate = rate_from(iteration / 2);
+    // The residual of minres never rises, but rests at times: the geometric mean with the rate of the whole run.
+    if (has_plateaus_) rate = std::sqrt(rate * rate_from(0));
     left_ = rate > 0 ? std::log(low_.back() / goal_) / rate : never;
     gave_up_ = left_ > std::max(patience_, double(iteration));
     return gave_up_;
@@ -42,6 +47,7 @@ class Trial {
  private:
   int next_;
   double patience_, goal_, left_ = never;
+  bool has_plateaus_;
   std::vector<double> low_;  // the smallest residual up to each iteration
   bool gave_up_ = false;
 };
@@ -68,9 +74,36 @@ std::string rounded(double value) {
   return text;
 }
 
-/// The candidates for a matrix of n rows; see Automatic.
-std::vector<Candidate> ladder(Method method, Global n, Global entries, bool several_ranks, bool hermitian,
-                              bool definite, bool zeros, bool network) {
+/// What the choice of candidates depends on.
+struct Look {
+  Global n, entries;
+  bool several_ranks, hermitian;
+  bool definite;  ///< Hermitian, with a diagonal of one sign: A may be definite
+  bool zeros;     ///< on the diagonal
+  bool uneven;    ///< its other entries differ in size
+  bool network;
+};
+
+/// minres for a Hermitian A that is not definite. An iteration is a product and little more. Factors by threshold have
+/// to be nearly complete there: their cost in products grows with the entries in a row, and with the bandwidth.
+void add_minres(std::vector<Candidate>& all, const Look& a) {
+  Options diagonal;
+  diagonal.absolute = true;
+  const double in_a_row = double(a.entries) / double(std::max<Global>(a.n, 1));
+  const double patience = std::clamp(in_a_row * std::sqrt(double(a.n)), 300.0, 4000.0);
+  all.push_back(
+      {Method::minres, a.uneven ? "jacobi" : "none", a.uneven ? diagonal : Options{}, 100, patience, a.definite});
+  if (!a.definite) return;
+  // Few eigenvalues may have the other sign: the factors of such a matrix help as they help cg.
+  Options levels;
+  levels.levels = 2;
+  levels.ordering = BlockOrder::rcm;
+  all.push_back({Method::minres, "ick", levels, 100, patience, true});
+}
+
+/// The candidates for a matrix; see Automatic.
+std::vector<Candidate> ladder(Method method, const Look& a) {
+  const auto [n, entries, several_ranks, hermitian, definite, zeros, uneven, network] = a;
   std::vector<Candidate> all;
   const bool any = method == Method::automatic;
   // Methods that need a Hermitian positive definite P.
@@ -85,7 +118,7 @@ std::vector<Candidate> ladder(Method method, Global n, Global entries, bool seve
     const bool overlap =
         several_ranks && !cg && std::string_view(precond) != "none" && std::string_view(precond) != "jacobi";
     if (overlap) options.solver = value_of<Kind>(precond), options.overlap = options.solver == Kind::ilu0 ? 1 : 2;
-    all.push_back({any ? wanted : method, overlap ? "schwarz" : precond, options, trial, patient});
+    all.push_back({any ? wanted : method, overlap ? "schwarz" : precond, options, trial, patient, false});
   };
   // Factors of at most about 2 GB.
   const double room = 1.5e8 / double(std::max<Global>(entries, 1));
@@ -97,17 +130,24 @@ std::vector<Candidate> ladder(Method method, Global n, Global entries, bool seve
     add(Method::gmres, "ilut", o, trial, patience);
   };
   // The diagonal costs nothing to invert. Where it does well from the start, factors would not pay.
-  if (!zeros) add(cg ? Method::cg : Method::bicgstab, "jacobi", {}, cg ? 16 : 8, cg ? 64 : 32);
+  if (any && hermitian && !definite) add_minres(all, a);
+  else if (!zeros) {
+    Options o;
+    if (method == Method::minres && !definite) o.absolute = true;
+    add(cg ? Method::cg : Method::bicgstab, "jacobi", o, cg ? 16 : 8, cg ? 64 : 32);
+  }
   // Nearly complete factors of such a matrix have few entries, and cost less than a trial of others.
   if (network && !only_symmetric) threshold(1e-3, 10, BlockOrder::rcm, 20);
   if (cg) {
     // The residual of cg may rise long before it falls.
     const int trial = int(std::clamp(std::sqrt(double(n)) / 2, 60.0, 1000.0));
-    add(Method::automatic, "ic0", {}, trial, patience);
+    // Variants of cg are considered for long vectors only; for others the end of cg shows that A is indefinite.
+    add(n < 100000 ? Method::cg : Method::automatic, "ic0", {}, trial, patience);
     Options levels;
     levels.levels = 2;
     levels.ordering = BlockOrder::rcm;
     add(Method::cg, "ick", levels, trial, patience);
+    if (any) add_minres(all, a);
   } else if (!only_symmetric && !zeros) {
     add(Method::gmres, "ilu0", {}, 20, 100);
   }
@@ -146,6 +186,7 @@ class Automatic<T>::Attempts {
   }
 
   Report run() {
+    indefinite_ = own_.kept_ >= 0 && own_.candidates_[std::size_t(own_.kept_)].indefinite;
     if (own_.kept_ >= 0 && attempt(own_.kept_, true)) return finish();
     struct GivenUp {
       int which;
@@ -154,7 +195,7 @@ class Automatic<T>::Attempts {
     std::vector<GivenUp> given_up;
     const int count = int(own_.candidates_.size());
     for (int i = 0; i < count; ++i) {
-      if (i == own_.kept_ || (indefinite_ && own_.candidates_[std::size_t(i)].method == Method::cg)) continue;
+      if (i == own_.kept_ || is_out(own_.candidates_[std::size_t(i)])) continue;
       if (attempt(i, true)) return finish();
       if (predicted_ < never) given_up.push_back({i, predicted_});
     }
@@ -168,6 +209,13 @@ class Automatic<T>::Attempts {
   }
 
  private:
+  /// Whether what is known of the definiteness of A excludes the candidate.
+  bool is_out(const Candidate& c) const {
+    return indefinite_ ? c.method == Method::cg || is_definite_factor(c) : c.indefinite;
+  }
+  /// ic0 for cg, or for a variant of it that krylov::solve takes.
+  static bool is_definite_factor(const Candidate& c) { return c.method == Method::automatic && c.precond == "ic0"; }
+
   /// Tries a candidate; true where the solve is over. predicted_: the iterations it would still need, where it was
   /// given up.
   bool attempt(int which, bool may_give_up) {
@@ -183,7 +231,8 @@ class Automatic<T>::Attempts {
     own_.setup_seconds_ += comm.all_max(wall_time() - before);
     Candidate c = chosen;
     // Factors with replaced pivots are seldom good.
-    if (const auto* noted = dynamic_cast<const op::Noted*>(made.get()); noted && noted->is_doubtful())
+    if (const auto* noted = dynamic_cast<const op::Noted*>(made.get());
+        noted && noted->is_doubtful() && c.precond != "jacobi")
       c.trial = std::min(c.trial, 20), c.patience = std::min(c.patience, 60.0);
     auto o = with_candidate(chosen, options_, own_.A_.range().size());
     o.max_iterations = left;
@@ -192,11 +241,14 @@ class Automatic<T>::Attempts {
     Trial trial(c, goal_);
     if (may_give_up && c.trial) o.give_up = [&](int k, double residual) { return trial(k, residual); };
     Report r = krylov::solve<T, Host>(own_.A_, made.get(), b_, x_, o, own_.hermitian_, null_);
-    // Asked to choose a method for such a matrix and preconditioner, solve() takes cg unless they are not definite.
-    indefinite_ = indefinite_ || (c.precond == "ic0" && c.method == Method::automatic && r.method != "cg");
+    // Asked to choose a method for ic0, solve() takes cg or a variant of it, and leaves it where A is not definite.
+    const bool left_cg = krylov::classical_of(value_of<Method>(r.method)) != Method::cg;
+    indefinite_ =
+        indefinite_ || (is_definite_factor(c) && left_cg) || (c.method == Method::cg && r.reason == Reason::breakdown);
     const bool gave_up = trial.gave_up() && r.reason == Reason::stopped;
     const std::string name = message(r.method, r.precond == "none" ? "" : message(" with ", r.precond));
     if (gave_up) {
+      in_vain_ = c.method == Method::minres && r.residual_norm > 0.5;
       predicted_ = trial.left();
       r.reason = Reason::max_iterations, r.detail.clear();
       r.advice =
@@ -220,10 +272,11 @@ class Automatic<T>::Attempts {
     return over;
   }
 
-  /// Takes the guess in place of an x so long (along a null vector, say) that A x has rounding errors above the goal.
+  /// Takes the guess in place of an x so long (along a null vector, say) that A x has rounding errors above the goal,
+  /// and of one from a minres that had hardly begun to reduce the residual.
   void forget_noise() {
     const double noise = 10 * double(std::numeric_limits<real_t<T>>::epsilon()) * own_.A_.largest() * layout::norm(x_);
-    if (noise <= goal_ * b_norm_) return;
+    if (!std::exchange(in_vain_, false) && noise <= goal_ * b_norm_) return;
     if (!best_) best_ = x_, best_norm_ = report_.residual_norm;
     if (guess_) layout::copy(*guess_, x_);
     else layout::fill(x_, T(0));
@@ -295,7 +348,7 @@ class Automatic<T>::Attempts {
   double best_norm_ = never;
   double b_norm_ = 0, goal_ = 0, predicted_ = never;
   int most_ = 0;  // iterations, of all attempts
-  bool begun_ = false, indefinite_ = false;
+  bool begun_ = false, indefinite_ = false, in_vain_ = false;
   std::vector<std::string> choice_;
   Report report_;
 };
@@ -437,10 +490,15 @@ void Automatic<T>::look() {
     const bool positive = comm.all(std::all_of(d.begin(), d.end(), [](T a) { return real(a) > 0; }));
     const bool negative = comm.all(std::all_of(d.begin(), d.end(), [](T a) { return real(a) < 0; }));
     const bool zeros = !comm.all(std::all_of(d.begin(), d.end(), [](T a) { return a != T(0); }));
-    if (!A.fault().empty()) candidates_ = {{method, "none", {}, 0, 0}};  // the solve names the entry
+    double smallest = never, largest = 0;
+    for (const T a : d)
+      if (a != T(0))
+        smallest = std::min(smallest, double(std::abs(a))), largest = std::max(largest, double(std::abs(a)));
+    const bool uneven = comm.all_max(largest) > -10 * comm.all_max(-smallest);
+    if (!A.fault().empty()) candidates_ = {{method, "none", {}, 0, 0, false}};  // the solve names the entry
     else
-      candidates_ = ladder(method, A.range().size(), A.entries(), comm.size() > 1, hermitian_,
-                           hermitian_ && (positive || negative), zeros, network);
+      candidates_ = ladder(method, {A.range().size(), A.entries(), comm.size() > 1, hermitian_,
+                                    hermitian_ && (positive || negative), zeros, uneven, network});
   });
 }
 

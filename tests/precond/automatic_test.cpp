@@ -60,7 +60,7 @@ krylov::Report solve(Automatic<T>& automatic, const op::Csr<T>& A, const Whole<T
     EXPECT_LE(residual_of(a, b, whole(x)), 1.01 * o.rtol) << report.choice;
   }
   if (o.history && report.iterations > 0) {
-    EXPECT_EQ(report.history.size(), std::size_t(report.iterations) + 1);
+    EXPECT_EQ(report.history.size(), std::size_t(report.iterations) + 1) << report.choice;
   }
   return report;
 }
@@ -84,6 +84,85 @@ TYPED_TEST(AutomaticSolve, SolvesWhatNoSingleCandidateWould) {
       EXPECT_TRUE(report.converged()) << i << ": " << report.choice << "; " << report.detail;
       EXPECT_NE(report.choice, "");
     }
+  });
+}
+
+/// [K B; B^H 0]: K = a, and constraint j is that unknowns 3 j and 3 j + 1 have the same value.
+template <class T>
+Whole<T> saddle_point(const Whole<T>& a) {
+  const Global constraints = a.n / 3;
+  Whole<T> m;
+  m.n = a.n + constraints;
+  for (Global i = 0; i < a.n; ++i) {
+    for (Global k = a.start[i]; k < a.start[i + 1]; ++k) m.push(a.column[k], a.value[k]);
+    if (i % 3 < 2 && i / 3 < constraints) m.push(a.n + i / 3, T(i % 3 == 0 ? 1 : -1));
+    m.end_row();
+  }
+  for (Global j = 0; j < constraints; ++j) {
+    m.push(3 * j, T(1)), m.push(3 * j + 1, T(-1));
+    m.end_row();
+  }
+  return m;
+}
+
+TYPED_TEST(AutomaticSolve, TakesMinresWhereAIsHermitianAndNotDefinite) {
+  using T = TypeParam;
+  const auto definite = grid<T>(30, 31);
+  const auto saddle = saddle_point(definite.map([](Global r, Global c, T v) { return r == c ? v + T(1) : v; }));
+  // The lowest eigenvalues, of about 0.02, become negative; the diagonal stays positive.
+  const auto shifted = definite.map([](Global r, Global c, T v) { return r == c ? v - T(real_t<T>(0.1)) : v; });
+  on_ranks([&](const comm::Communicator& comm) {
+    const auto choice_for = [&](const Whole<T>& a) {
+      const auto A = a.on(comm);
+      Automatic<T> automatic(*A);
+      const auto report = solve(automatic, *A, a, random_vector<T>(a.n, 3), options_for<T>());
+      EXPECT_TRUE(report.converged()) << report.choice << "; " << report.detail;
+      return report.choice;
+    };
+    EXPECT_EQ(choice_for(saddle), "auto: minres (A is Hermitian)");
+    EXPECT_EQ(choice_for(definite).find("minres"), std::string::npos);
+    if (std::same_as<real_t<T>, double>) {
+      const auto choice = choice_for(shifted);
+      EXPECT_NE(choice.find("minres"), std::string::npos) << choice;
+      EXPECT_EQ(choice.find("gmres"), std::string::npos) << choice;
+    }
+  });
+}
+
+/// Where minres has little hope it is given up after a fair trial.
+TEST(AutomaticChoice, GivesMinresUp) {
+  // [I K; K 0]: the condition of K squared.
+  const auto k = grid<double>(40, 41);
+  Whole<double> a;
+  a.n = 2 * k.n;
+  for (Global i = 0; i < 2 * k.n; ++i) {
+    const Global r = i % k.n;
+    if (i < k.n) a.push(r, 1);
+    for (Global e = k.start[r]; e < k.start[r + 1]; ++e) a.push(k.column[e] + (i < k.n ? k.n : 0), k.value[e]);
+    a.end_row();
+  }
+  const auto A = a.on(comm::Communicator::self());
+  Automatic<double> automatic(*A);
+  const auto report = solve(automatic, *A, a, random_vector<double>(a.n, 3), options_for<double>());
+  EXPECT_TRUE(report.converged()) << report.choice;
+  EXPECT_EQ(report.choice.find("auto: minres ("), 0u) << report.choice;
+  EXPECT_EQ(report.method, "gmres") << report.choice;
+  EXPECT_LT(report.iterations, 900);
+}
+
+/// minres that the user names has a positive definite preconditioner also where the diagonal has both signs.
+TEST(AutomaticChoice, GivesANamedMinresTheDiagonalsMagnitude) {
+  const auto a = grid<double>(20, 21).map([](Global r, Global c, double v) {
+    return r == c && r % 2 ? -(40 + v) : r == c ? 40 + v : v;
+  });
+  on_ranks([&](const comm::Communicator& comm) {
+    const auto A = a.on(comm);
+    Automatic<double> automatic(*A, krylov::Method::minres);
+    auto o = options_for<double>();
+    o.method = krylov::Method::minres;
+    const auto report = solve(automatic, *A, a, random_vector<double>(a.n, 3), o);
+    EXPECT_TRUE(report.converged()) << report.choice;
+    EXPECT_EQ(report.choice, "auto: minres with jacobi (absolute values) (A is Hermitian)");
   });
 }
 

@@ -461,3 +461,24 @@ def test_ranks_without_rows() -> None:
         assert tacit.solve(A, np.ones(2), precond="ilu0").converged
 
     tacit.comm.run_threads(4, rank)
+
+
+@pytest.mark.parametrize("dims", [(7, 9), (5, 30), (300,)])
+def test_is_hermitian_is_the_same_for_matrices_stored_by_diagonals(dims: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(4)
+    n = int(np.prod(dims))
+    line = sp.diags_array([np.ones(n - 7), np.ones(n - 1)], offsets=[7, 1], shape=(n, n))
+    a = sp.csr_array(4 * sp.eye_array(n) - (1 + 2j) * line - (1 - 2j) * line.T)
+    assert tacit.csr(a, format="sell").storage.startswith("sell-8 (diagonals")
+    for change in (0, 1e-17, 1e-3, 1e-20, 0.3):
+        b = a.copy()
+        if change in (1e-17, 1e-3):
+            b.data[rng.integers(b.nnz)] *= 1 + change * 1j
+        elif change:  # an entry without a mirror entry, above or below the diagonal
+            i, j = rng.permutation(3)[:2] + [0, 3]
+            b = b.tolil()
+            b[i, j] += change
+            b = b.tocsr()
+        wanted = bool(np.allclose(b.toarray(), b.toarray().conj().T, rtol=0, atol=1e-14))
+        for format in ("sell", "csr"):
+            assert tacit.csr(b, format=format).is_hermitian() == wanted, (change, format)

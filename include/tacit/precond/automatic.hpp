@@ -21,16 +21,18 @@ struct Candidate {
   Options options;
   int trial = 0;  ///< 0: no limit
   double patience = 0;
+  bool indefinite = false;  ///< tried only where cg has found A not to be definite
 };
 
 /// Solves A x = b where the user has named no preconditioner, and perhaps no method. The candidates begin with the
 /// diagonal (cg, or bicgstab), go on with cheap factors and end with nearly complete ones: for a Hermitian A whose
 /// diagonal has one sign cg with ic0 and ick, for others gmres with ilu0, then gmres with ilut of smaller and smaller
-/// threshold, and between them idr with ilu0; the last ones have no preconditioner. Where half of the rows have two or
-/// three entries (networks), whose complete factors have few entries, gmres with ilut follows the diagonal. Each starts
-/// from the best x so far. One that is predicted to need more than its patience is given up; if all are, the one that
-/// is predicted to end first goes on. Several ranks: additive Schwarz over these factors, where the method allows it.
-/// Where ic0 shows that A is indefinite, the other candidates with cg are left out.
+/// threshold, and between them idr with ilu0; the last ones have no preconditioner. A Hermitian A that is not definite
+/// is given to minres before: at once where its diagonal has zeros or both signs (with the magnitudes of the diagonal
+/// where these differ), and where cg breaks down, then with ick too. Where half of the rows have two or three entries
+/// (networks), whose complete factors have few entries, gmres with ilut follows the diagonal. Each starts from the best
+/// x so far. One that is predicted to need more than its patience is given up; if all are, the one that is predicted to
+/// end first goes on. Several ranks: additive Schwarz over these factors, where the method allows it.
 ///
 /// The first candidate that solves is kept with its preconditioner, and is the first for the next right-hand side. All
 /// decisions depend on numbers that are the same on all ranks, and none on measured times. The limit of iterations,

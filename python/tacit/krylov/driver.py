@@ -77,7 +77,7 @@ class _Prepared(NamedTuple):
     automatic: str  # "asked", "default": preconditioners are chosen where A is a stored matrix; "": they are not
     spaces: tuple[Array | None, Array | None]  # the null space and the left one; None: none, or the constants
     constant: tuple[bool, bool]
-    alike: dict[str, float | str]  # arguments that must be the same on all ranks, in the form that ranks compare
+    alike: dict[str, float | str]  # several ranks: what must be the same on all of them, in the form that they compare
 
 
 def _columns(b: Array) -> str:
@@ -293,17 +293,7 @@ def solve(
         if device == "cuda" and not (_core.cuda_built and _core.device_available()):
             why = "no GPU answers" if _core.cuda_built else "this Tacit was built without CUDA"
             raise _core.EnvironmentFailure(f"device='cuda': {why}")
-        alike = {"method": repr(o.method), "b": _columns(right), **told(o, SOLVE)}
-        alike |= {"partition": repr(partition), "ordering": repr(ordering), "device": repr(device)}
-        alike |= {"path": repr(path), "scalar": repr(chosen_scalar(scalar)), "trace": repr(bool(trace))}
-        alike |= {"raise_on_failure": repr(bool(raise_on_failure)), "x0": "None" if x0 is None else "given"}
         o.callback_stops = not isinstance(callback, Observer)
-        for key, space in zip(_SPACES, spaces, strict=True):
-            alike[key] = "None" if space is None else space if isinstance(space, str) else "given"
-        alike["callback"] = "None" if callback is None else "given" if o.callback_stops else "an Observer"
-        alike["A"] = f"of {A.dtype.name}" if isinstance(A, op.Operator) else "given"
-        if isinstance(callback, _OfIterate):
-            alike["callback"] = callback.told
         by_name = precond is None or isinstance(precond, str)
         P = {"name": "none" if precond is None else precond} if by_name else precond
         automatic = ""
@@ -314,9 +304,20 @@ def solve(
             if device != "host":
                 raise ValueError('precond="auto" works in host memory; name one of ' + ", ".join(_precond.names()))
             automatic = "asked"
-        found = alike | _told("precond", P)
+        alike = _told("precond", P)
+        if on.size > 1:
+            alike |= {"method": repr(o.method), "b": _columns(right), **told(o, SOLVE)}
+            alike |= {"partition": repr(partition), "ordering": repr(ordering), "device": repr(device)}
+            alike |= {"path": repr(path), "scalar": repr(chosen_scalar(scalar)), "trace": repr(bool(trace))}
+            alike |= {"raise_on_failure": repr(bool(raise_on_failure)), "x0": "None" if x0 is None else "given"}
+            for key, space in zip(_SPACES, spaces, strict=True):
+                alike[key] = "None" if space is None else space if isinstance(space, str) else "given"
+            alike["callback"] = "None" if callback is None else "given" if o.callback_stops else "an Observer"
+            alike["A"] = f"of {A.dtype.name}" if isinstance(A, op.Operator) else "given"
+            if isinstance(callback, _OfIterate):
+                alike["callback"] = callback.told
         pairs = (vectors[0], vectors[1]), (constant[0], constant[1])
-        return _Prepared(right, guess, wanted, o, P, automatic, *pairs, found)
+        return _Prepared(right, guess, wanted, o, P, automatic, *pairs, alike)
 
     ready = _alike(on, agreed(on, prepare))
     used_threads = default_threads(on) if threads is None else int(threads)

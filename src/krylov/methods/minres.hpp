@@ -88,7 +88,7 @@ class MinresFactor {
   double largest() const { return largest_; }    ///< entry of the matrix so far
   double tau() const { return tau_; }            ///< the step along m_k-1
   /// ||A r|| / (||A|| ||r||) of the residual before the last step, in the norms of the Lanczos process.
-  double image() const { return image_ / largest_; }
+  double image() const { return image_ == 0 ? 0 : image_ / largest_; }
   /// ||A|| ||w|| / ||A w|| of the last step's direction: its rounding errors are those of A w times this.
   double stretch() const { return largest_ * std::sqrt(square_); }
   /// |A w^H r| / (||A w|| ||r||) of the last step.
