@@ -115,8 +115,8 @@ std::vector<Candidate> ladder(Method method, const Look& a) {
   const auto best = layout::metis_built() ? BlockOrder::dissection : BlockOrder::rcm;
   const auto add = [&](Method wanted, const char* precond, Options options, int trial, double patient) {
     // Several ranks: the same factors of overlapping blocks, for methods that need no symmetry.
-    const bool overlap =
-        several_ranks && !cg && std::string_view(precond) != "none" && std::string_view(precond) != "jacobi";
+    const std::string_view named = precond;
+    const bool overlap = several_ranks && !cg && named != "none" && named != "jacobi" && named != "amg";
     if (overlap) options.solver = value_of<Kind>(precond), options.overlap = options.solver == Kind::ilu0 ? 1 : 2;
     all.push_back({any ? wanted : method, overlap ? "schwarz" : precond, options, trial, patient, false});
   };
@@ -138,6 +138,9 @@ std::vector<Candidate> ladder(Method method, const Look& a) {
   }
   // Nearly complete factors of such a matrix have few entries, and cost less than a trial of others.
   if (network && !only_symmetric) threshold(1e-3, 10, BlockOrder::rcm, 20);
+  // Its set-up costs about as much as that of ic0; on smaller systems factors are as good.
+  const bool multilevel = n >= 4000;
+  if (cg && definite && multilevel) add(Method::cg, "amg", {}, 20, 100);
   if (cg) {
     // The residual of cg may rise long before it falls.
     const int trial = int(std::clamp(std::sqrt(double(n)) / 2, 60.0, 1000.0));
@@ -150,6 +153,7 @@ std::vector<Candidate> ladder(Method method, const Look& a) {
     if (any) add_minres(all, a);
   } else if (!only_symmetric && !zeros) {
     add(Method::gmres, "ilu0", {}, 20, 100);
+    if (multilevel) add(Method::gmres, "amg", {}, 20, 100);
   }
   if (!only_symmetric) {
     if (!network) threshold(1e-3, 10, BlockOrder::rcm, 60);
@@ -210,7 +214,8 @@ class Automatic<T>::Attempts {
 
  private:
   /// Whether what is known of the definiteness of A excludes the candidate.
-  bool is_out(const Candidate& c) const {
+  bool is_out(const Candidate& c) {
+    if (c.precond == "amg" && !own_.suits_multigrid()) return true;
     return indefinite_ ? c.method == Method::cg || is_definite_factor(c) : c.indefinite;
   }
   /// ic0 for cg, or for a variant of it that krylov::solve takes.
@@ -459,10 +464,32 @@ Automatic<T>::Automatic(const op::Csr<T, Host>& A, Method method) : A_(A), metho
   look();
 }
 
+/// Smoothed aggregation is for matrices of elliptic equations: nearly all couplings have the sign that the diagonal has
+/// not. Looked at when the first solve comes to it.
+template <Scalar T>
+bool Automatic<T>::suits_multigrid() {
+  if (suits_multigrid_) return *suits_multigrid_;
+  const auto rows = A_.rows();
+  const Global first = A_.range().begin();
+  const auto d = A_.diagonal();
+  double sums[2] = {0, 0};  // of magnitudes: all couplings, and those with the sign of the diagonal
+  for (std::size_t i = 0; i < d.size(); ++i)
+    for (auto k = std::size_t(rows.start[i]); k < std::size_t(rows.start[i + 1]); ++k) {
+      if (rows.column[k] == first + Global(i)) continue;
+      const double size = double(std::abs(rows.value[k]));
+      sums[0] += size;
+      if (real(rows.value[k] * conj(d[i])) > 0) sums[1] += size;
+    }
+  A_.range().sum(sums, 2);
+  suits_multigrid_ = sums[1] < 0.1 * sums[0];
+  return *suits_multigrid_;
+}
+
 template <Scalar T>
 void Automatic<T>::refresh() {
   const Candidate before = kept_ >= 0 ? candidates_[std::size_t(kept_)] : Candidate{};
   look();
+  suits_multigrid_.reset();
   kept_precond_.reset();
   if (kept_ < 0) return;
   const auto again = std::find_if(candidates_.begin(), candidates_.end(), [&](const Candidate& c) {

@@ -7,6 +7,7 @@
 #include <tacit/precond/make.hpp>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,8 @@ struct Candidate {
 
 /// Solves A x = b where the user has named no preconditioner, and perhaps no method. The candidates begin with the
 /// diagonal (cg, or bicgstab), go on with cheap factors and end with nearly complete ones: for a Hermitian A whose
-/// diagonal has one sign cg with ic0 and ick, for others gmres with ilu0, then gmres with ilut of smaller and smaller
+/// diagonal has one sign cg with amg (from 4000 rows on, where couplings have the sign that the diagonal has not), ic0
+/// and ick, for others gmres with ilu0, with amg as above, then gmres with ilut of smaller and smaller
 /// threshold, and between them idr with ilu0; the last ones have no preconditioner. A Hermitian A that is not definite
 /// is given to minres before: at once where its diagonal has zeros or both signs (with the magnitudes of the diagonal
 /// where these differ), and where cg breaks down, then with ick too. Where half of the rows have two or three entries
@@ -71,9 +73,11 @@ class Automatic {
   class Attempts;
   class Columns;
   void look();
+  bool suits_multigrid();
   const op::Csr<T, Host>& A_;
   krylov::Method method_;
   bool hermitian_ = false;
+  std::optional<bool> suits_multigrid_;
   std::vector<Candidate> candidates_;
   int kept_ = -1;  ///< the candidate that solved last, and its preconditioner
   std::unique_ptr<op::Operator<T, Host>> kept_precond_;

@@ -426,6 +426,9 @@ void Amg<T>::build(const op::Csr<T>& A) {
     near_null = std::move(coarse_null);
     theta /= 2;
   }
+  doubtful_ = !direct_;
+  if (doubtful_ && note_.empty())
+    note_ = message("aggregation ended at ", levels_.back()->A->range().size(), " unknowns, which sweeps solve");
 }
 
 template <Scalar T>
