@@ -3,7 +3,9 @@
 #include <tacit/op/multiply.hpp>
 
 #include <algorithm>
+#include <cstdint>
 #include <numeric>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -45,74 +47,93 @@ struct Numbered {
   }
 };
 
-/// Some consecutive rows of the product.
+/// Some consecutive rows of the product: the first `used` entries of the arrays.
 template <class T>
 struct Piece {
   std::vector<Local> length, column;
   std::vector<T> value;
+  std::size_t used = 0;
 };
 
-/// Adds up rows of the product: place[c] is where column c has its sum in the piece, if it is there.
+/// Adds up a row of the product: place[c] is where column c has its sum in the row, if it is there.
 template <class T>
 class Accumulator {
  public:
-  explicit Accumulator(Local columns) : place_(std::size_t(columns), 0) {}
-  void begin(Piece<T>& piece) { piece_ = &piece, start_ = piece.column.size(); }
+  explicit Accumulator(const Numbering& number) : number_(number), place_(std::size_t(number.count()), 0) {}
+
+  /// Begins a row of at most so many entries.
+  void begin(Piece<T>& piece, std::size_t most) {
+    if (piece.used + most > piece.column.size()) {
+      const std::size_t room = std::max(piece.used + most, 2 * piece.column.size());
+      piece.column.resize(room);
+      piece.value.resize(room);
+    }
+    piece_ = &piece;
+    column_ = piece.column.data() + piece.used;
+    value_ = piece.value.data() + piece.used;
+    count_ = 0;
+  }
   void add(T a, const Local* column, const T* value, std::size_t count) {
-    auto &columns = piece_->column;
-    auto &values = piece_->value;
+    Local* const columns = column_;
+    T* const values = value_;
+    std::uint32_t* const place = place_.data();
+    std::uint32_t n = count_;
     for (std::size_t k = 0; k < count; ++k) {
       const Local c = column[k];
-      const std::size_t at = place_[std::size_t(c)];
-      if (at >= start_ && at < columns.size() && columns[at] == c) {
+      const std::uint32_t at = place[c];
+      if (at < n && columns[at] == c) {
         values[at] += a * value[k];
       } else {
-        place_[std::size_t(c)] = columns.size();
-        columns.push_back(c);
-        values.push_back(a * value[k]);
+        place[c] = n;
+        columns[n] = c;
+        values[n++] = a * value[k];
       }
     }
+    count_ = n;
   }
   /// Sorts the row by global columns.
-  void end(const Numbering& number) {
-    auto &columns = piece_->column;
-    auto &values = piece_->value;
-    const std::size_t n = columns.size() - start_;
-    piece_->length.push_back(Local(n));
-    const auto before = [&](Local a, Local b) { return number.in_order() ? a < b : number.global(a) < number.global(b); };
+  void end() {
+    piece_->length.push_back(Local(count_));
+    piece_->used += count_;
+    if (number_.in_order()) sort([](Local a, Local b) { return a < b; });
+    else sort([&](Local a, Local b) { return number_.global(a) < number_.global(b); });
+  }
+
+ private:
+  template <class Before>
+  void sort(Before&& before) {
+    const std::size_t n = count_;
     if (n <= 24) {
-      for (std::size_t i = start_ + 1; i < columns.size(); ++i) {
-        const Local c = columns[i];
-        const T v = values[i];
+      for (std::size_t i = 1; i < n; ++i) {
+        const Local c = column_[i];
+        const T v = value_[i];
         std::size_t j = i;
-        for (; j > start_ && before(c, columns[j - 1]); --j) columns[j] = columns[j - 1], values[j] = values[j - 1];
-        columns[j] = c, values[j] = v;
+        for (; j > 0 && before(c, column_[j - 1]); --j) column_[j] = column_[j - 1], value_[j] = value_[j - 1];
+        column_[j] = c, value_[j] = v;
       }
       return;
     }
     order_.resize(n);
-    std::iota(order_.begin(), order_.end(), start_);
-    std::sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) { return before(columns[a], columns[b]); });
-    sorted_columns_.resize(n), sorted_values_.resize(n);
-    for (std::size_t i = 0; i < n; ++i) sorted_columns_[i] = columns[order_[i]], sorted_values_[i] = values[order_[i]];
-    std::copy_n(sorted_columns_.begin(), n, columns.begin() + std::ptrdiff_t(start_));
-    std::copy_n(sorted_values_.begin(), n, values.begin() + std::ptrdiff_t(start_));
+    std::iota(order_.begin(), order_.end(), 0u);
+    std::sort(order_.begin(), order_.end(), [&](auto a, auto b) { return before(column_[a], column_[b]); });
+    columns_.assign(column_, column_ + n), values_.assign(value_, value_ + n);
+    for (std::size_t i = 0; i < n; ++i) column_[i] = columns_[order_[i]], value_[i] = values_[order_[i]];
   }
-
- private:
+  const Numbering& number_;
   Piece<T>* piece_ = nullptr;
-  std::size_t start_ = 0;
-  std::vector<std::size_t> place_;
-  std::vector<std::size_t> order_;
-  std::vector<Local> sorted_columns_;
-  std::vector<T> sorted_values_;
+  Local* column_ = nullptr;
+  T* value_ = nullptr;
+  std::uint32_t count_ = 0;
+  std::vector<std::uint32_t> place_, order_;
+  std::vector<Local> columns_;
+  std::vector<T> values_;
 };
 
 template <class T>
 Rows<T> joined(const std::vector<Piece<T>>& pieces, const Numbering& number) {
   Rows<T> all;
   std::vector<std::size_t> row{0}, entry{0};
-  for (const auto& p : pieces) row.push_back(row.back() + p.length.size()), entry.push_back(entry.back() + p.column.size());
+  for (const auto& p : pieces) row.push_back(row.back() + p.length.size()), entry.push_back(entry.back() + p.used);
   all.start.resize(row.back() + 1);
   all.column.resize(entry.back());
   all.value.resize(entry.back());
@@ -122,8 +143,8 @@ Rows<T> joined(const std::vector<Piece<T>>& pieces, const Numbering& number) {
         const auto& p = pieces[i];
         auto at = Global(entry[i]);
         for (std::size_t r = 0; r < p.length.size(); ++r) all.start[row[i] + r + 1] = at += p.length[r];
-        for (std::size_t k = 0; k < p.column.size(); ++k) all.column[entry[i] + k] = number.global(p.column[k]);
-        std::copy(p.value.begin(), p.value.end(), all.value.begin() + std::ptrdiff_t(entry[i]));
+        for (std::size_t k = 0; k < p.used; ++k) all.column[entry[i] + k] = number.global(p.column[k]);
+        std::copy_n(p.value.begin(), p.used, all.value.begin() + std::ptrdiff_t(entry[i]));
       },
       1);
   return all;
@@ -161,20 +182,27 @@ Rows<T> multiply(const Rows<T>& A, const Space& inner, const Rows<T>& B, const S
   const auto n = std::size_t(A.count());
   std::vector<Piece<T>> pieces((n + piece_rows - 1) / piece_rows);
   exec::parallel_claims(pieces.size(), 1, pieces.size() > 1, [&](exec::Claims& claims) {
-    Accumulator<T> sum(number.count());
+    Accumulator<T> sum(number);
+    // The rows of B that a row of A refers to, as columns, values and their number.
+    const auto row_of = [&](Global c) {
+      const Local j = inner_number(c);
+      const auto& from = j < inner.local_size() ? own : ghosts;
+      const auto row = std::size_t(j < inner.local_size() ? j : j - inner.local_size());
+      const auto begin = std::size_t(from.rows.start[row]);
+      return std::tuple(from.column.data() + begin, from.rows.value.data() + begin,
+                        std::size_t(from.rows.start[row + 1]) - begin);
+    };
     claims.each([&](std::size_t p) {
       const std::size_t first = p * piece_rows, last = std::min(n, first + piece_rows);
       for (std::size_t i = first; i < last; ++i) {
-        sum.begin(pieces[p]);
+        std::size_t most = 0;
+        for (Global k = A.start[i]; k < A.start[i + 1]; ++k) most += std::get<2>(row_of(A.column[std::size_t(k)]));
+        sum.begin(pieces[p], most);
         for (Global k = A.start[i]; k < A.start[i + 1]; ++k) {
-          const Local j = inner_number(A.column[std::size_t(k)]);
-          const auto& from = j < inner.local_size() ? own : ghosts;
-          const auto row = std::size_t(j < inner.local_size() ? j : j - inner.local_size());
-          const auto begin = std::size_t(from.rows.start[row]);
-          sum.add(A.value[std::size_t(k)], from.column.data() + begin, from.rows.value.data() + begin,
-                  std::size_t(from.rows.start[row + 1]) - begin);
+          const auto [column, value, count] = row_of(A.column[std::size_t(k)]);
+          sum.add(A.value[std::size_t(k)], column, value, count);
         }
-        sum.end(number);
+        sum.end();
       }
     });
   });

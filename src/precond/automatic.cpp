@@ -129,18 +129,22 @@ std::vector<Candidate> ladder(Method method, const Look& a) {
     o.ordering = ordering;
     add(Method::gmres, "ilut", o, trial, patience);
   };
+  const bool multilevel = n >= 4000;
   // The diagonal costs nothing to invert. Where it does well from the start, factors would not pay.
   if (any && hermitian && !definite) add_minres(all, a);
   else if (!zeros) {
     Options o;
     if (method == Method::minres && !definite) o.absolute = true;
-    add(cg ? Method::cg : Method::bicgstab, "jacobi", o, cg ? 16 : 8, cg ? 64 : 32);
+    // Short trials of cg on long vectors only: its residual may rise at first, which predicts nothing.
+    add(cg ? Method::cg : Method::bicgstab, "jacobi", o, !cg ? 8 : multilevel && n < 100000 ? 32 : 16, cg ? 64 : 32);
   }
   // Nearly complete factors of such a matrix have few entries, and cost less than a trial of others.
   if (network && !only_symmetric) threshold(1e-3, 10, BlockOrder::rcm, 20);
-  // Its set-up costs about as much as that of ic0; on smaller systems factors are as good.
-  const bool multilevel = n >= 4000;
-  if (cg && definite && multilevel) add(Method::cg, "amg", {}, 20, 100);
+  // Its set-up costs 100 to 300 products: where the diagonal would do with fewer iterations, factors do with fewer still.
+  if (cg && definite && multilevel) {
+    add(Method::cg, "amg", {}, 20, 100);
+    all.back().at_least = 150;
+  }
   if (cg) {
     // The residual of cg may rise long before it falls.
     const int trial = int(std::clamp(std::sqrt(double(n)) / 2, 60.0, 1000.0));
@@ -199,7 +203,8 @@ class Automatic<T>::Attempts {
     std::vector<GivenUp> given_up;
     const int count = int(own_.candidates_.size());
     for (int i = 0; i < count; ++i) {
-      if (i == own_.kept_ || is_out(own_.candidates_[std::size_t(i)])) continue;
+      const Candidate& c = own_.candidates_[std::size_t(i)];
+      if (i == own_.kept_ || is_out(c) || (begun_ && predicted_ < c.at_least)) continue;
       if (attempt(i, true)) return finish();
       if (predicted_ < never) given_up.push_back({i, predicted_});
     }

@@ -23,6 +23,7 @@ struct Candidate {
   int trial = 0;  ///< 0: no limit
   double patience = 0;
   bool indefinite = false;  ///< tried only where cg has found A not to be definite
+  double at_least = 0;      ///< tried only where the candidate before is predicted to need so many more, or none knows
 };
 
 /// Solves A x = b where the user has named no preconditioner, and perhaps no method. The candidates begin with the

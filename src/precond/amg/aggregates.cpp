@@ -23,10 +23,49 @@ double square(T a) {
   return double(std::norm(a));
 }
 
+/// strong_couplings() of nodes of one row each.
+template <Scalar T>
+Couplings scalar_couplings(const op::Rows<T>& rows, const layout::Space& space, double theta) {
+  const Global first = space.begin(), last = space.end();
+  const auto count = std::size_t(rows.count());
+  std::vector<double> root(count, 0);  // of |a_ii|
+  exec::parallel_for(count, count > 5000, [&](std::size_t i) {
+    for (auto k = std::size_t(rows.start[i]); k < std::size_t(rows.start[i + 1]); ++k)
+      if (rows.column[k] == first + Global(i)) root[i] = std::sqrt(double(std::abs(rows.value[k])));
+  });
+  const auto each_coupling = [&](std::size_t i, auto&& take) {
+    for (auto k = std::size_t(rows.start[i]); k < std::size_t(rows.start[i + 1]); ++k) {
+      const Global c = rows.column[k];
+      if (c < first || c >= last || c == first + Global(i)) continue;
+      const double a = double(std::abs(rows.value[k])), scale = root[i] * root[std::size_t(c - first)];
+      if (a > theta * scale && a > 0) take(Local(c - first), float(scale > 0 ? a / scale : 1));
+    }
+  };
+  Couplings found;
+  found.start.assign(count + 1, 0);
+  exec::parallel_for(count, count > 5000, [&](std::size_t i) {
+    Global n = 0;
+    each_coupling(i, [&](Local, float) { ++n; });
+    found.start[i + 1] = n;
+  });
+  for (std::size_t i = 0; i < count; ++i) found.start[i + 1] += found.start[i];
+  found.node.resize(std::size_t(found.start.back()));
+  found.size.resize(found.node.size());
+  exec::parallel_for(count, count > 5000, [&](std::size_t i) {
+    auto at = std::size_t(found.start[i]);
+    each_coupling(i, [&](Local j, float size) { found.node[at] = j, found.size[at++] = size; });
+  });
+  return found;
+}
+
 }  // namespace
 
 template <Scalar T>
 Couplings strong_couplings(const op::Rows<T>& rows, const layout::Space& space, const Nodes& nodes, double theta) {
+  if (nodes.count() == rows.count() && nodes.start.back() == rows.count() &&
+      std::adjacent_find(nodes.start.begin(), nodes.start.end(), [](Local a, Local b) { return b != a + 1; }) ==
+          nodes.start.end())
+    return scalar_couplings(rows, space, theta);
   const Global first = space.begin(), last = space.end();
   const auto node = node_of_rows(nodes);
   const auto count = std::size_t(nodes.count());

@@ -406,8 +406,8 @@ void Amg<T>::build(const op::Csr<T>& A) {
     for (Global& c : t.column) c += coarse.begin();
     const double omega = 4 / (3 * std::max(bound, 1.0));
     const auto S = damped_identity(rows, space, nodes, strong, theta, omega);
-    const auto P = op::multiply(S, space, t, coarse);
-    const auto R = hermitian_ ? op::adjoint(P, space, coarse)
+    auto P = op::multiply(S, space, t, coarse);
+    auto R = hermitian_ ? op::adjoint(P, space, coarse)
                               : op::multiply(op::adjoint(t, space, coarse), space, S, space);
     auto next = op::multiply(R, space, op::multiply(rows, space, P, coarse), coarse);
     const Global next_entries = comm.all_sum(next.start.back());
@@ -417,8 +417,8 @@ void Amg<T>::build(const op::Csr<T>& A) {
       if (space.size() <= largest_direct) direct_ = std::make_unique<Direct>(rows, space);
       break;
     }
-    fine.P = std::make_unique<op::Csr<T>>(space, coarse, P);
-    fine.R = std::make_unique<op::Csr<T>>(coarse, space, R);
+    fine.P = std::make_unique<op::Csr<T>>(space, coarse, std::move(P));
+    fine.R = std::make_unique<op::Csr<T>>(coarse, space, std::move(R));
     level = std::make_unique<Level>();
     level->own = std::make_unique<op::Csr<T>>(coarse, coarse, std::move(next));
     level->A = level->own.get();
