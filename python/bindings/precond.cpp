@@ -1,6 +1,8 @@
 // tacit::precond for Python: preconditioners by name, as operators.
 #include "described.hpp"
 
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
@@ -24,6 +26,24 @@ void bind_scalar(nb::module_& m) {
             comm::collective(a.range().comm(), [&] { return precond::make<T, Host>(name, a, options); }));
       },
       release(), nb::keep_alive<0, 1>());
+  nb::class_<precond::Amg<T>, Base>(m, named<T>("Amg").c_str()).def_prop_ro("report", [](const precond::Amg<T>& p) {
+    nb::list levels;
+    for (const auto& l : p.levels())
+      levels.append(dict_of("rows", l.rows, "entries", l.entries, "prolongation_entries", l.prolongation_entries));
+    return dict_of("levels", levels, "operator_complexity", p.operator_complexity(), "grid_complexity",
+                   p.grid_complexity(), "note", p.note());
+  });
+  // near_null: this rank's rows, by rows; null for none.
+  m.def(
+      named<T>("amg").c_str(),
+      [](const op::Csr<T, Host>& a,
+         std::optional<nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>> near_null,
+         const precond::Options& options) {
+        auto o = precond::amg_options<T>(options);
+        if (near_null) o.near_null.assign(near_null->data(), near_null->data() + near_null->size());
+        return together(a.range().comm(), [&] { return std::make_shared<precond::Amg<T>>(a, o); });
+      },
+      nb::keep_alive<0, 1>(), nb::arg(), nb::arg().none(), nb::arg());
   m.def(
       named<T>("jacobi").c_str(),
       [](const Base& a, bool absolute) {

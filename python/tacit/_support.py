@@ -135,6 +135,18 @@ def as_array(value: Any, what: str) -> Array:
     return array
 
 
+def vectors_of(given: Any, what: str) -> Array | None:
+    """The vectors of a null space as the columns of an array; None where none are given or they are the constants."""
+    if given is None or (isinstance(given, str) and given == "constant"):
+        return None
+    if isinstance(given, str):
+        raise ValueError(f'{what} is {given!r}; an array of shape (n,) or (n, k) is needed, or "constant"')
+    array = as_array(given, what)
+    if array.ndim not in (1, 2):
+        raise ValueError(f"{what} has shape {array.shape}; (n,) or (n, k) is needed")
+    return array.reshape(len(array), -1)
+
+
 def load_arrays(path: str | os.PathLike[str]) -> Any:
     """The array of a .npy file, or a dict with the arrays of a .npz file. InputError where NumPy cannot load it."""
     try:

@@ -27,11 +27,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import _core, _preconds
+import numpy as np
+
+from . import _core, _preconds, layout
 from ._described import HMATRIX_PRECOND, HMATRIX_PRECOND_NAMES, PRECOND, PRECOND_NAMES
 from ._options import Described, Preconditioner, agree, fill, of_its_kind
 from ._preconds import *  # noqa: F403
-from ._support import agreed, choose, core, refuse_unknown, utf8
+from ._support import agreed, choose, core, refuse_unknown, to_scalar, utf8, vectors_of
 from .op import Csr, HMatrix, Operator, as_operator, stored
 
 __all__ = ["Reporting", "build", "inner", "make", "names", *_preconds.__all__]
@@ -63,8 +65,10 @@ class Reporting(Named):
     def report(self) -> dict[str, Any]:
         """For "hlu": ``bytes``, ``dense_blocks``, ``low_rank_blocks``, ``mean_rank``, ``max_rank``,
         ``replaced_pivots``, ``precision``, ``seconds``, ``note``. For "block-jacobi": ``bytes``, ``blocks``, ``note``.
-        For "inner": the ``solves`` so far, their ``iterations``, how many ``stopped`` before the given number of
-        iterations, and the ``best_residual`` and ``worst_residual`` of a solve. Over all ranks; local.
+        For "amg": ``levels`` (the ``rows`` and ``entries`` of each, and the ``prolongation_entries`` towards it),
+        ``operator_complexity``, ``grid_complexity``, ``note``. For "inner": the ``solves`` so far, their
+        ``iterations``, how many ``stopped`` before the given number of iterations, and the ``best_residual`` and
+        ``worst_residual`` of a solve. Over all ranks; local.
         """
         return dict(self._handle.report)
 
@@ -174,7 +178,54 @@ def make(A: Operator, name: str, **options: Any) -> Operator | None:
         made = core("hlu" if chosen == "hlu" else "block_diagonal", scalar)(A._handle, o)
         return Reporting(made, A, chosen in _SYMMETRIC_OF_HMATRICES)
     A = stored(A, f"the preconditioner {chosen!r}")
+    if chosen == "amg":
+        return Reporting(core("amg", scalar)(A._handle, None, o), A, _core.precond_is_symmetric(chosen, o))
     return Named(core("precondition", scalar)(A._handle, chosen, o), A, _core.precond_is_symmetric(chosen, o))
+
+
+def amg(A: Operator, near_null: Any = None, **options: Any) -> Reporting:
+    """Algebraic multigrid by smoothed aggregation: levels from the entries of a stored matrix.
+
+    Parameters
+    ----------
+    A : Operator
+        A stored matrix.
+    near_null : array of shape (n,) or (n, k), optional
+        Vectors that A nearly maps to zero, whole or this rank's own part: for elasticity the rigid-body modes. Default:
+        for each of the ``block`` unknowns of a node the vector that is constant there.
+    **options
+        ``strength``, ``smoother``, ``cycle``, ``sweeps``, ``coarsest``, ``block``: docs/reference/preconditioners.md.
+
+    Returns
+    -------
+    Reporting
+        An apply is one cycle from zero. Collective. Cost and memory: ``include/tacit/precond/amg.hpp``.
+
+    References
+    ----------
+    Vanek, Mandel, Brezina (1996), doi 10.1007/BF02238511.
+
+    Examples
+    --------
+    >>> import numpy as np, tacit
+    >>> A = tacit.poisson((50, 50), assembled=True)
+    >>> M = tacit.precond.amg(A, smoother="gauss-seidel")
+    >>> tacit.solve(A, np.ones(2500), method="cg", precond=M).iterations < 20, len(M.report["levels"])
+    (True, 3)
+    """
+    on = A.comm
+    if isinstance(near_null, str) and near_null == "constant":  # the default
+        near_null = None
+    vectors, o = agreed(on, lambda: (vectors_of(near_null, "near_null"), _filled("amg", options)))
+    agree(on, o, PRECOND, precond="amg", near_null="none" if vectors is None else f"{vectors.shape[1]} vectors")
+    A = stored(A, "the preconditioner 'amg'")
+    own = None
+    if vectors is not None:
+        offsets = A._handle.range_offsets
+        whole = layout.is_whole(on, len(vectors), offsets, "near_null")
+        part = layout.own_part(vectors, on, offsets, whole)
+        own = agreed(on, lambda: np.ascontiguousarray(to_scalar(part, A.dtype.name, "near_null")))
+    return Reporting(core("amg", A.dtype.name)(A._handle, own, o), A, _core.precond_is_symmetric("amg", o))
 
 
 def inner(A: Operator, **options: Any) -> Reporting:

@@ -254,7 +254,7 @@ Rows<T> adjoint(const Rows<T>& A, const Space& rows, const Space& columns) {
   return both;
 }
 
-#define TACIT_INSTANTIATE(T)                                                                   \
+#define TACIT_INSTANTIATE(T)                                                                \
   template Rows<T> multiply<T>(const Rows<T>&, const Space&, const Rows<T>&, const Space&); \
   template Rows<T> adjoint<T>(const Rows<T>&, const Space&, const Space&);
 TACIT_INSTANTIATE(float)

@@ -140,7 +140,8 @@ std::vector<Candidate> ladder(Method method, const Look& a) {
   }
   // Nearly complete factors of such a matrix have few entries, and cost less than a trial of others.
   if (network && !only_symmetric) threshold(1e-3, 10, BlockOrder::rcm, 20);
-  // Its set-up costs 100 to 300 products: where the diagonal would do with fewer iterations, factors do with fewer still.
+  // Its set-up costs 100 to 300 products: where the diagonal would do with fewer iterations, factors do with fewer
+  // still.
   if (cg && definite && multilevel) {
     add(Method::cg, "amg", {}, 20, 100);
     all.back().at_least = 150;

@@ -29,6 +29,7 @@ bool is_symmetric(std::string_view name, const Options& o) {
 }
 
 #define TACIT_INSTANTIATE(T)                                                                               \
+  template AmgOptions<T> amg_options<T>(const Options&);                                                   \
   template std::unique_ptr<op::Operator<T, Host>> make<T, Host>(std::string_view, const op::Csr<T, Host>&, \
                                                                 const Options&);
 TACIT_INSTANTIATE(float)

@@ -13,8 +13,8 @@ namespace tacit::op {
 template <Scalar T>
 Rows<T> multiply(const Rows<T>& A, const Space& inner, const Rows<T>& B, const Space& columns);
 
-/// The rows of A^H, for the rows of A in `rows` with columns in `columns`. Collective; entries in columns of other ranks
-/// are sent once.
+/// The rows of A^H, for the rows of A in `rows` with columns in `columns`. Collective; entries in columns of other
+/// ranks are sent once.
 template <Scalar T>
 Rows<T> adjoint(const Rows<T>& A, const Space& rows, const Space& columns);
 

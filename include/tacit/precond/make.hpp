@@ -38,6 +38,10 @@ bool is_symmetric(std::string_view name, const Options& options = {});
 template <Scalar T, Memory M>
 std::unique_ptr<op::Operator<T, M>> make(std::string_view name, const op::Csr<T, M>& A, const Options& options = {});
 
+/// The options of amg among these.
+template <Scalar T>
+AmgOptions<T> amg_options(const Options& options);
+
 // make_jacobi<T, M>(A, options) and so on, for each kind.
 #define TACIT_PRECOND(enumerator, ...) \
   template <Scalar T, Memory M>        \

@@ -34,6 +34,7 @@ from .._support import (
     thread_count,
     to_scalar,
     using_threads,
+    vectors_of,
 )
 from .results import CallbackState, ColumnsResult, NotConverged, Observer, Result, TraceEvent, _OfIterate
 
@@ -54,18 +55,6 @@ class SolveArguments(SolveOptions, total=False):
 
     nullspace: Any
     left_nullspace: Any
-
-
-def _vectors(given: Any, what: str) -> Array | None:
-    """The vectors of a null space as the columns of an array; None where none are given or they are the constants."""
-    if given is None or (isinstance(given, str) and given == "constant"):
-        return None
-    if isinstance(given, str):
-        raise ValueError(f'{what} is {given!r}; an array of shape (n,) or (n, k) is needed, or "constant"')
-    array = as_array(given, what)
-    if array.ndim not in (1, 2):
-        raise ValueError(f"{what} has shape {array.shape}; (n,) or (n, k) is needed")
-    return array.reshape(len(array), -1)
 
 
 class _Prepared(NamedTuple):
@@ -274,7 +263,7 @@ def solve(
         spaces = [options.get(key) for key in _SPACES]
         if spaces[1] is not None and spaces[0] is None:
             raise ValueError("left_nullspace goes with nullspace, which was not given")
-        vectors = [_vectors(space, key) for space, key in zip(spaces, _SPACES, strict=True)]
+        vectors = [vectors_of(space, key) for space, key in zip(spaces, _SPACES, strict=True)]
         constant = [isinstance(space, str) for space in spaces]
         if spaces[0] is not None and device != "host":
             raise ValueError("nullspace works in host memory; device is 'cuda'")

@@ -78,7 +78,8 @@ Couplings strong_couplings(const op::Rows<T>& rows, const layout::Space& space, 
           sum += square(rows.value[k]);
     own[I] = std::sqrt(sum);
   });
-  // The couplings of node I, found twice: to be counted, and to be stored. `square_of` and `met` are zero between calls.
+  // The couplings of node I, found twice: to be counted, and to be stored. `square_of` and `met` are zero between
+  // calls.
   struct Scratch {
     std::vector<double> square_of;
     std::vector<Local> met;
@@ -97,7 +98,8 @@ Couplings strong_couplings(const op::Rows<T>& rows, const layout::Space& space, 
       }
     std::sort(s.met.begin(), s.met.end());
     for (const Local J : s.met) {
-      const double a = std::sqrt(s.square_of[std::size_t(J)]), scale = std::sqrt(own[I]) * std::sqrt(own[std::size_t(J)]);
+      const double a = std::sqrt(s.square_of[std::size_t(J)]),
+                   scale = std::sqrt(own[I]) * std::sqrt(own[std::size_t(J)]);
       if (a > theta * scale) take(J, float(scale > 0 ? a / scale : 1));
       s.square_of[std::size_t(J)] = 0;
     }
@@ -156,7 +158,8 @@ op::Rows<T> damped_identity(const op::Rows<T>& rows, const layout::Space& space,
   };
   exec::parallel_for(n, n > 5000, [&](std::size_t i) {
     T d{};
-    row(i, [&](std::size_t) { ++s.start[i + 1]; }, d);
+    row(
+        i, [&](std::size_t) { ++s.start[i + 1]; }, d);
   });
   for (std::size_t i = 0; i < n; ++i) s.start[i + 1] += s.start[i];
   s.column.resize(std::size_t(s.start.back()));
@@ -165,7 +168,8 @@ op::Rows<T> damped_identity(const op::Rows<T>& rows, const layout::Space& space,
     const auto begin = std::size_t(s.start[i]);
     auto at = begin;
     T d{};
-    row(i, [&](std::size_t k) { s.column[at] = rows.column[k], s.value[at++] = rows.value[k]; }, d);
+    row(
+        i, [&](std::size_t k) { s.column[at] = rows.column[k], s.value[at++] = rows.value[k]; }, d);
     const T factor = d != T(0) ? T(R(-omega)) / d : T(0);
     for (auto k = begin; k < at; ++k)
       s.value[k] = s.column[k] == first + Global(i) ? T(1) + factor * d : factor * s.value[k];
@@ -210,8 +214,8 @@ std::vector<Local> aggregates_of(const Couplings& strong, Local& count) {
   return joined;
 }
 
-#define TACIT_INSTANTIATE(T)                                                                                      \
-  template Couplings strong_couplings<T>(const op::Rows<T>&, const layout::Space&, const Nodes&, double);             \
+#define TACIT_INSTANTIATE(T)                                                                                        \
+  template Couplings strong_couplings<T>(const op::Rows<T>&, const layout::Space&, const Nodes&, double);           \
   template op::Rows<T> damped_identity<T>(const op::Rows<T>&, const layout::Space&, const Nodes&, const Couplings&, \
                                           double, double);
 TACIT_INSTANTIATE(float)

@@ -336,8 +336,8 @@ Amg<T>::Amg(const op::Csr<T>& A, const AmgOptions<T>& options)
     require(o.block >= 1, "block is ", o.block, "; at least 1 unknown is in a node");
     const Local n = A.range().local_size();
     require(n % o.block == 0, "block is ", o.block, ", and ", n, " rows of a rank are no multiple of it");
-    require(n == 0 || o.near_null.size() % std::size_t(n) == 0, "near_null has ", o.near_null.size(), " numbers for ", n,
-            " rows of this rank");
+    require(n == 0 || o.near_null.size() % std::size_t(n) == 0, "near_null has ", o.near_null.size(), " numbers for ",
+            n, " rows of this rank");
     if (!A.fault().empty()) throw Error(ErrorKind::input, "amg: " + A.fault());
   });
   build(A);
@@ -407,8 +407,7 @@ void Amg<T>::build(const op::Csr<T>& A) {
     const double omega = 4 / (3 * std::max(bound, 1.0));
     const auto S = damped_identity(rows, space, nodes, strong, theta, omega);
     auto P = op::multiply(S, space, t, coarse);
-    auto R = hermitian_ ? op::adjoint(P, space, coarse)
-                              : op::multiply(op::adjoint(t, space, coarse), space, S, space);
+    auto R = hermitian_ ? op::adjoint(P, space, coarse) : op::multiply(op::adjoint(t, space, coarse), space, S, space);
     auto next = op::multiply(R, space, op::multiply(rows, space, P, coarse), coarse);
     const Global next_entries = comm.all_sum(next.start.back());
     if (double(entries + next_entries) > options_.max_complexity * double(A.entries())) {

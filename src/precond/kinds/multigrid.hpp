@@ -5,20 +5,22 @@
 
 namespace tacit::precond {
 
+template <Scalar T>
+AmgOptions<T> amg_options(const Options& options) {
+  AmgOptions<T> o;
+  o.smoother = options.smoother.value_or(o.smoother);
+  o.cycle = options.cycle.value_or(o.cycle);
+  o.sweeps = options.sweeps.value_or(o.sweeps);
+  o.strength = options.strength.value_or(o.strength);
+  o.coarsest = options.coarsest.value_or(int(o.coarsest));
+  o.block = options.block.value_or(o.block);
+  return o;
+}
+
 template <Scalar T, Memory M>
 std::unique_ptr<op::Operator<T, M>> make_amg(const op::Csr<T, M>& A, const Options& options) {
-  if constexpr (std::same_as<M, Host>) {
-    AmgOptions<T> o;
-    o.smoother = options.smoother.value_or(o.smoother);
-    o.cycle = options.cycle.value_or(o.cycle);
-    o.sweeps = options.sweeps.value_or(o.sweeps);
-    o.strength = options.strength.value_or(o.strength);
-    o.coarsest = options.coarsest.value_or(int(o.coarsest));
-    o.block = options.block.value_or(o.block);
-    return std::make_unique<Amg<T>>(A, o);
-  } else {
-    throw Error(ErrorKind::usage, "amg works in host memory; jacobi, spai, fsai and polynomial work on the device too");
-  }
+  if constexpr (std::same_as<M, Host>) return std::make_unique<Amg<T>>(A, amg_options<T>(options));
+  throw Error(ErrorKind::usage, "amg works in host memory; jacobi, spai, fsai and polynomial work on the device too");
 }
 
 }  // namespace tacit::precond
