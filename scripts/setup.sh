@@ -155,7 +155,7 @@ list_missing() {
   installed=
   if have dpkg-query; then
     # shellcheck disable=SC2016  # the braces are dpkg's
-    installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' libgtest-dev libmetis-dev libopenblas-dev zlib1g-dev 2>/dev/null |
+    installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' libgtest-dev libmetis-dev libsuitesparse-dev libopenblas-dev zlib1g-dev 2>/dev/null |
       awk '$1 == "installed" { printf "%s ", $2 }')
   fi
   want g++ have "$compiler"
@@ -163,6 +163,7 @@ list_missing() {
   want ninja-build have ninja
   want zlib1g-dev header zlib.h
   want libmetis-dev header metis.h
+  want libsuitesparse-dev header suitesparse/amd.h
   want libopenblas-dev library openblas
   want libgtest-dev header gtest/gtest.h
   case $mpi_from in
@@ -309,6 +310,7 @@ tell_missing() {
     for package in $missing; do
       case $package in
         libmetis-dev) say 'going on without METIS (graph partitions)' ;;
+        libsuitesparse-dev) say 'going on without AMD (minimum degree ordering)' ;;
         libgtest-dev) say 'going on without GoogleTest (C++ tests)' ;;
         *) stop "needed: $package" "$log/apt.log" ;;
       esac

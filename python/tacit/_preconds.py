@@ -51,9 +51,9 @@ class BlockJacobi(Preconditioner):
     matching : bool, optional
         Columns are permuted, and rows and columns scaled by powers of two, for the largest product of diagonal
         entries. Default: false; with ilut true.
-    ordering : one of ['none', 'rcm', 'dissection'], optional
-        Of the elimination in a block: as it is, reverse Cuthill-McKee, nested dissection by METIS. Default: none;
-        with ilut dissection, or rcm without METIS.
+    ordering : one of ['none', 'rcm', 'dissection', 'minimum-degree'], optional
+        Of the elimination in a block: as it is, reverse Cuthill-McKee, nested dissection by METIS, approximate
+        minimum degree by AMD. Default: none; with ilut dissection, or rcm without METIS.
     """
 
     size: int | None = None
@@ -65,7 +65,7 @@ class BlockJacobi(Preconditioner):
     fill: float | None = None
     pivoting: float | None = None
     matching: bool | None = None
-    ordering: Literal['none', 'rcm', 'dissection'] | None = None
+    ordering: Literal['none', 'rcm', 'dissection', 'minimum-degree'] | None = None
 
 
 class Ilu0(Preconditioner):
@@ -78,9 +78,9 @@ class Ilu0(Preconditioner):
     matching : bool, optional
         Columns are permuted, and rows and columns scaled by powers of two, for the largest product of diagonal
         entries. Default: false; with ilut true.
-    ordering : one of ['none', 'rcm', 'dissection'], optional
-        Of the elimination in a block: as it is, reverse Cuthill-McKee, nested dissection by METIS. Default: none;
-        with ilut dissection, or rcm without METIS.
+    ordering : one of ['none', 'rcm', 'dissection', 'minimum-degree'], optional
+        Of the elimination in a block: as it is, reverse Cuthill-McKee, nested dissection by METIS, approximate
+        minimum degree by AMD. Default: none; with ilut dissection, or rcm without METIS.
 
     References
     ----------
@@ -89,7 +89,7 @@ class Ilu0(Preconditioner):
 
     blocks: int | None = None
     matching: bool | None = None
-    ordering: Literal['none', 'rcm', 'dissection'] | None = None
+    ordering: Literal['none', 'rcm', 'dissection', 'minimum-degree'] | None = None
 
 
 class Ic0(Preconditioner):
@@ -100,9 +100,9 @@ class Ic0(Preconditioner):
     ----------
     blocks : int, optional
         Blocks that the rows of a rank are cut into, one a thread. At least 1 block. Default: 1.
-    ordering : one of ['none', 'rcm', 'dissection'], optional
-        Of the elimination in a block: as it is, reverse Cuthill-McKee, nested dissection by METIS. Default: none;
-        with ilut dissection, or rcm without METIS.
+    ordering : one of ['none', 'rcm', 'dissection', 'minimum-degree'], optional
+        Of the elimination in a block: as it is, reverse Cuthill-McKee, nested dissection by METIS, approximate
+        minimum degree by AMD. Default: none; with ilut dissection, or rcm without METIS.
 
     References
     ----------
@@ -111,7 +111,7 @@ class Ic0(Preconditioner):
     """
 
     blocks: int | None = None
-    ordering: Literal['none', 'rcm', 'dissection'] | None = None
+    ordering: Literal['none', 'rcm', 'dissection', 'minimum-degree'] | None = None
 
 
 class Iluk(Preconditioner):
@@ -126,9 +126,9 @@ class Iluk(Preconditioner):
     matching : bool, optional
         Columns are permuted, and rows and columns scaled by powers of two, for the largest product of diagonal
         entries. Default: false; with ilut true.
-    ordering : one of ['none', 'rcm', 'dissection'], optional
-        Of the elimination in a block: as it is, reverse Cuthill-McKee, nested dissection by METIS. Default: none;
-        with ilut dissection, or rcm without METIS.
+    ordering : one of ['none', 'rcm', 'dissection', 'minimum-degree'], optional
+        Of the elimination in a block: as it is, reverse Cuthill-McKee, nested dissection by METIS, approximate
+        minimum degree by AMD. Default: none; with ilut dissection, or rcm without METIS.
 
     References
     ----------
@@ -138,7 +138,7 @@ class Iluk(Preconditioner):
     levels: int | None = None
     blocks: int | None = None
     matching: bool | None = None
-    ordering: Literal['none', 'rcm', 'dissection'] | None = None
+    ordering: Literal['none', 'rcm', 'dissection', 'minimum-degree'] | None = None
 
 
 class Ick(Preconditioner):
@@ -150,9 +150,9 @@ class Ick(Preconditioner):
         K: levels of fill. At least 0 levels. Default: 1.
     blocks : int, optional
         Blocks that the rows of a rank are cut into, one a thread. At least 1 block. Default: 1.
-    ordering : one of ['none', 'rcm', 'dissection'], optional
-        Of the elimination in a block: as it is, reverse Cuthill-McKee, nested dissection by METIS. Default: none;
-        with ilut dissection, or rcm without METIS.
+    ordering : one of ['none', 'rcm', 'dissection', 'minimum-degree'], optional
+        Of the elimination in a block: as it is, reverse Cuthill-McKee, nested dissection by METIS, approximate
+        minimum degree by AMD. Default: none; with ilut dissection, or rcm without METIS.
 
     References
     ----------
@@ -161,7 +161,7 @@ class Ick(Preconditioner):
 
     levels: int | None = None
     blocks: int | None = None
-    ordering: Literal['none', 'rcm', 'dissection'] | None = None
+    ordering: Literal['none', 'rcm', 'dissection', 'minimum-degree'] | None = None
 
 
 class Ilut(Preconditioner):
@@ -183,9 +183,9 @@ class Ilut(Preconditioner):
     matching : bool, optional
         Columns are permuted, and rows and columns scaled by powers of two, for the largest product of diagonal
         entries. Default: false; with ilut true.
-    ordering : one of ['none', 'rcm', 'dissection'], optional
-        Of the elimination in a block: as it is, reverse Cuthill-McKee, nested dissection by METIS. Default: none;
-        with ilut dissection, or rcm without METIS.
+    ordering : one of ['none', 'rcm', 'dissection', 'minimum-degree'], optional
+        Of the elimination in a block: as it is, reverse Cuthill-McKee, nested dissection by METIS, approximate
+        minimum degree by AMD. Default: none; with ilut dissection, or rcm without METIS.
 
     References
     ----------
@@ -198,7 +198,7 @@ class Ilut(Preconditioner):
     pivoting: float | None = None
     blocks: int | None = None
     matching: bool | None = None
-    ordering: Literal['none', 'rcm', 'dissection'] | None = None
+    ordering: Literal['none', 'rcm', 'dissection', 'minimum-degree'] | None = None
 
 
 class Spai(Preconditioner):
@@ -321,9 +321,9 @@ class Schwarz(Preconditioner):
     matching : bool, optional
         Columns are permuted, and rows and columns scaled by powers of two, for the largest product of diagonal
         entries. Default: false; with ilut true.
-    ordering : one of ['none', 'rcm', 'dissection'], optional
-        Of the elimination in a block: as it is, reverse Cuthill-McKee, nested dissection by METIS. Default: none;
-        with ilut dissection, or rcm without METIS.
+    ordering : one of ['none', 'rcm', 'dissection', 'minimum-degree'], optional
+        Of the elimination in a block: as it is, reverse Cuthill-McKee, nested dissection by METIS, approximate
+        minimum degree by AMD. Default: none; with ilut dissection, or rcm without METIS.
     absolute : bool, optional
         By the magnitude of the diagonal. Default: false.
     kind : one of ['chebyshev', 'neumann'], optional
@@ -351,7 +351,7 @@ class Schwarz(Preconditioner):
     fill: float | None = None
     pivoting: float | None = None
     matching: bool | None = None
-    ordering: Literal['none', 'rcm', 'dissection'] | None = None
+    ordering: Literal['none', 'rcm', 'dissection', 'minimum-degree'] | None = None
     absolute: bool | None = None
     kind: Literal['chebyshev', 'neumann'] | None = None
     degree: int | None = None

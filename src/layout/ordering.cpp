@@ -1,7 +1,13 @@
 #include <tacit/layout/ordering.hpp>
 
+#include <tacit/base/error.hpp>
+
 #include <algorithm>
 #include <cstdlib>
+
+#ifdef TACIT_HAVE_AMD
+#include <amd.h>
+#endif
 
 namespace tacit::layout {
 
@@ -109,6 +115,47 @@ std::vector<Local> reverse_cuthill_mckee(const LocalGraph& g) {
     std::reverse(order.begin() + std::ptrdiff_t(begin), order.end());
   }
   return order;
+}
+
+bool amd_built() noexcept {
+#ifdef TACIT_HAVE_AMD
+  return true;
+#else
+  return false;
+#endif
+}
+
+#ifdef TACIT_HAVE_AMD
+namespace {
+
+/// AMD's order with indices of type I; its memory is in units of I too, so that the graph must be smaller than I
+/// counts.
+template <class I>
+std::vector<Local> by_amd(const LocalGraph& g) {
+  const auto n = I(g.vertices());
+  const std::vector<I> start(g.start.begin(), g.start.end()), column(g.column.begin(), g.column.end());
+  std::vector<I> order(std::size_t(n) + 1);
+  I status = AMD_OK;
+  if constexpr (sizeof(I) == sizeof(int))
+    status = amd_order(n, start.data(), column.data(), order.data(), nullptr, nullptr);
+  else status = amd_l_order(n, start.data(), column.data(), order.data(), nullptr, nullptr);
+  if (status < AMD_OK)
+    throw Error(ErrorKind::environment,
+                message("AMD could not order a graph of ", n, " vertices and ", column.size(), " neighbours",
+                        status == AMD_OUT_OF_MEMORY ? ": not enough memory" : ""));
+  return {order.begin(), order.begin() + n};
+}
+
+}  // namespace
+#endif
+
+std::vector<Local> minimum_degree(const LocalGraph& g) {
+#ifdef TACIT_HAVE_AMD
+  return by_amd<SuiteSparse_long>(g);
+#else
+  static_cast<void>(g);
+  throw Error(ErrorKind::environment, "this build of Tacit has no AMD, which orders by minimum degree; take rcm");
+#endif
 }
 
 Global bandwidth(const LocalGraph& g, std::span<const Local> place) {

@@ -96,6 +96,12 @@ op::LocalRows<T> reordered(const op::LocalRows<T>& a, const Reordering& by) {
   return c;
 }
 
+std::vector<Local> ordered(const layout::LocalGraph& graph, BlockOrder how) {
+  if (how == BlockOrder::rcm) return layout::reverse_cuthill_mckee(graph);
+  if (how == BlockOrder::dissection) return layout::nested_dissection(graph);
+  return layout::minimum_degree(graph);
+}
+
 /// Replaces the block by its reordered and scaled form; `unmatched`: rows without an entry for the diagonal.
 template <Scalar T>
 Reordering reorder(op::LocalRows<T>& a, const Incomplete& how, Local& unmatched) {
@@ -114,8 +120,7 @@ Reordering reorder(op::LocalRows<T>& a, const Incomplete& how, Local& unmatched)
   }
   if (how.ordering == BlockOrder::none) return by;
   const auto graph = layout::symmetrised({a.start, a.column});
-  const auto order =
-      how.ordering == BlockOrder::rcm ? layout::reverse_cuthill_mckee(graph) : layout::nested_dissection(graph);
+  const auto order = ordered(graph, how.ordering);
   const Reordering symmetric{order, order, {}, {}};
   a = reordered(a, symmetric);
   const std::vector<Local> columns = by.column;
@@ -360,6 +365,7 @@ void BlockJacobi<T>::describe(const Found& found, const Incomplete& how, int blo
   if (how.kind != Factorisation::ilu0 && how.kind != Factorisation::ic0)
     name_ += message(", ", short_number(fill_), " entries for one of A");
   if (how.ordering == BlockOrder::dissection) name_ += ", nested dissection";
+  if (how.ordering == BlockOrder::minimum_degree) name_ += ", minimum degree";
   if (blocks > 1) name_ += message(", ", blocks, " blocks a rank");
   if (shift_ > 0) name_ += message(", shift ", short_number(shift_));
   name_ += ")";

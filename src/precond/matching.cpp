@@ -23,12 +23,8 @@ class Assignment {
         n_(a.count()),
         logarithm_(std::size_t(n_), 0),
         u_(std::size_t(n_), 0),
-        v_(std::size_t(n_), infinite),
         column_(std::size_t(n_), -1),
-        row_(std::size_t(n_), -1),
-        from_(std::size_t(n_), -1),
-        distance_(std::size_t(n_), infinite),
-        settled_(std::size_t(n_), 0) {
+        column_at_(std::size_t(n_)) {
     cost_.resize(a.value.size());
     for (Local i = 0; i < n_; ++i) {
       double most = 0;
@@ -37,11 +33,11 @@ class Assignment {
       each(i, [&](Global k, Local j) {
         const double size = double(size_of(a.value[k]));
         cost_[k] = size > 0 ? std::max(0.0, logarithm_[i] - std::log2(size)) : infinite;
-        v_[j] = std::min(v_[j], cost_[k]);
+        column_at_[j].potential = std::min(column_at_[j].potential, cost_[k]);
       });
     }
-    for (double& v : v_)
-      if (v == infinite) v = 0;  // a column of zeros
+    for (Column& c : column_at_)
+      if (c.potential == infinite) c.potential = 0;  // a column of zeros
   }
 
   Matching run() {
@@ -51,21 +47,27 @@ class Assignment {
     Matching m;
     for (Local i = 0, j = 0; i < n_; ++i)
       if (column_[i] < 0) {
-        while (row_[j] >= 0) ++j;
+        while (column_at_[j].row >= 0) ++j;
         column_[i] = j;
-        row_[j] = i;
+        column_at_[j].row = i;
         ++m.unmatched;
       }
     // |a_ij| 2^(u_i - log2 max_i) 2^v_j = 2^-(c_ij - u_i - v_j) <= 1.
     constexpr double most = std::numeric_limits<real_t<T>>::max_exponent / 2;
     const auto rounded = [&](double e) { return int(std::lround(std::clamp(e, -most, most))); };
     for (Local i = 0; i < n_; ++i) m.row_exponent.push_back(rounded(u_[i] - logarithm_[i]));
-    for (Local j = 0; j < n_; ++j) m.column_exponent.push_back(rounded(v_[j]));
+    for (Local j = 0; j < n_; ++j) m.column_exponent.push_back(rounded(column_at_[j].potential));
     m.column = std::move(column_);
     return m;
   }
 
  private:
+  /// What the search reads of a column, in one place. `distance` and `from`: of the present path.
+  struct Column {
+    double potential = infinite, distance = infinite;
+    Local row = -1, from = -1;
+  };
+
   template <class F>
   void each(Local i, const F& f) const {
     for (Global k = a_.start[i]; k < a_.start[i + 1]; ++k) f(k, a_.column[k]);
@@ -75,79 +77,93 @@ class Assignment {
   void match_at_once() {
     for (Local i = 0; i < n_; ++i) {
       u_[i] = infinite;
-      each(i, [&](Global k, Local j) { u_[i] = std::min(u_[i], cost_[k] - v_[j]); });
+      each(i, [&](Global k, Local j) { u_[i] = std::min(u_[i], cost_[k] - column_at_[j].potential); });
       if (u_[i] == infinite) u_[i] = 0;  // a row of zeros
     }
     for (const bool diagonal : {true, false})
       for (Local i = 0; i < n_; ++i)
         each(i, [&](Global k, Local j) {
-          if ((diagonal && i != j) || column_[i] >= 0 || row_[j] >= 0 || cost_[k] - u_[i] - v_[j] > 0) return;
+          if ((diagonal && i != j) || column_[i] >= 0 || column_at_[j].row >= 0 ||
+              cost_[k] - u_[i] - column_at_[j].potential > 0)
+            return;
           column_[i] = j;
-          row_[j] = i;
+          column_at_[j].row = i;
         });
   }
 
-  /// The shortest alternating path from row `root` to a free column (Dijkstra's algorithm with reduced costs).
+  /// The shortest alternating path from row `root` to a free column (Dijkstra's algorithm with reduced costs). Most
+  /// columns are as far as the one before them and form a queue, so that of equal paths one with few rows is found; the
+  /// others wait in a heap.
   void augment(Local root) {
     double shortest = infinite, here = 0;
     Local end = -1;
     heap_.clear();
+    level_.clear();
+    std::size_t first = 0;  // of level_
     touched_.clear();
     settled_columns_.clear();
     for (Local i = root;;) {
-      each(i, [&](Global k, Local j) {
-        if (settled_[j] || cost_[k] == infinite) return;
-        const double d = here + std::max(0.0, cost_[k] - u_[i] - v_[j]);
-        if (!(d < shortest) || !(d < distance_[j])) return;
-        if (distance_[j] == infinite) touched_.push_back(j);
-        distance_[j] = d;
-        from_[j] = i;
-        if (row_[j] < 0) {
+      const double potential = u_[i] - here;
+      for (Global k = a_.start[i]; k < a_.start[i + 1]; ++k) {
+        const Local j = a_.column[k];
+        Column& column = column_at_[j];
+        const double d = std::max(here, cost_[k] - potential - column.potential);
+        // Settled columns are no farther than `here`.
+        if (!(d < shortest) || !(d < column.distance)) continue;
+        if (column.distance == infinite) touched_.push_back(j);
+        column.distance = d;
+        column.from = i;
+        if (column.row < 0) {
           shortest = d;
           end = j;
+          if (d == here) break;
+        } else if (d == here) {
+          level_.push_back(j);
         } else {
           heap_.emplace_back(d, j);
           std::push_heap(heap_.begin(), heap_.end(), std::greater<>());
         }
-      });
-      Local next = -1;
-      while (!heap_.empty() && next < 0) {
-        const auto [d, j] = heap_.front();
-        if (!(d < shortest)) break;
-        std::pop_heap(heap_.begin(), heap_.end(), std::greater<>());
-        heap_.pop_back();
-        if (!settled_[j] && d == distance_[j]) next = j, here = d;
       }
-      if (next < 0) break;
-      settled_[next] = 1;
+      if (shortest == here) break;
+      Local next = -1;
+      if (first < level_.size()) {
+        next = level_[first++];
+      } else {
+        while (!heap_.empty() && next < 0) {
+          const auto [d, j] = heap_.front();
+          if (!(d < shortest)) break;
+          std::pop_heap(heap_.begin(), heap_.end(), std::greater<>());
+          heap_.pop_back();
+          if (d == column_at_[j].distance) next = j, here = d;
+        }
+        if (next < 0) break;
+      }
       settled_columns_.push_back(next);
-      i = row_[next];
+      i = column_at_[next].row;
     }
     if (end >= 0) {
       for (const Local j : settled_columns_) {
-        const double change = distance_[j] - shortest;
-        v_[j] += change;
-        u_[row_[j]] -= change;
+        const double change = column_at_[j].distance - shortest;
+        column_at_[j].potential += change;
+        u_[column_at_[j].row] -= change;
       }
       u_[root] += shortest;
       for (Local j = end;;) {
-        const Local i = from_[j];
-        row_[j] = i;
+        const Local i = column_at_[j].from;
+        column_at_[j].row = i;
         std::swap(column_[i], j);
         if (i == root) break;
       }
     }
-    for (const Local j : touched_) distance_[j] = infinite, settled_[j] = 0;
+    for (const Local j : touched_) column_at_[j].distance = infinite;
   }
 
   const op::LocalRows<T>& a_;
   const Local n_;
-  std::vector<double> cost_, logarithm_, u_, v_;
-  std::vector<Local> column_, row_, from_;
-  // Of the present path.
-  std::vector<double> distance_;
-  std::vector<char> settled_;
-  std::vector<Local> touched_, settled_columns_;
+  std::vector<double> cost_, logarithm_, u_;
+  std::vector<Local> column_;
+  std::vector<Column> column_at_;
+  std::vector<Local> touched_, settled_columns_, level_;
   std::vector<std::pair<double, Local>> heap_;
 };
 

@@ -1,6 +1,7 @@
 // The preconditioners compared with their definitions: dense matrices, patterns, minimisation properties.
 #include <tacit/comm/communicator.hpp>
 #include <tacit/krylov/solve.hpp>
+#include <tacit/layout/ordering.hpp>
 #include <tacit/layout/partitioners.hpp>
 #include <tacit/op/spectrum.hpp>
 #include <tacit/precond/block_jacobi.hpp>
@@ -392,6 +393,7 @@ TYPED_TEST(Precond, FactorsWithAllFillAreExact) {
   const auto x = random_vector<T>(a.n, 2);
   std::vector<BlockOrder> orders{BlockOrder::none, BlockOrder::rcm};
   if (layout::metis_built()) orders.push_back(BlockOrder::dissection);
+  if (layout::amd_built()) orders.push_back(BlockOrder::minimum_degree);
   on_ranks([&](const comm::Communicator& comm) {
     const auto A = a.on(comm);
     const auto exact = dense_solve(own_blocks(a, A->range().partition()).dense(), x);

@@ -29,6 +29,15 @@ std::vector<Local> reverse_cuthill_mckee(const LocalGraph& symmetric);
 /// doi 10.1137/S1064827595287997.
 std::vector<Local> nested_dissection(const LocalGraph& symmetric);
 
+/// An approximate minimum degree order of a symmetric graph by AMD, for which complete factors fill in little:
+/// old_of_new. Vertices of more than 10 sqrt(n) neighbours come last. Local; mostly O(edges of the filled graph) at
+/// worst, far fewer in practice. Error(environment): a build without AMD, or not enough memory. Source: Amestoy, Davis
+/// and Duff (1996), doi 10.1137/S0895479894278952.
+std::vector<Local> minimum_degree(const LocalGraph& symmetric);
+
+/// Whether this build has AMD.
+bool amd_built() noexcept;
+
 /// The bandwidth max |place[i] - place[j]| over all edges (i, j). Local.
 Global bandwidth(const LocalGraph& graph, std::span<const Local> place);
 

@@ -19,9 +19,9 @@ enum class Factorisation {
   ick,   ///< IC(k): as ic0, with fill of `levels` levels
   ilut   ///< ILUTP: L U = A Q with fill that is not small, columns swapped for large pivots; any matrix
 };
-/// The order in which the rows of a block are eliminated: as they are, reverse Cuthill-McKee, or nested dissection (by
-/// METIS; least fill).
-enum class BlockOrder { none, rcm, dissection };
+/// The order in which the rows of a block are eliminated: as they are, reverse Cuthill-McKee, nested dissection (by
+/// METIS), or approximate minimum degree (by AMD); the last two fill in least.
+enum class BlockOrder { none, rcm, dissection, minimum_degree };
 
 /// How a block is factorised.
 struct Incomplete {
@@ -104,5 +104,6 @@ template <>
 inline constexpr auto names_of<precond::BlockOrder> =
     named<precond::BlockOrder>("ordering", {{precond::BlockOrder::none, "none"},
                                             {precond::BlockOrder::rcm, "rcm"},
-                                            {precond::BlockOrder::dissection, "dissection"}});
+                                            {precond::BlockOrder::dissection, "dissection"},
+                                            {precond::BlockOrder::minimum_degree, "minimum-degree"}});
 }  // namespace tacit
