@@ -131,7 +131,11 @@ Reordering reorder(op::LocalRows<T>& a, const Incomplete& how, Local& unmatched)
 }  // namespace
 
 Incomplete::Incomplete(Factorisation how) : kind(how), matching(how == Factorisation::ilut) {
-  if (how == Factorisation::ilut) ordering = layout::metis_built() ? BlockOrder::dissection : BlockOrder::rcm;
+  // At the default drop and fill the cheapest of the three on most matrices, ordering included.
+  if (how == Factorisation::ilut)
+    ordering = layout::amd_built()     ? BlockOrder::minimum_degree
+               : layout::metis_built() ? BlockOrder::dissection
+                                       : BlockOrder::rcm;
 }
 
 template <Scalar T>

@@ -154,10 +154,10 @@ def test_pip_and_cmake_ask_for_the_same_python() -> None:
 
 
 def configure(build: Path, *words: object, **environment: object) -> subprocess.CompletedProcess[str]:
-    """CMake for the library and little else, without METIS, hwloc and MPI."""
+    """CMake for the library and little else, without METIS, AMD, hwloc and MPI."""
     if shutil.which("cmake") is None or shutil.which("ninja") is None:
         pytest.skip("no cmake or ninja")
-    least = [f"-DTACIT_{part}=OFF" for part in ("MPI", "METIS", "HWLOC", "OPENMP", "APPLICATIONS")]
+    least = [f"-DTACIT_{part}=OFF" for part in ("MPI", "METIS", "AMD", "HWLOC", "OPENMP", "APPLICATIONS")]
     return subprocess.run(
         ["cmake", "-G", "Ninja", "-S", ROOT, "-B", build, *least, *[str(word) for word in words]],
         env=os.environ | {name: str(value) for name, value in environment.items()},
