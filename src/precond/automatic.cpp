@@ -103,7 +103,9 @@ void add_minres(std::vector<Candidate>& all, const Look& a) {
 
 /// The candidates for a matrix; see Automatic.
 std::vector<Candidate> ladder(Method method, const Look& a) {
-  const auto [n, entries, several_ranks, hermitian, definite, zeros, uneven, network] = a;
+  const Global n = a.n, entries = a.entries;
+  const bool several_ranks = a.several_ranks, hermitian = a.hermitian, definite = a.definite, zeros = a.zeros,
+             network = a.network;
   std::vector<Candidate> all;
   const bool any = method == Method::automatic;
   // Methods that need a Hermitian positive definite P.
