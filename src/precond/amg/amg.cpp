@@ -169,6 +169,7 @@ class Amg<T>::Direct {
   /// A^-1, or where A is singular to rounding its pseudo-inverse, by columns.
   std::vector<T> inverse_of(const std::vector<T>& a) const {
     using R = real_t<T>;
+    const lapack::OneThread one;  // the same bits for any number of threads
     const auto n = std::size_t(n_);
     std::vector<T> lu = a, inverse(n * n, T(0));
     std::vector<int> pivots(n);
