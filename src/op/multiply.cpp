@@ -212,7 +212,9 @@ Rows<T> multiply(const Rows<T>& A, const Space& inner, const Rows<T>& B, const S
 template <Scalar T>
 Rows<T> adjoint(const Rows<T>& A, const Space& rows, const Space& columns) {
   const Span span("sparse adjoint", "op");
-  const bool alone = rows.comm().size() == 1;
+  require(rows.is_replicated() == columns.is_replicated(), "the adjoint of a ", rows.size(), " by ", columns.size(),
+          " matrix needs rows and columns that are both spread over ranks, or both replicated");
+  const bool alone = rows.comm().size() == 1 || rows.is_replicated();
   const Global first = columns.begin(), last = columns.end();
   std::vector<Global> row, column;  // of entries that other ranks own
   std::vector<T> value;

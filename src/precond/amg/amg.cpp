@@ -358,6 +358,11 @@ void Amg<T>::build(const op::Csr<T>& A) {
   const Global own_rows = A.range().local_size();
   if (const Global numbers = comm.all_max(Global(near_null.size())); numbers > 0) {
     vectors = int(comm.all_max(own_rows ? Global(near_null.size()) / own_rows : Global(0)));
+    comm::collective(comm, [&] {
+      require(Global(near_null.size()) == own_rows * vectors, "near_null has ", near_null.size(), " numbers for ",
+              own_rows, " rows of this rank; ", own_rows * vectors, " are needed, as another rank has ", vectors,
+              " vectors");
+    });
   } else {
     near_null.assign(std::size_t(own_rows) * std::size_t(vectors), T(0));
     for (std::size_t i = 0; i < std::size_t(own_rows); ++i)
