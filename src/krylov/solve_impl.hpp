@@ -632,6 +632,7 @@ class Solve final : public OuterIteration {
   bool explain_by_guesses();
   bool explain_nearly(double b_norm);
   bool blames_preconditioner(const LeastSquares& l, double P_norm);
+  Global affordable_steps(Global spent) const;
   bool explain_singularity();
   bool explain_solvable(LeastSquares& l, int most);
 

@@ -330,6 +330,21 @@ class Automatic<T>::Attempts {
     }
   }
 
+  /// After attempts that lead away from the solution: x0 where no x has a smaller residual. One product. Collective.
+  void return_guess_if_better() {
+    if (report_.reason != Reason::diverged && report_.reason != Reason::stagnated &&
+        report_.reason != Reason::breakdown)
+      return;
+    auto o = for_method(options_, Method::gmres);
+    o.callback = nullptr, o.history = false, o.max_iterations = 0, o.explain = false;
+    Vector x0(x_.space());
+    if (guess_) layout::copy(*guess_, x0);
+    const double norm = krylov::solve<T, Host>(own_.A_, nullptr, b_, x0, o, own_.hermitian_, null_).residual_norm;
+    if (!(norm < report_.residual_norm)) return;
+    layout::copy(x0, x_);
+    report_.residual_norm = norm;
+  }
+
   /// Completes detail and advice of a failure: a solve without iterations, from the best x, looks into its cause.
   void explain() {
     if (report_.converged() || report_.reason == Reason::stopped || std::isnan(report_.residual_norm)) return;
@@ -337,7 +352,7 @@ class Automatic<T>::Attempts {
     auto o = for_method(options_, last.method == Method::automatic ? Method::gmres : last.method);
     o.callback = nullptr, o.history = false, o.max_iterations = 0, o.spent = std::max(report_.iterations, 1);
     Vector x = x_;
-    const Report r = krylov::solve<T, Host>(own_.A_, nullptr, b_, x, o, own_.hermitian_);
+    const Report r = krylov::solve<T, Host>(own_.A_, nullptr, b_, x, o, own_.hermitian_, null_);
     if (r.detail.empty()) return;
     report_.detail.resize(std::min(report_.detail.size(), report_.detail.find(": ")));
     report_.detail += (report_.detail.empty() ? "" : "; ") + r.detail;
@@ -346,6 +361,7 @@ class Automatic<T>::Attempts {
 
   Report finish() {
     if (best_) layout::copy(*best_, x_), report_.residual_norm = best_norm_;
+    return_guess_if_better();
     explain();
     report_.choice = message("auto: ", choice(), own_.hermitian_ ? " (A is Hermitian)" : " (A is not Hermitian)");
     return std::move(report_);

@@ -1010,3 +1010,30 @@ def test_interrupt_while_a_failure_is_explained() -> None:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+def neumann(n: int) -> Any:
+    """The 1-D Laplacian whose null space is the constant vectors."""
+    diagonal = np.full(n, 2.0)
+    diagonal[[0, -1]] = 1.0
+    off = -np.ones(n - 1)
+    return sp.diags_array([off, diagonal, off], offsets=[-1, 0, 1]).tocsr()
+
+
+def test_auto_returns_no_x_worse_than_x0() -> None:
+    A, b = neumann(50), np.arange(50.0)
+    result = tacit.solve(tacit.csr(A), b)
+    assert not result.converged
+    assert np.linalg.norm(b - A @ result.x) <= (1 + 1e-12) * np.linalg.norm(b)
+
+
+def test_auto_explains_with_the_null_space_taken_out() -> None:
+    A, b = tacit.csr(neumann(50)), np.arange(50.0)
+    result = tacit.solve(A, b, method="chebyshev", precond="auto", nullspace="constant")
+    assert "no x brings" not in str(result)
+
+
+def test_null_space_of_subnormal_numbers() -> None:
+    b = np.arange(50.0) - 24.5
+    result = tacit.solve(tacit.csr(neumann(50)), b, method="cg", precond="none", nullspace=np.full(50, 1e-310))
+    assert result.converged

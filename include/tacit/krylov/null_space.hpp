@@ -29,10 +29,14 @@ class Orthonormal {
       const auto which = q_.size();
       require(v.columns() == 1 && (q_.empty() || v.space() == q_.front().space()), what, " vector ", which,
               " has another number of columns or another partition than the first");
-      const double before = layout::norm(v);
-      require(std::isfinite(before), what, " vector ", which, " has a value that is not finite");
-      require(before > 0, what, " vector ", which, " is zero");
-      layout::scale(T(real_t<T>(1 / before)), v);
+      const double largest = layout::max_norm(v);
+      require(std::isfinite(largest), what, " vector ", which, " has a value that is not finite");
+      require(largest > 0, what, " vector ", which, " is zero");
+      // By a power of two first, in two halves: squares, and 1 / ||v||, may leave the range of the scalar.
+      const int e = std::ilogb(largest);
+      layout::scale(T(std::ldexp(real_t<T>(1), -e / 2)), v);
+      layout::scale(T(std::ldexp(real_t<T>(1), -e - (-e / 2))), v);
+      layout::scale(T(real_t<T>(1 / layout::norm(v))), v);
       project(v);
       project(v);
       const double left = layout::norm(v);

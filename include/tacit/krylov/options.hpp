@@ -105,7 +105,9 @@ struct Options {
   /// Called after each iteration with its number and the residual, relative to ||b||, which are the same on all ranks;
   /// its answer must be, too. Returns true to stop.
   std::function<bool(int iteration, double residual_norm)> give_up;
-  /// False: no products are spent on the cause of a failure.
+  /// Look into the cause of a failure, where a solve ends without an x: some products, at most 200 for the sign of the
+  /// eigenvalues, and for null vectors about as many sweeps over vectors as the solve took, or 1e9 elements where that
+  /// was less (500 unknowns: whatever it takes). The report's counts and seconds are without these. False: none.
   bool explain = true;
   /// Iterations that the caller has spent on this system before, which count for how far a failure is looked into.
   int spent = 0;

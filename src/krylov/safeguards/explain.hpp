@@ -127,7 +127,7 @@ void Solve<T, M>::say_instead(const std::string& cause, const std::string& advic
 }
 
 /// Completes detail and advice of a solve that has failed. The report's counts and seconds are without the products
-/// that this takes: about a dozen, and for the search of a null vector at most half as many as the solve did, or 50.
+/// that this takes: about a dozen, for signs at most 200, and for null vectors what affordable_steps() allows.
 /// Collective.
 template <Scalar T, Memory M>
 void Solve<T, M>::explain() {

@@ -184,6 +184,19 @@ bool Solve<T, M>::blames_preconditioner(const LeastSquares& l, double P_norm) {
   return true;
 }
 
+/// The most steps of both searches together that sweep over no more vectors than the solve did, in `spent` products;
+/// or, where those are few, over 1e9 elements. m steps: 3 products each, and both bases twice, 4 m^2 vectors. A product
+/// counts as that of a five-point stencil. Local; the same on all ranks.
+template <Scalar T, Memory M>
+Global Solve<T, M>::affordable_steps(Global spent) const {
+  const double product = 10, others = 20;
+  // cgs2 reads half a basis four times; short recurrences some ten vectors.
+  const double iteration = product + (is_gmres(method_) ? 2.0 * restart_ : 10.0);
+  const double work = std::max(double(spent) * iteration, 1e9 / double(space_.size())) / 2;
+  const double linear = 3 * product + others;
+  return std::max<Global>(1, Global((std::sqrt(linear * linear + 16 * work) - linear) / 8));
+}
+
 /// Looks for the y by a least-squares solve, from the present residual where that is known; where that finds an x,
 /// asks whether A is singular, by another one with a random right-hand side. Collective.
 template <Scalar T, Memory M>
@@ -197,12 +210,13 @@ bool Solve<T, M>::explain_singularity() {
   if (explain_by_guesses()) return true;
   const bool cut_off = report_.reason == Reason::max_iterations && options_.spent == 0;
   const auto spent = Global(report_.counts.operator_applies) + options_.spent;
-  // Two products each; at most 512 MiB for both bases.
+  // At most 512 MiB for both bases.
   const auto room = Global(space_.comm().all_max(double(space_.local_size()) * sizeof(T)));
   const int most = int(std::min({space_.size(),
                                  is_small() ? space_.size()
                                  : cut_off  ? spent / 8
                                             : std::max<Global>(100, spent / 4),
+                                 is_small() ? space_.size() : affordable_steps(spent),
                                  Global(500), (Global(1) << 28) / std::max<Global>(room, 1)}));
   if (P_ && !op::varies(given_P_)) {
     // As for A: a user's function may announce an adjoint product that fails.
