@@ -53,7 +53,7 @@ class BlockJacobi(Preconditioner):
         entries. Default: false; with ilut true.
     ordering : one of ['none', 'rcm', 'dissection', 'minimum-degree'], optional
         Of the elimination in a block: as it is, reverse Cuthill-McKee, nested dissection by METIS, approximate
-        minimum degree by AMD. Default: none; with ilut dissection, or rcm without METIS.
+        minimum degree by AMD. Default: none; with ilut minimum-degree (without AMD dissection, without METIS rcm).
     """
 
     size: int | None = None
@@ -80,7 +80,7 @@ class Ilu0(Preconditioner):
         entries. Default: false; with ilut true.
     ordering : one of ['none', 'rcm', 'dissection', 'minimum-degree'], optional
         Of the elimination in a block: as it is, reverse Cuthill-McKee, nested dissection by METIS, approximate
-        minimum degree by AMD. Default: none; with ilut dissection, or rcm without METIS.
+        minimum degree by AMD. Default: none; with ilut minimum-degree (without AMD dissection, without METIS rcm).
 
     References
     ----------
@@ -102,7 +102,7 @@ class Ic0(Preconditioner):
         Blocks that the rows of a rank are cut into, one a thread. At least 1 block. Default: 1.
     ordering : one of ['none', 'rcm', 'dissection', 'minimum-degree'], optional
         Of the elimination in a block: as it is, reverse Cuthill-McKee, nested dissection by METIS, approximate
-        minimum degree by AMD. Default: none; with ilut dissection, or rcm without METIS.
+        minimum degree by AMD. Default: none; with ilut minimum-degree (without AMD dissection, without METIS rcm).
 
     References
     ----------
@@ -128,7 +128,7 @@ class Iluk(Preconditioner):
         entries. Default: false; with ilut true.
     ordering : one of ['none', 'rcm', 'dissection', 'minimum-degree'], optional
         Of the elimination in a block: as it is, reverse Cuthill-McKee, nested dissection by METIS, approximate
-        minimum degree by AMD. Default: none; with ilut dissection, or rcm without METIS.
+        minimum degree by AMD. Default: none; with ilut minimum-degree (without AMD dissection, without METIS rcm).
 
     References
     ----------
@@ -152,7 +152,7 @@ class Ick(Preconditioner):
         Blocks that the rows of a rank are cut into, one a thread. At least 1 block. Default: 1.
     ordering : one of ['none', 'rcm', 'dissection', 'minimum-degree'], optional
         Of the elimination in a block: as it is, reverse Cuthill-McKee, nested dissection by METIS, approximate
-        minimum degree by AMD. Default: none; with ilut dissection, or rcm without METIS.
+        minimum degree by AMD. Default: none; with ilut minimum-degree (without AMD dissection, without METIS rcm).
 
     References
     ----------
@@ -185,7 +185,7 @@ class Ilut(Preconditioner):
         entries. Default: false; with ilut true.
     ordering : one of ['none', 'rcm', 'dissection', 'minimum-degree'], optional
         Of the elimination in a block: as it is, reverse Cuthill-McKee, nested dissection by METIS, approximate
-        minimum degree by AMD. Default: none; with ilut dissection, or rcm without METIS.
+        minimum degree by AMD. Default: none; with ilut minimum-degree (without AMD dissection, without METIS rcm).
 
     References
     ----------
@@ -323,7 +323,7 @@ class Schwarz(Preconditioner):
         entries. Default: false; with ilut true.
     ordering : one of ['none', 'rcm', 'dissection', 'minimum-degree'], optional
         Of the elimination in a block: as it is, reverse Cuthill-McKee, nested dissection by METIS, approximate
-        minimum degree by AMD. Default: none; with ilut dissection, or rcm without METIS.
+        minimum degree by AMD. Default: none; with ilut minimum-degree (without AMD dissection, without METIS rcm).
     absolute : bool, optional
         By the magnitude of the diagonal. Default: false.
     kind : one of ['chebyshev', 'neumann'], optional
