@@ -248,7 +248,9 @@ def pythons(pyamg):
     for program, probe in probes.items():
         command = found[program]
         try:
-            works = command and subprocess.run([*command, "-c", probe], capture_output=True, check=False).returncode == 0
+            works = (
+                command and subprocess.run([*command, "-c", probe], capture_output=True, check=False).returncode == 0
+            )
         except OSError:
             works = False
         if not works:

@@ -57,16 +57,14 @@ Reference<T> magnitudes(Reference<T> a) {
 /// 31 x 47: rows without entries, a row with all of them, else a few.
 template <class T>
 Reference<T> left(std::uint64_t seed) {
-  return test::random_matrix<T>(31, 47, seed, [](Global i, Global j) {
-    return i == 17 || (i % 7 != 3 && (3 * i + 5 * j) % 11 == 0);
-  });
+  return test::random_matrix<T>(
+      31, 47, seed, [](Global i, Global j) { return i == 17 || (i % 7 != 3 && (3 * i + 5 * j) % 11 == 0); });
 }
 /// 47 x 39: a row with 39 entries, and rows without.
 template <class T>
 Reference<T> right(std::uint64_t seed) {
-  return test::random_matrix<T>(47, 39, seed, [](Global i, Global j) {
-    return i == 30 || (i % 5 != 1 && (7 * i + 4 * j) % 9 == 0);
-  });
+  return test::random_matrix<T>(47, 39, seed,
+                                [](Global i, Global j) { return i == 30 || (i % 5 != 1 && (7 * i + 4 * j) % 9 == 0); });
 }
 
 TYPED_TEST(Multiply, IsTheProductOnAnyRanks) {
