@@ -27,7 +27,7 @@ PRECOND: Mapping[str, Option] = {
     'lambda_min': Option('real', None, (), -INFINITY, INFINITY, False, 0, 'a number', 'chebyshev: lower end of the interval of D^-1 A', 'estimated', ('polynomial', 'schwarz')),
     'lambda_max': Option('real', None, (), -INFINITY, INFINITY, False, 0, 'a number', 'chebyshev: upper end of the interval of D^-1 A', 'estimated', ('polynomial', 'schwarz')),
     'relaxation': Option('real', None, (), -INFINITY, INFINITY, False, 0, 'a number', 'neumann: omega', '1', ('polynomial', 'schwarz')),
-    'strength': Option('real', None, (), 0.0, 1.0, False, 0, 'from 0 to 1 ', 'unknowns are coupled strongly where |a_ij| exceeds this times sqrt(|a_ii a_jj|); half of it on each coarser level', '0.08', ('amg',)),
+    'strength': Option('real', None, (), 0.0, 1.0, False, 0, 'from 0 to 1 ', 'unknowns are coupled strongly where |a_ij| exceeds this times sqrt(|a_ii a_jj|); half of it on each coarser level', '0.04', ('amg',)),
     'smoother': Option('choice', None, ('spai0', 'jacobi', 'l1-jacobi', 'gauss-seidel', 'chebyshev'), -INFINITY, INFINITY, False, 0, 'a number', 'of each level', 'spai0', ('amg',)),
     'cycle': Option('choice', None, ('V', 'W', 'F', 'U'), -INFINITY, INFINITY, False, 0, 'a number', 'how often coarser levels are visited: V, W or F', 'V', ('amg',)),
     'sweeps': Option('whole', None, (), 1.0, INFINITY, False, 0, 'at least 1 sweep', 'of the smoother before and after the coarser level', '1', ('amg',)),

@@ -269,7 +269,7 @@ class Amg(Preconditioner):
     ----------
     strength : float, optional
         Unknowns are coupled strongly where |a_ij| exceeds this times sqrt(|a_ii a_jj|); half of it on each coarser
-        level. From 0 to 1 . Default: 0.08.
+        level. From 0 to 1 . Default: 0.04.
     smoother : one of ['spai0', 'jacobi', 'l1-jacobi', 'gauss-seidel', 'chebyshev'], optional
         Of each level. Default: spai0.
     cycle : one of ['V', 'W', 'F', 'U'], optional

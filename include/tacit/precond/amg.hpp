@@ -27,7 +27,7 @@ struct AmgOptions {
   Cycle cycle = Cycle::v;  ///< v, w or f
   int sweeps = 1;          ///< before and after the coarser level
   /// Unknowns i and j are strongly coupled where |a_ij| > strength sqrt(|a_ii a_jj|); half of it on each coarser level.
-  double strength = 0.08;
+  double strength = 0.04;
   /// Levels of at most so many unknowns are solved directly.
   Global coarsest = 400;
   int max_levels = 25;
