@@ -34,7 +34,8 @@ struct Incomplete {
   /// large (the largest product of diagonal entries).
   bool matching = false;
   BlockOrder ordering = BlockOrder::none;
-  /// The defaults of a factorisation. Those of ilut: matching, and minimum_degree (in a build without AMD dissection, without METIS rcm).
+  /// The defaults of a factorisation. Those of ilut: matching, and minimum_degree (in a build without AMD dissection,
+  /// without METIS rcm).
   Incomplete(Factorisation how = Factorisation::ilu0);  // NOLINT: a factorisation alone stands for its defaults
 };
 
@@ -55,7 +56,8 @@ struct Incomplete {
 /// factors and 2 vectors; two triangular solves, by levels where these are wide enough for threads, block by block
 /// where there are several. Same bits for any number of threads. The adjoint of ilu0 costs a second copy of the factors
 /// at its first use. Error(usage): blocks < 1, an option outside its range, a matrix that has NaN or Inf, for ic0 and
-/// ick a block that is not Hermitian (op/hermitian.hpp). Error(environment): dissection in a build without METIS, minimum_degree in one without AMD.
+/// ick a block that is not Hermitian (op/hermitian.hpp). Error(environment): dissection in a build without METIS,
+/// minimum_degree in one without AMD.
 template <Scalar T>
 class BlockJacobi final : public op::Operator<T, Host>, public op::Noted {
  public:

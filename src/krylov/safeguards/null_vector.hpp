@@ -216,8 +216,8 @@ bool Solve<T, M>::explain_singularity() {
                                  is_small() ? space_.size()
                                  : cut_off  ? spent / 8
                                             : std::max<Global>(100, spent / 4),
-                                 is_small() ? space_.size() : affordable_steps(spent),
-                                 Global(500), (Global(1) << 28) / std::max<Global>(room, 1)}));
+                                 is_small() ? space_.size() : affordable_steps(spent), Global(500),
+                                 (Global(1) << 28) / std::max<Global>(room, 1)}));
   if (P_ && !op::varies(given_P_)) {
     // As for A: a user's function may announce an adjoint product that fails.
     l.adjoint_of_P = P_->has_adjoint() && P_->has_diagonal();
