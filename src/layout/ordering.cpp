@@ -125,33 +125,20 @@ bool amd_built() noexcept {
 #endif
 }
 
-#ifdef TACIT_HAVE_AMD
-namespace {
-
-/// AMD's order with indices of type I; its memory is in units of I too, so that the graph must be smaller than I
-/// counts.
-template <class I>
-std::vector<Local> by_amd(const LocalGraph& g) {
-  const auto n = I(g.vertices());
-  const std::vector<I> start(g.start.begin(), g.start.end()), column(g.column.begin(), g.column.end());
-  std::vector<I> order(std::size_t(n) + 1);
-  I status = AMD_OK;
-  if constexpr (sizeof(I) == sizeof(int))
-    status = amd_order(n, start.data(), column.data(), order.data(), nullptr, nullptr);
-  else status = amd_l_order(n, start.data(), column.data(), order.data(), nullptr, nullptr);
-  if (status < AMD_OK)
-    throw Error(ErrorKind::environment,
-                message("AMD could not order a graph of ", n, " vertices and ", column.size(), " neighbours",
-                        status == AMD_OUT_OF_MEMORY ? ": not enough memory" : ""));
-  return {order.begin(), order.begin() + n};
-}
-
-}  // namespace
-#endif
-
 std::vector<Local> minimum_degree(const LocalGraph& g) {
 #ifdef TACIT_HAVE_AMD
-  return by_amd<SuiteSparse_long>(g);
+  using Index = SuiteSparse_long;  // AMD's memory is in units of the index, and passes 2^31 before the graph does
+  const auto n = Index(g.vertices());
+  std::vector<Index> start(g.start.begin(), g.start.end()), column(g.column.begin(), g.column.end()),
+      order(std::size_t(n) + 1);
+  column.push_back(0);  // AMD refuses null pointers, also for graphs without edges
+  if (n == 0) return {};
+  const auto status = amd_l_order(n, start.data(), column.data(), order.data(), nullptr, nullptr);
+  if (status < AMD_OK)
+    throw Error(ErrorKind::environment,
+                message("AMD could not order a graph of ", n, " vertices and ", g.column.size(), " neighbours",
+                        status == AMD_OUT_OF_MEMORY ? ": not enough memory" : ""));
+  return {order.begin(), order.begin() + n};
 #else
   static_cast<void>(g);
   throw Error(ErrorKind::environment, "this build of Tacit has no AMD, which orders by minimum degree; take rcm");
