@@ -176,25 +176,25 @@ TYPED_TEST(AmgOf, CyclesAreHermitianAndPositiveDefinite) {
         for (const auto& space : {uneven(comm, a.n), gaps(comm, a.n)}) {
           const auto A = a.on(space);
           for (const AmgSmoother smoother : all_smoothers)
-            for (const Cycle cycle : {Cycle::v, Cycle::w})
-              for (const int sweeps : {1, 2}) {
-                AmgOptions<T> o;
-                o.smoother = smoother, o.cycle = cycle, o.sweeps = sweeps, o.coarsest = 4;
-                const Amg<T> M(*A, o);
-                ASSERT_GE(M.levels().size(), 3u);
-                ASSERT_TRUE(M.has_adjoint());
-                for (int seed = 0; seed < 3; ++seed) {
-                  const auto x = spread(space, random_vector<T>(a.n, 50 + seed));
-                  const auto y = spread(space, random_vector<T>(a.n, 60 + seed));
-                  Vector<T> mx(space), my(space);
-                  M.apply(x, mx);
-                  M.apply(y, my);
-                  EXPECT_LE(std::abs(layout::dot(y, mx) - layout::dot(my, x)),
-                            tolerance<T>(100) * layout::norm(mx) * layout::norm(y))
-                      << to_string(smoother) << ' ' << to_string(cycle);
-                  EXPECT_GT(real(layout::dot(x, mx)), 0) << to_string(smoother) << ' ' << to_string(cycle);
-                }
+            for (const Cycle cycle : {Cycle::v, Cycle::w}) {
+              const int sweeps = cycle == Cycle::v ? 1 : 2;
+              AmgOptions<T> o;
+              o.smoother = smoother, o.cycle = cycle, o.sweeps = sweeps, o.coarsest = 4;
+              const Amg<T> M(*A, o);
+              ASSERT_GE(M.levels().size(), 3u);
+              ASSERT_TRUE(M.has_adjoint());
+              for (int seed = 0; seed < 2; ++seed) {
+                const auto x = spread(space, random_vector<T>(a.n, 50 + seed));
+                const auto y = spread(space, random_vector<T>(a.n, 60 + seed));
+                Vector<T> mx(space), my(space);
+                M.apply(x, mx);
+                M.apply(y, my);
+                EXPECT_LE(std::abs(layout::dot(y, mx) - layout::dot(my, x)),
+                          tolerance<T>(100) * layout::norm(mx) * layout::norm(y))
+                    << to_string(smoother) << ' ' << to_string(cycle);
+                EXPECT_GT(real(layout::dot(x, mx)), 0) << to_string(smoother) << ' ' << to_string(cycle);
               }
+            }
         }
       },
       {1, 3});

@@ -997,7 +997,7 @@ def test_interrupt_while_a_failure_is_explained() -> None:
 
     def callback(state: Any) -> None:
         last[0] = time.monotonic()
-        signal.setitimer(signal.ITIMER_REAL, 0.5)  # goes off after the last iteration
+        signal.setitimer(signal.ITIMER_REAL, 0.05)  # goes off after the last iteration
 
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
