@@ -5,6 +5,7 @@
 
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/parallel.hpp>
+#include <tacit/op/multiply.hpp>
 #include <tacit/precond/spai.hpp>
 
 #include <algorithm>
@@ -58,19 +59,6 @@ void pattern_of(const op::Rows<T>& rows, Local i, Global global, bool lower, std
     if (!lower || rows.column[k] < global) pattern.push_back(rows.column[k]);
   const auto at = std::lower_bound(pattern.begin(), pattern.end(), global);
   if (at == pattern.end() || *at != global) pattern.insert(at, global);
-}
-
-template <Scalar T>
-op::Rows<T> adjoint_rows(const layout::Space& space, const op::Rows<T>& rows) {
-  std::vector<Global> row, column;
-  std::vector<T> value;
-  for (Local i = 0; i < rows.count(); ++i)
-    for (Global k = rows.start[i]; k < rows.start[i + 1]; ++k) {
-      row.push_back(rows.column[k]);
-      column.push_back(space.begin() + i);
-      value.push_back(conj(rows.value[k]));
-    }
-  return op::assemble<T>(space.comm(), space.partition(), space.size(), row, column, value);
 }
 
 /// A row of G: the last row of the inverse of the Cholesky factor of A's entries on the pattern, or of the diagonal
@@ -168,7 +156,7 @@ Spai<T, M>::Spai(const op::Csr<T, M>& A, const SpaiOptions& options)
     const int e = A.largest() > 0 ? std::ilogb(A.largest()) / 2 * 2 : 0;
     for (T& a : rows.value) a = times_power(a, -e);
     // ||A M - I|| by columns of M is ||M^H A^H - I|| by rows of M^H.
-    if (!options.factorised) rows = detail::adjoint_rows(space, rows);
+    if (!options.factorised) rows = op::adjoint(rows, space, space);
 
     std::vector<Global> needed;
     for (Local i = 0; i < rows.count(); ++i)
@@ -214,7 +202,7 @@ Spai<T, M>::Spai(const op::Csr<T, M>& A, const SpaiOptions& options)
       for (const T v : values[i]) found.value.push_back(times_power(v, options.factorised ? -e / 2 : -e));
       found.start.push_back(Global(found.column.size()));
     }
-    if (!options.factorised) found = detail::adjoint_rows(space, found);
+    if (!options.factorised) found = op::adjoint(found, space, space);
     matrix_ = std::make_unique<op::Csr<T, M>>(space, space, std::move(found));
     require(matrix_->fault().empty(), kind, ": the inverse leaves the range of the scalar; scale the matrix");
   });

@@ -258,6 +258,26 @@ TEST(Amg, NeedsAtMostTwentyIterationsOnGrids) {
   }
 }
 
+/// Squares of the entries leave the range of the scalar.
+TEST(Amg, ScalesOfTheMatrixDoNotMatter) {
+  const auto space = Space::distributed(comm::Communicator::self(), 30 * 30);
+  for (const AmgSmoother smoother : all_smoothers)
+    for (const int exponent : {600, -600}) {
+      const auto a = grid<double>(30, 30);
+      const auto b = a.map([&](Global, Global, double v) { return std::ldexp(v, exponent); });
+      AmgOptions<double> o;
+      o.smoother = smoother, o.coarsest = 20;
+      const auto A = a.on(space), B = b.on(space);
+      const Amg<double> of_A(*A, o), of_B(*B, o);
+      const auto x = spread(space, random_vector<double>(a.n, 3));
+      Vector<double> y(space), z(space);
+      of_A.apply(x, y);
+      of_B.apply(x, z);
+      for (std::size_t i = 0; i < y.size(); ++i)
+        EXPECT_NEAR(std::ldexp(z.data()[i], exponent), y.data()[i], 1e-10 * layout::norm(y)) << to_string(smoother);
+    }
+}
+
 TEST(Amg, RanksCostFewIterations) {
   const auto a = laplacian(96, 96, 1);
   int alone = 0;

@@ -20,7 +20,8 @@ std::vector<Local> node_of_rows(const Nodes& nodes) {
 
 template <class T>
 double square(T a) {
-  return double(std::norm(a));
+  const double size = double(std::abs(a));
+  return size * size;
 }
 
 /// strong_couplings() of nodes of one row each.

@@ -291,21 +291,22 @@ struct Amg<T>::Level {
     rho = bound;
     scaling.assign(std::size_t(rows.count()), T(0));
     for (std::size_t i = 0; i < scaling.size(); ++i) {
-      R sum = 0, squares = 0;
       T own{};
-      for (auto k = std::size_t(rows.start[i]); k < std::size_t(rows.start[i + 1]); ++k) {
-        const T a = rows.value[k];
-        sum += std::abs(a);
-        squares += std::norm(a);
-        if (rows.column[k] == space.begin() + Global(i)) own = a;
-      }
+      for (auto k = std::size_t(rows.start[i]); k < std::size_t(rows.start[i + 1]); ++k)
+        if (rows.column[k] == space.begin() + Global(i)) own = rows.value[k];
       if (own == T(0)) continue;
+      R sum = 0, squares = 0;  // relative to the diagonal: squares of entries may leave the range
+      for (auto k = std::size_t(rows.start[i]); k < std::size_t(rows.start[i + 1]); ++k) {
+        const R a = std::abs(rows.value[k]) / std::abs(own);
+        sum += a;
+        squares += a * a;
+      }
       switch (how) {
         case AmgSmoother::spai0:
-          scaling[i] = conj(own) / squares;
+          scaling[i] = T(1 / squares) / own;
           break;
         case AmgSmoother::l1_jacobi:
-          scaling[i] = conj(own) / std::abs(own) / sum;
+          scaling[i] = T(1 / sum) / own;
           break;
         case AmgSmoother::jacobi:
           scaling[i] = T(R(4 / (3 * bound))) / own;
