@@ -9,7 +9,7 @@ import os
 import sys
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -41,9 +41,8 @@ def refuse_unknown(where: str, options: dict[str, Any], known: Iterable[str]) ->
         raise TypeError(unknown_option(where, name, known))
 
 
-def choose(what: str, value: object, known: Iterable[str]) -> str:
+def choose(what: str, value: object, known: Collection[str]) -> str:
     """`value`, if it is one of the known names."""
-    known = list(known)
     if not isinstance(value, str):
         raise TypeError(f"{what} is {value!r}; one of {', '.join(known)} is needed")
     if value not in known:
@@ -280,7 +279,7 @@ def one_for_all(comm: _core.Communicator, shape: tuple[int, int], scalar: str, w
 
 def default_threads(comm: _core.Communicator) -> int:
     """The default number of threads of a rank: OMP_NUM_THREADS, or this node's cores divided among its ranks."""
-    if "OMP_NUM_THREADS" in os.environ or comm.size == 1:
+    if comm.size == 1 or "OMP_NUM_THREADS" in os.environ:
         return _core.threads()
     cores = _core.cores()
     if comm.kind == "mpi":

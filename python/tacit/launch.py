@@ -166,8 +166,10 @@ def refuse_crowds(ranks: int, threads: int | None = None) -> None:
     each machine are always allowed. More would wait for each other for minutes, or exhaust the memory. The default of
     `threads`, the number for each rank, is OMP_NUM_THREADS.
     """
-    given = os.environ.get("OMP_NUM_THREADS", "")
+    given = "" if threads else os.environ.get("OMP_NUM_THREADS", "")
     each = threads or (int(given) if given.isdigit() else 1)
+    if ranks * each <= 64:
+        return
     on = machines()
     most = on * max(64, 16 * cores())
     if ranks * each <= most:

@@ -167,7 +167,7 @@ def make(A: Operator, name: str, **options: Any) -> Operator | None:
 
     chosen, o, table = agreed(on, look)
     agree(on, o, table, precond=chosen)
-    scalar = A.dtype.name
+    scalar = A._scalar
     if chosen == "none":
         return None
     if chosen == "inner":
@@ -224,8 +224,8 @@ def amg(A: Operator, near_null: Any = None, **options: Any) -> Reporting:
         offsets = A._handle.range_offsets
         whole = layout.is_whole(on, len(vectors), offsets, "near_null")
         part = layout.own_part(vectors, on, offsets, whole)
-        own = agreed(on, lambda: np.ascontiguousarray(to_scalar(part, A.dtype.name, "near_null")))
-    return Reporting(core("amg", A.dtype.name)(A._handle, own, o), A, _core.precond_is_symmetric("amg", o))
+        own = agreed(on, lambda: np.ascontiguousarray(to_scalar(part, A._scalar, "near_null")))
+    return Reporting(core("amg", A._scalar)(A._handle, own, o), A, _core.precond_is_symmetric("amg", o))
 
 
 def inner(A: Operator, **options: Any) -> Reporting:
@@ -283,7 +283,7 @@ def inner(A: Operator, **options: Any) -> Reporting:
         precond = "jacobi" if precond is None else precond
     M, symmetric = build(matrix, precond)
     hermitian = symmetric and matrix.is_hermitian()
-    handle = core("inner", A.dtype.name)(matrix._handle, None if M is None else M._handle, o, hermitian)
+    handle = core("inner", A._scalar)(matrix._handle, None if M is None else M._handle, o, hermitian)
     return Reporting(handle, matrix, False)
 
 
@@ -320,5 +320,5 @@ def build(
     if M.shape != A.shape:
         raise ValueError(f"precond has shape {M.shape}; the matrix has {A.shape}")
     if renumbered is not None:
-        M = Operator(core("in_numbers_of", A.dtype.name)(A._handle, M._handle, renumbered[1]), A.comm, A.dtype)
+        M = Operator(core("in_numbers_of", A._scalar)(A._handle, M._handle, renumbered[1]), A.comm, A.dtype)
     return M, not isinstance(given, Named) or given.for_cg

@@ -263,7 +263,7 @@ def solve(
     matrix = stored(as_operator(A, on, wanted), "a simulated solve")
     if matrix.shape[0] != matrix.shape[1] or matrix.shape[0] != len(right):
         raise ValueError(f"A has shape {matrix.shape}, b {right.shape}; a square matrix and as many values are needed")
-    kind = matrix.dtype.name
+    kind = matrix._scalar
     name, told, symmetric = _precond.named(precond, "on simulated ranks")
     hermitian = choices.method == "auto" and symmetric and matrix.is_hermitian()
     events = None

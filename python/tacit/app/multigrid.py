@@ -152,7 +152,7 @@ def _solved(
     options: Any,
 ) -> Result:
     """Checks the arguments, passes this rank's parts of them to `run`, and gathers x if f was whole."""
-    on, scalar = A.comm, A.dtype.name
+    on, scalar = A.comm, A._scalar
     offsets = A._handle.range_offsets
 
     def look() -> tuple[Array, Array | None, Any]:
@@ -201,7 +201,7 @@ def multigrid(A: FiniteVolume, **options: Unpack[MultigridOptions]) -> Multigrid
     o = agreed(A.comm, look)
     agree(A.comm, o, MULTIGRID)
     begin = time.perf_counter()
-    return Multigrid(core("multigrid", A.dtype.name)(A._handle, o), A, dict(options), time.perf_counter() - begin)
+    return Multigrid(core("multigrid", A._scalar)(A._handle, o), A, dict(options), time.perf_counter() - begin)
 
 
 class SolveOptions(MultigridOptions, MultigridSolveOptions, total=False):
@@ -242,7 +242,7 @@ def solve(A: FiniteVolume, f: Any, *, device: str = "host", **options: Unpack[So
         return multigrid(A, **made).solve(f, **solving)
 
     def run(*given: Any) -> tuple[Array, dict[str, Any], float]:
-        done: tuple[Array, dict[str, Any], float] = core("multigrid_on_device", A.dtype.name)(
+        done: tuple[Array, dict[str, Any], float] = core("multigrid_on_device", A._scalar)(
             A._handle, o, device, *given
         )
         return done

@@ -257,7 +257,7 @@ def solve(
                 parts.append(scalar_name(guess.dtype, "x0"))
             wanted = common_scalar(*(p for p in parts if p is not None))
             if isinstance(A, op.Operator) and not isinstance(A, (op.Csr, op.Stencil)):
-                wanted = A.dtype.name if A.dtype.kind == "c" or not wanted.startswith("complex") else wanted
+                wanted = A._scalar if A.dtype.kind == "c" or not wanted.startswith("complex") else wanted
         o = _core.Options()
         table = {key: value for key, value in options.items() if key not in _SPACES}
         spaces = [options.get(key) for key in _SPACES]
@@ -302,7 +302,7 @@ def solve(
             for key, space in zip(_SPACES, spaces, strict=True):
                 alike[key] = "None" if space is None else space if isinstance(space, str) else "given"
             alike["callback"] = "None" if callback is None else "given" if o.callback_stops else "an Observer"
-            alike["A"] = f"of {A.dtype.name}" if isinstance(A, op.Operator) else "given"
+            alike["A"] = f"of {A._scalar}" if isinstance(A, op.Operator) else "given"
             if isinstance(callback, _OfIterate):
                 alike["callback"] = callback.told
         pairs = (vectors[0], vectors[1]), (constant[0], constant[1])
@@ -385,7 +385,7 @@ def _solve(
         raise ValueError(f"A has shape {matrix.shape}; a square matrix is needed")
     if ready.automatic:
         matrix = op.worth_storing(matrix)
-    scalar = matrix.dtype.name
+    scalar = matrix._scalar
     offsets = matrix._handle.range_offsets
     whole = layout.is_whole(on, len(ready.b), offsets, "b")
     whole_guess = whole if ready.x0 is None else layout.is_whole(on, len(ready.x0), offsets, "x0")

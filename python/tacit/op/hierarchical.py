@@ -144,7 +144,7 @@ class HMatrix(Operator):
             return most, real_number(tolerance, "tolerance")
 
         most, kept = agreed(self.comm, look)
-        handle = core("coarse_hmatrix", self.dtype.name)(self._handle, most, kept)
+        handle = core("coarse_hmatrix", self._scalar)(self._handle, most, kept)
         return HMatrix(handle, self.comm, self.dtype, kept, self.symmetry)
 
     @property

@@ -218,7 +218,7 @@ def as_operator(
 
 def _converted(a: Operator, scalar: npt.DTypeLike, what: str) -> Operator:
     name = chosen_scalar(scalar)
-    if name is None or name == a.dtype.name:
+    if name is None or name == a._scalar:
         return a
     if isinstance(a, Csr):
         return a.astype(name)
@@ -263,7 +263,7 @@ def renumbered(a: Operator, graph: bool, rcm: bool) -> tuple[Csr, _core.Renumber
     once or twice.
     """
     a = stored(a, "partition and ordering")
-    on, scalar = a.comm, a.dtype.name
+    on, scalar = a.comm, a._scalar
     numbers: _core.Renumbering | None = None
     for wanted, find in ((graph, _core.renumber_by_graph), (rcm, _core.renumber_inside)):
         if not wanted:

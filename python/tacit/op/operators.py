@@ -11,7 +11,9 @@ import numpy.typing as npt
 
 from .. import _core, layout
 from .. import comm as _comm
-from .._support import Array, agreed, as_array, choose, chosen_scalar, core, refuse_unlike, to_scalar
+from .._support import SCALARS, Array, agreed, as_array, choose, chosen_scalar, core, refuse_unlike, to_scalar
+
+_SCALAR_OF = {np.dtype(scalar): scalar for scalar in SCALARS}
 
 FORMATS: list[str] = _core.choices_formats()  #: storage formats of a matrix
 
@@ -53,6 +55,11 @@ class Operator:
     @property
     def name(self) -> str:
         return str(self._handle.name)
+
+    @property
+    def _scalar(self) -> str:
+        """``dtype.name``, which takes NumPy a microsecond."""
+        return _SCALAR_OF[self.dtype]
 
     @property
     def own_range(self) -> tuple[int, int]:
@@ -104,7 +111,7 @@ class Operator:
     def _product(self, array: Array, adjoint: bool, conjugate: bool) -> Array:
         """A product, after all ranks have agreed on real or complex and on the number of columns."""
         handle, comm = self._handle, self.comm
-        scalar = self.dtype.name
+        scalar = self._scalar
         offsets, back = handle.domain_offsets, handle.range_offsets
         if adjoint:
             offsets, back = back, offsets
@@ -266,7 +273,7 @@ class Csr(Operator):
     def automatic(self, method: str) -> Any:
         """What chooses preconditioners for this matrix, and keeps what it has found. Collective."""
         if method not in self._automatic:
-            self._automatic[method] = core("Automatic", self.dtype.name)(self._handle, method)
+            self._automatic[method] = core("Automatic", self._scalar)(self._handle, method)
         return self._automatic[method]
 
     @property
@@ -318,7 +325,7 @@ class Csr(Operator):
         >>> A @ np.array([1.0, 1.0])
         array([4., 5.])
         """
-        comm, scalar = self.comm, self.dtype.name
+        comm, scalar = self.comm, self._scalar
         refuse_unlike(comm, values="a sparse matrix" if hasattr(values, "tocsr") else "an array")
         if hasattr(values, "tocsr"):
             own = agreed(comm, lambda: self._values_of(values))
@@ -351,11 +358,11 @@ class Csr(Operator):
                 "values have another structure than the matrix; update_values keeps the structure, tacit.csr makes a"
                 " new matrix"
             )
-        return to_scalar(rows.data, self.dtype.name, "values")
+        return to_scalar(rows.data, self._scalar, "values")
 
     def _state(self) -> tuple[Any, ...]:
         handle = self._handle
-        return self.dtype.name, handle.range_offsets, handle.domain_offsets, *self.local_rows(), self.format
+        return self._scalar, handle.range_offsets, handle.domain_offsets, *self.local_rows(), self.format
 
     @classmethod
     def _made_from(cls, comm: _core.Communicator, *state: Any) -> Csr:
@@ -388,8 +395,8 @@ class Csr(Operator):
     def astype(self, scalar: npt.DTypeLike) -> Csr:
         """This matrix with values of another scalar type. Collective."""
         name = agreed(self.comm, lambda: chosen_scalar(scalar))
-        refuse_unlike(self.comm, scalar=name or self.dtype.name)
-        if name is None or name == self.dtype.name:
+        refuse_unlike(self.comm, scalar=name or self._scalar)
+        if name is None or name == self._scalar:
             return self
         return self._made_anew(name, self.format)
 
@@ -397,7 +404,7 @@ class Csr(Operator):
         """This matrix in another storage format of :func:`tacit.csr`, as a copy. Collective."""
         chosen = agreed(self.comm, lambda: choose("format", format, FORMATS))
         refuse_unlike(self.comm, format=chosen)
-        return self if chosen == self.format else self._made_anew(self.dtype.name, chosen)
+        return self if chosen == self.format else self._made_anew(self._scalar, chosen)
 
     def _made_anew(self, scalar: str, format: str) -> Csr:
         start, column, value = self.local_rows()
@@ -439,7 +446,7 @@ class Stencil(Operator):
         return Csr(self._handle.assemble(), self.comm, self.dtype)
 
     def _state(self) -> tuple[Any, ...]:
-        return self.dtype.name, self.grid, self._handle.boundary, self._handle.weights
+        return self._scalar, self.grid, self._handle.boundary, self._handle.weights
 
     @classmethod
     def _made_from(cls, comm: _core.Communicator, *state: Any) -> Stencil:
@@ -542,7 +549,7 @@ class Composed(Operator):
         return self.assemble().to_scipy()
 
     def _state(self) -> tuple[Any, ...]:
-        return self.dtype.name, self.how, self.parts
+        return self._scalar, self.how, self.parts
 
     @classmethod
     def _made_from(cls, comm: _core.Communicator, *state: Any) -> Composed:
@@ -603,7 +610,7 @@ def _assembled(a: Composed) -> Csr:
     """Collective."""
     from scipy.sparse import csr_array, eye_array
 
-    comm, scalar = a.comm, a.dtype.name
+    comm, scalar = a.comm, a._scalar
     if not has_entries(a):
         raise ValueError(f"the entries of the matrix are needed; the {a.name} operator knows products only")
     # The parts in their order: assembling is collective.

@@ -123,7 +123,7 @@ def tiled(a: Any, *, comm: Any = None, **options: Unpack[TiledOptions]) -> Tiled
 
     o = agreed(stored_a.comm, look)
     agree(stored_a.comm, o, TILED)
-    made = TiledSpmm(core("tiled", stored_a.dtype.name)(stored_a._handle, o), stored_a.comm, stored_a.dtype)
+    made = TiledSpmm(core("tiled", stored_a._scalar)(stored_a._handle, o), stored_a.comm, stored_a.dtype)
     made._options = dict(options)
     return made
 
