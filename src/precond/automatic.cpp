@@ -1,6 +1,7 @@
 #include <tacit/precond/automatic.hpp>
 
 #include <tacit/base/trace.hpp>
+#include <tacit/layout/ordering.hpp>
 #include <tacit/layout/partitioners.hpp>
 #include <tacit/op/noted.hpp>
 
@@ -114,7 +115,9 @@ std::vector<Candidate> ladder(Method method, const Look& a) {
   // ic0 and ick of a Hermitian matrix that is not definite are those of a shifted one, which suits minres.
   const bool cg = (definite && (any || only_symmetric)) || (hermitian && method == Method::minres);
   const double patience = std::clamp(2 * std::sqrt(double(n)), 200.0, 4000.0);
-  const auto best = layout::metis_built() ? BlockOrder::dissection : BlockOrder::rcm;
+  const auto sparse = layout::amd_built()     ? BlockOrder::minimum_degree
+                      : layout::metis_built() ? BlockOrder::dissection
+                                              : BlockOrder::rcm;
   const auto add = [&](Method wanted, const char* precond, Options options, int trial, double patient) {
     // Several ranks: the same factors of overlapping blocks, for methods that need no symmetry.
     const std::string_view named = precond;
@@ -141,7 +144,7 @@ std::vector<Candidate> ladder(Method method, const Look& a) {
     add(cg ? Method::cg : Method::bicgstab, "jacobi", o, !cg ? 8 : multilevel && n < 100000 ? 32 : 16, cg ? 64 : 32);
   }
   // Nearly complete factors of such a matrix have few entries, and cost less than a trial of others.
-  if (network && !only_symmetric) threshold(1e-3, 10, BlockOrder::rcm, 20);
+  if (network && !only_symmetric) threshold(1e-3, 10, sparse, 20);
   // Its set-up costs 100 to 300 products: where the diagonal would do with fewer iterations, factors do with fewer
   // still.
   if (cg && definite && multilevel) {
@@ -163,10 +166,10 @@ std::vector<Candidate> ladder(Method method, const Look& a) {
     if (multilevel) add(Method::gmres, "amg", {}, 20, 100);
   }
   if (!only_symmetric) {
-    if (!network) threshold(1e-3, 10, BlockOrder::rcm, 60);
+    if (!network) threshold(1e-3, 10, sparse, 60);
     if (any && !zeros && !cg) add(Method::idr, "ilu0", {}, 60, patience);
-    threshold(1e-5, 40, best, 60);
-    threshold(1e-9, 200, best, 60);
+    threshold(1e-5, 40, sparse, 60);
+    threshold(1e-9, 200, sparse, 60);
   }
   if (any && !definite) add(Method::idr, "none", {}, 200, patience);
   add(Method::automatic, "none", {}, 200, patience);
