@@ -21,11 +21,13 @@ using krylov::Report;
 
 constexpr double never = std::numeric_limits<double>::infinity();
 
+bool is_factor(const Candidate& c) { return c.precond != "none" && c.precond != "jacobi"; }
+
 /// Predicts how many iterations a candidate still needs, and gives it up where these are too many.
 class Trial {
  public:
   Trial(const Candidate& c, double goal)
-      : next_(c.trial), patience_(c.patience), goal_(goal), has_plateaus_(c.method == Method::minres) {}
+      : next_(c.trial), patience_(c.patience), goal_(goal), has_plateaus_(!is_factor(c)) {}
 
   bool operator()(int iteration, double residual) {
     low_.resize(std::size_t(iteration) + 1, low_.empty() ? residual : low_.back());
@@ -36,7 +38,7 @@ class Trial {
       return std::log(low_[std::size_t(from)] / low_.back()) / (iteration - from);
     };
     double rate = rate_from(iteration / 2);
-    // The residual of minres never rises, but rests at times: the geometric mean with the rate of the whole run.
+    // Without factors residuals rest at times: the geometric mean with the rate of the whole run.
     if (has_plateaus_) rate = std::sqrt(rate * rate_from(0));
     left_ = rate > 0 ? std::log(low_.back() / goal_) / rate : never;
     gave_up_ = left_ > std::max(patience_, double(iteration));
@@ -80,8 +82,8 @@ struct Look {
   Global n, entries;
   bool several_ranks, hermitian;
   bool definite;  ///< Hermitian, with a diagonal of one sign: A may be definite
-  bool zeros;     ///< on the diagonal
-  bool uneven;    ///< its other entries differ in size
+  double zeros;   ///< the share of zeros on the diagonal
+  double spread;  ///< the largest over the smallest magnitude of its other entries
   bool network;
 };
 
@@ -90,10 +92,11 @@ struct Look {
 void add_minres(std::vector<Candidate>& all, const Look& a) {
   Options diagonal;
   diagonal.absolute = true;
+  const bool uneven = a.spread > 10;
   const double in_a_row = double(a.entries) / double(std::max<Global>(a.n, 1));
   const double patience = std::clamp(in_a_row * std::sqrt(double(a.n)), 300.0, 4000.0);
   all.push_back(
-      {Method::minres, a.uneven ? "jacobi" : "none", a.uneven ? diagonal : Options{}, 100, patience, a.definite});
+      {Method::minres, uneven ? "jacobi" : "none", uneven ? diagonal : Options{}, 100, patience, a.definite});
   if (!a.definite) return;
   // Few eigenvalues may have the other sign: the factors of such a matrix help as they help cg.
   Options levels;
@@ -105,7 +108,7 @@ void add_minres(std::vector<Candidate>& all, const Look& a) {
 /// The candidates for a matrix; see Automatic.
 std::vector<Candidate> ladder(Method method, const Look& a) {
   const Global n = a.n, entries = a.entries;
-  const bool several_ranks = a.several_ranks, hermitian = a.hermitian, definite = a.definite, zeros = a.zeros,
+  const bool several_ranks = a.several_ranks, hermitian = a.hermitian, definite = a.definite, zeros = a.zeros > 0,
              network = a.network;
   std::vector<Candidate> all;
   const bool any = method == Method::automatic;
@@ -135,13 +138,14 @@ std::vector<Candidate> ladder(Method method, const Look& a) {
     add(Method::gmres, "ilut", o, trial, patience);
   };
   const bool multilevel = n >= 4000;
-  // The diagonal costs nothing to invert. Where it does well from the start, factors would not pay.
+  // The diagonal costs nothing to invert, and an even one changes nothing. Factors cost as much as 100 to 200 of these
+  // iterations, and of tiny systems more than all that there are.
   if (any && hermitian && !definite) add_minres(all, a);
   else if (!zeros) {
     Options o;
     if (method == Method::minres && !definite) o.absolute = true;
-    // Short trials of cg on long vectors only: its residual may rise at first, which predicts nothing.
-    add(cg ? Method::cg : Method::bicgstab, "jacobi", o, !cg ? 8 : multilevel && n < 100000 ? 32 : 16, cg ? 64 : 32);
+    add(cg ? Method::cg : Method::bicgstab, a.spread <= 2 ? "none" : "jacobi", a.spread <= 2 ? Options{} : o,
+        n < 64 ? 40 : cg ? 16 : 8, cg ? 150 : 120);
   }
   // Nearly complete factors of such a matrix have few entries, and cost less than a trial of others.
   if (network && !only_symmetric) threshold(1e-3, 10, sparse, 20);
@@ -161,9 +165,10 @@ std::vector<Candidate> ladder(Method method, const Look& a) {
     levels.ordering = BlockOrder::rcm;
     add(Method::cg, "ick", levels, trial, patience);
     if (any) add_minres(all, a);
-  } else if (!only_symmetric && !zeros) {
+  } else if (!only_symmetric && a.zeros <= 1.0 / 3) {
+    // A third: in systems of saddle points, whose few constraints come after what they constrain, fill replaces zeros.
     add(Method::gmres, "ilu0", {}, 20, 100);
-    if (multilevel) add(Method::gmres, "amg", {}, 20, 100);
+    if (multilevel && !zeros) add(Method::gmres, "amg", {}, 20, 100);
   }
   if (!only_symmetric) {
     if (!network) threshold(1e-3, 10, sparse, 60);
@@ -543,16 +548,17 @@ void Automatic<T>::look() {
     const auto d = A.diagonal();
     const bool positive = comm.all(std::all_of(d.begin(), d.end(), [](T a) { return real(a) > 0; }));
     const bool negative = comm.all(std::all_of(d.begin(), d.end(), [](T a) { return real(a) < 0; }));
-    const bool zeros = !comm.all(std::all_of(d.begin(), d.end(), [](T a) { return a != T(0); }));
+    const auto zeros = comm.all_sum(Global(std::count(d.begin(), d.end(), T(0))));
     double smallest = never, largest = 0;
     for (const T a : d)
       if (a != T(0))
         smallest = std::min(smallest, double(std::abs(a))), largest = std::max(largest, double(std::abs(a)));
-    const bool uneven = comm.all_max(largest) > -10 * comm.all_max(-smallest);
+    const double spread = -comm.all_max(largest) / comm.all_max(-smallest);
     if (!A.fault().empty()) candidates_ = {{method, "none", {}, 0, 0, false}};  // the solve names the entry
     else
       candidates_ = ladder(method, {A.range().size(), A.entries(), comm.size() > 1, hermitian_,
-                                    hermitian_ && (positive || negative), zeros, uneven, network});
+                                    hermitian_ && (positive || negative),
+                                    double(zeros) / double(std::max<Global>(A.range().size(), 1)), spread, network});
   });
 }
 
