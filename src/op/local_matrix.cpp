@@ -320,9 +320,9 @@ struct LocalMatrix<T, M>::Storage::Slices {
     exec::parallel_for(
         chunk.size(), chunk.size() > 1,
         [&](std::size_t i) {
-          std::vector<Local> found;
+          std::vector<Local> found, merged;
           const Local end = std::min(a.count(), Local(i + 1) * task_rows);
-          for (Local base = Local(i) * task_rows; base < end; base += slice) add(a, base, chunk[i], found);
+          for (Local base = Local(i) * task_rows; base < end; base += slice) add(a, base, chunk[i], found, merged);
         },
         1);
     for (const Chunk& c : chunk) {
@@ -351,7 +351,21 @@ struct LocalMatrix<T, M>::Storage::Slices {
     return true;
   }
 
-  void add(const LocalRowsView<T>& a, Local base, Chunk& c, std::vector<Local>& found) {
+  /// Adds the diagonals of a row to those found, which ascend.
+  static void merge(const LocalRowsView<T>& a, Local r, std::vector<Local>& found, std::vector<Local>& merged) {
+    merged.clear();
+    auto old = found.begin();
+    for (Global k = a.start[r]; k < a.start[r + 1]; ++k) {
+      const Local d = a.column[k] - r;
+      while (old != found.end() && *old < d) merged.push_back(*old++);
+      if (old != found.end() && *old == d) ++old;
+      merged.push_back(d);
+    }
+    merged.insert(merged.end(), old, found.end());
+    found.swap(merged);
+  }
+
+  void add(const LocalRowsView<T>& a, Local base, Chunk& c, std::vector<Local>& found, std::vector<Local>& merged) {
     const Local end = std::min(a.count(), base + slice);
     found.clear();
     Global width = 0;
@@ -368,13 +382,10 @@ struct LocalMatrix<T, M>::Storage::Slices {
       look(base), look(end - 1);
       for (Global k = a.start[base]; k < a.start[base + 1]; ++k) found.push_back(a.column[k] - base);
     } else {
-      for (Local r = base; r < end; ++r) {
-        look(r);
-        for (Global k = a.start[r]; k < a.start[r + 1]; ++k) found.push_back(a.column[k] - r);
-      }
-      std::sort(found.begin(), found.end());
-      found.erase(std::unique(found.begin(), found.end()), found.end());
-      is_diagonal = Global(found.size()) <= width + width / 4;
+      for (Local r = base; r < end; ++r) look(r);
+      const Global most = width + width / 4;
+      for (Local r = base; r < end && Global(found.size()) <= most; ++r) merge(a, r, found, merged);
+      is_diagonal = Global(found.size()) <= most;
     }
     const Global steps = is_diagonal ? Global(found.size()) : width;
     shape[std::size_t(base / slice)] = checked_cast<std::uint32_t>(2 * steps + is_diagonal, "the length of a row");
