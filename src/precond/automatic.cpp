@@ -55,6 +55,37 @@ class Trial {
   bool gave_up_ = false;
 };
 
+/// The unknowns in a node of a system of equations: the largest b up to 6 with which nearly all couplings of unknowns
+/// b i .. b i + b - 1 with b j .. b j + b - 1 are there, where there is one; 1 where none. From a sample of the nodes.
+/// Collective.
+template <Scalar T>
+int unknowns_in_a_node(const op::Rows<T>& rows, const layout::Space& space) {
+  constexpr Global most_samples = 1000;
+  constexpr double nearly_all = 0.9;
+  const Global own = space.local_size();
+  for (int b = 6; b > 1; --b) {
+    const bool whole = own % b == 0 && space.begin() % b == 0;
+    if (!space.comm().all(whole)) continue;
+    const Global nodes = own / b, samples = std::min(nodes, most_samples);
+    double sums[2] = {0, 0};  // couplings that are there, and that could be
+    std::vector<Global> met;
+    for (Global s = 0; s < samples; ++s) {
+      // Scattered by the golden ratio, as equal steps may follow a grid.
+      const std::uint64_t fraction = std::uint64_t(s) * 0x9e3779b97f4a7c15u >> 32;
+      const auto i = std::size_t(samples < nodes ? Global(fraction * std::uint64_t(nodes) >> 32) : s) * std::size_t(b);
+      met.clear();
+      for (auto k = std::size_t(rows.start[i]); k < std::size_t(rows.start[i + std::size_t(b)]); ++k)
+        met.push_back(rows.column[k] / b);
+      sums[0] += double(met.size());
+      std::sort(met.begin(), met.end());
+      sums[1] += double(b) * b * double(std::unique(met.begin(), met.end()) - met.begin());
+    }
+    space.sum(sums, 2);
+    if (sums[0] > nearly_all * sums[1]) return b;
+  }
+  return 1;
+}
+
 /// The options that this method takes.
 krylov::Options for_method(krylov::Options o, Method method) {
   o.method = method;
@@ -149,12 +180,8 @@ std::vector<Candidate> ladder(Method method, const Look& a) {
   }
   // Nearly complete factors of such a matrix have few entries, and cost less than a trial of others.
   if (network && !only_symmetric) threshold(1e-3, 10, sparse, 20);
-  // Its set-up costs 100 to 300 products: where the diagonal would do with fewer iterations, factors do with fewer
-  // still.
-  if (cg && definite && multilevel) {
-    add(Method::cg, "amg", {}, 20, 100);
-    all.back().at_least = 150;
-  }
+  // Where it suits the matrix, its few iterations are worth a set-up of 100 to 300 products.
+  if (multilevel && !zeros && (cg ? definite : !only_symmetric)) add(cg ? Method::cg : Method::gmres, "amg", {}, 20, 100);
   if (cg) {
     // The residual of cg may rise long before it falls.
     const int trial = int(std::clamp(std::sqrt(double(n)) / 2, 60.0, 1000.0));
@@ -168,7 +195,6 @@ std::vector<Candidate> ladder(Method method, const Look& a) {
   } else if (!only_symmetric && a.zeros <= 1.0 / 3) {
     // A third: in systems of saddle points, whose few constraints come after what they constrain, fill replaces zeros.
     add(Method::gmres, "ilu0", {}, 20, 100);
-    if (multilevel && !zeros) add(Method::gmres, "amg", {}, 20, 100);
   }
   if (!only_symmetric) {
     if (!network) threshold(1e-3, 10, sparse, 60);
@@ -215,7 +241,7 @@ class Automatic<T>::Attempts {
     const int count = int(own_.candidates_.size());
     for (int i = 0; i < count; ++i) {
       const Candidate& c = own_.candidates_[std::size_t(i)];
-      if (i == own_.kept_ || is_out(c) || (begun_ && predicted_ < c.at_least)) continue;
+      if (i == own_.kept_ || is_out(c)) continue;
       if (attempt(i, true)) return finish();
       if (predicted_ < never) given_up.push_back({i, predicted_});
     }
@@ -231,7 +257,7 @@ class Automatic<T>::Attempts {
  private:
   /// Whether what is known of the definiteness of A excludes the candidate.
   bool is_out(const Candidate& c) {
-    if (c.precond == "amg" && !own_.suits_multigrid()) return true;
+    if (c.precond == "amg" && own_.multigrid_block() == 0) return true;
     return indefinite_ ? c.method == Method::cg || is_definite_factor(c) : c.indefinite;
   }
   /// ic0 for cg, or for a variant of it that krylov::solve takes.
@@ -246,8 +272,10 @@ class Automatic<T>::Attempts {
     if (begun_ && left <= 0) return true;
     const bool is_kept = which == own_.kept_;
     const double before = wall_time();
-    auto made = is_kept && own_.kept_precond_ ? std::move(own_.kept_precond_)
-                                              : make<T, Host>(chosen.precond, own_.A_, chosen.options);
+    Options with = chosen.options;
+    if (chosen.precond == "amg") with.block = own_.multigrid_block();
+    auto made =
+        is_kept && own_.kept_precond_ ? std::move(own_.kept_precond_) : make<T, Host>(chosen.precond, own_.A_, with);
     const auto& comm = own_.A_.range().comm();
     own_.setup_seconds_ += comm.all_max(wall_time() - before);
     Candidate c = chosen;
@@ -496,32 +524,34 @@ Automatic<T>::Automatic(const op::Csr<T, Host>& A, Method method) : A_(A), metho
   look();
 }
 
-/// Smoothed aggregation is for matrices of elliptic equations: nearly all couplings have the sign that the diagonal has
-/// not. Looked at when the first solve comes to it.
+/// Smoothed aggregation is for matrices of elliptic equations: between unknowns of one kind nearly all couplings have the
+/// sign that the diagonal has not. Looked at when the first solve comes to it.
 template <Scalar T>
-bool Automatic<T>::suits_multigrid() {
-  if (suits_multigrid_) return *suits_multigrid_;
+int Automatic<T>::multigrid_block() {
+  if (multigrid_block_) return *multigrid_block_;
   const auto rows = A_.rows();
   const Global first = A_.range().begin();
   const auto d = A_.diagonal();
+  const int b = unknowns_in_a_node(rows, A_.range());
   double sums[2] = {0, 0};  // of magnitudes: all couplings, and those with the sign of the diagonal
   for (std::size_t i = 0; i < d.size(); ++i)
     for (auto k = std::size_t(rows.start[i]); k < std::size_t(rows.start[i + 1]); ++k) {
-      if (rows.column[k] == first + Global(i)) continue;
+      const Global distance = rows.column[k] - (first + Global(i));
+      if (distance == 0 || distance % b != 0) continue;
       const double size = double(std::abs(rows.value[k]));
       sums[0] += size;
       if (real(rows.value[k] * conj(d[i])) > 0) sums[1] += size;
     }
   A_.range().sum(sums, 2);
-  suits_multigrid_ = sums[1] < 0.1 * sums[0];
-  return *suits_multigrid_;
+  multigrid_block_ = sums[1] < 0.15 * sums[0] ? b : 0;
+  return *multigrid_block_;
 }
 
 template <Scalar T>
 void Automatic<T>::refresh() {
   const Candidate before = kept_ >= 0 ? candidates_[std::size_t(kept_)] : Candidate{};
   look();
-  suits_multigrid_.reset();
+  multigrid_block_.reset();
   kept_precond_.reset();
   if (kept_ < 0) return;
   const auto again = std::find_if(candidates_.begin(), candidates_.end(), [&](const Candidate& c) {

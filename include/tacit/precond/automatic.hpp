@@ -23,14 +23,13 @@ struct Candidate {
   int trial = 0;  ///< 0: no limit
   double patience = 0;
   bool indefinite = false;  ///< tried only where cg has found A not to be definite
-  double at_least = 0;      ///< tried only where the candidate before is predicted to need so many more, or none knows
 };
 
 /// Solves A x = b where the user has named no preconditioner, and perhaps no method. The candidates begin with the
-/// diagonal (cg, or bicgstab), go on with cheap factors and end with nearly complete ones: for a Hermitian A whose
-/// diagonal has one sign cg with amg (from 4000 rows on, where couplings have the sign that the diagonal has not), ic0
-/// and ick, for others gmres with ilu0, with amg as above, then gmres with ilut of smaller and smaller
-/// threshold, and between them idr with ilu0; the last ones have no preconditioner. A Hermitian A that is not definite
+/// diagonal (cg, or bicgstab; none where it is even), go on with cheap factors and end with nearly complete ones: for a Hermitian A whose
+/// diagonal has one sign cg with amg (from 4000 rows on, where couplings between unknowns of one kind have the sign that the diagonal has not), ic0
+/// and ick, for others gmres with amg as above, with ilu0 (where at most a third of the diagonal is zero), with ilut of smaller and
+/// smaller threshold, and between them idr with ilu0; the last ones have no preconditioner. A Hermitian A that is not definite
 /// is given to minres before: at once where its diagonal has zeros or both signs (with the magnitudes of the diagonal
 /// where these differ), and where cg breaks down, then with ick too. Where half of the rows have two or three entries
 /// (networks), whose complete factors have few entries, gmres with ilut follows the diagonal. Each starts from the best
@@ -74,11 +73,12 @@ class Automatic {
   class Attempts;
   class Columns;
   void look();
-  bool suits_multigrid();
+  /// The `block` of amg for A; 0 where smoothed aggregation does not suit it. Collective at the first call.
+  int multigrid_block();
   const op::Csr<T, Host>& A_;
   krylov::Method method_;
   bool hermitian_ = false;
-  std::optional<bool> suits_multigrid_;
+  std::optional<int> multigrid_block_;
   std::vector<Candidate> candidates_;
   int kept_ = -1;  ///< the candidate that solved last, and its preconditioner
   std::unique_ptr<op::Operator<T, Host>> kept_precond_;
