@@ -153,7 +153,7 @@ TEST(AutomaticChoice, GivesMinresUp) {
 /// minres that the user names has a positive definite preconditioner also where the diagonal has both signs.
 TEST(AutomaticChoice, GivesANamedMinresTheDiagonalsMagnitude) {
   const auto a = grid<double>(20, 21).map([](Global r, Global c, double v) {
-    return r == c && r % 2 ? -(40 + v) : r == c ? 40 + v : v;
+    return r == c && r % 2 ? -(400 + v) : r == c ? 40 + v : v;
   });
   on_ranks([&](const comm::Communicator& comm) {
     const auto A = a.on(comm);
@@ -164,6 +164,58 @@ TEST(AutomaticChoice, GivesANamedMinresTheDiagonalsMagnitude) {
     EXPECT_TRUE(report.converged()) << report.choice;
     EXPECT_EQ(report.choice, "auto: minres with jacobi (absolute values) (A is Hermitian)");
   });
+}
+
+/// An even diagonal is no preconditioner, and costs a pass over the vectors.
+TEST(AutomaticChoice, DividesByADiagonalThatIsNotEven) {
+  const auto even = grid<double>(14, 15);
+  const auto uneven = even.map([](Global r, Global c, double v) { return v * double((1 + r % 5) * (1 + c % 5)); });
+  on_ranks([&](const comm::Communicator& comm) {
+    const auto choice_for = [&](const Whole<double>& a) {
+      const auto A = a.on(comm);
+      Automatic<double> automatic(*A);
+      return solve(automatic, *A, a, random_vector<double>(a.n, 3), options_for<double>()).choice;
+    };
+    EXPECT_EQ(choice_for(even), "auto: cg (A is Hermitian)");
+    EXPECT_EQ(choice_for(uneven).find("auto: cg with jacobi"), 0u) << choice_for(uneven);
+  });
+}
+
+/// Two unknowns in a node, whose couplings have both signs; those of one kind have the sign of a Laplacian's.
+TEST(AutomaticChoice, TakesMultigridForSystemsOfEquations) {
+  const auto one = grid<double>(100, 101);
+  Whole<double> a;
+  a.n = 2 * one.n;
+  for (Global i = 0; i < a.n; ++i) {
+    for (Global k = one.start[i / 2]; k < one.start[i / 2 + 1]; ++k)
+      for (Global c = 0; c < 2; ++c) a.push(2 * one.column[k] + c, one.value[k] * (c == i % 2 ? 1 : 0.9));
+    a.end_row();
+  }
+  const std::vector<double> b(std::size_t(a.n), 1.0);
+  for (const int ranks : {1, 2, 5})  // an even number of rows on each
+    comm::run_threads(ranks, [&](const comm::Communicator& comm) {
+      const auto A = a.on(comm);
+      Automatic<double> automatic(*A);
+      const auto report = solve(automatic, *A, a, b, options_for<double>());
+      EXPECT_TRUE(report.converged()) << report.choice;
+      EXPECT_EQ(report.precond, "amg") << report.choice;
+      EXPECT_EQ(report.method, "cg") << report.choice;
+    });
+}
+
+/// The few constraints of a saddle point come after what they constrain, and fill replaces the zeros.
+TEST(AutomaticChoice, BeginsWithIlu0WhereFewOfTheDiagonalAreZero) {
+  const auto a = saddle_point(grid<double>(30, 31, 0.4));
+  const auto A = a.on(comm::Communicator::self());
+  Automatic<double> automatic(*A);
+  const auto report = solve(automatic, *A, a, random_vector<double>(a.n, 3), options_for<double>());
+  EXPECT_TRUE(report.converged()) << report.choice;
+  EXPECT_EQ(report.precond.find("block-jacobi (ilu0"), 0u) << report.choice;
+  // Where half of them are zero, it is none of the candidates.
+  const auto half = swapped(scattered<double>(210, 5, 3));
+  const auto B = half.on(comm::Communicator::self());
+  const Automatic<double> without(*B);
+  for (const auto& c : without.candidates()) EXPECT_NE(c.precond, "ilu0");
 }
 
 TYPED_TEST(AutomaticSolve, PermutesRowsWhoseDiagonalSaysNothing) {
@@ -192,7 +244,9 @@ TYPED_TEST(AutomaticSolve, KeepsWhatItHasFound) {
     ASSERT_TRUE(third.converged());
     EXPECT_EQ(third.precond, first.precond);
     EXPECT_LE(third.iterations, first.iterations);
-    if (first.choice.find("then") == std::string::npos) EXPECT_EQ(third.residual_norm, first.residual_norm);
+    if (first.choice.find("then") == std::string::npos) {
+      EXPECT_EQ(third.residual_norm, first.residual_norm);
+    }
     EXPECT_EQ(second.choice.find("then"), std::string::npos) << second.choice;
     EXPECT_LT(automatic.setup_seconds(), 0.5);  // the preconditioner is kept
   });
