@@ -258,6 +258,7 @@ class Automatic<T>::Attempts {
   /// Whether what is known of the definiteness of A excludes the candidate.
   bool is_out(const Candidate& c) {
     if (c.precond == "amg" && own_.multigrid_block() == 0) return true;
+    if (c.precond == "ilut" && full_in_vain_ > 1) return true;
     return indefinite_ ? c.method == Method::cg || is_definite_factor(c) : c.indefinite;
   }
   /// ic0 for cg, or for a variant of it that krylov::solve takes.
@@ -287,6 +288,8 @@ class Automatic<T>::Attempts {
     o.max_iterations = left;
     o.explain = false;  // explain() does so, once
     if (begun_) forget_noise();
+    std::optional<Vector> came_from;
+    if (begun_ && !best_) came_from = x_;
     Trial trial(c, goal_);
     if (may_give_up && c.trial) o.give_up = [&](int k, double residual) { return trial(k, residual); };
     Report r = krylov::solve<T, Host>(own_.A_, made.get(), b_, x_, o, own_.hermitian_, null_);
@@ -310,6 +313,12 @@ class Automatic<T>::Attempts {
     } else if (is_kept) {
       own_.kept_ = -1;
     }
+    if (const auto* factors = dynamic_cast<const BlockJacobi<T>*>(made.get());
+        factors && c.precond == "ilut" && factors->fill() >= *c.options.fill && !(r.residual_norm < 0.5 * std::min(best_norm_, 1.0)))
+      ++full_in_vain_;
+    if (!begun_ || std::isnan(best_norm_) || r.residual_norm <= best_norm_ || r.converged())
+      best_.reset(), best_norm_ = r.residual_norm;
+    else if (!best_) best_ = std::move(came_from);
     if (!r.converged())
       tell(gave_up ? message(name, " (", r.iterations, " iterations, residual ", rounded(r.residual_norm), ")")
                    : message(name, " (", to_string(r.reason), " at ", rounded(r.residual_norm), ")"));
@@ -326,7 +335,7 @@ class Automatic<T>::Attempts {
   void forget_noise() {
     const double noise = 10 * double(std::numeric_limits<real_t<T>>::epsilon()) * own_.A_.largest() * layout::norm(x_);
     if (!std::exchange(in_vain_, false) && noise <= goal_ * b_norm_) return;
-    if (!best_) best_ = x_, best_norm_ = report_.residual_norm;
+    if (!best_) best_ = x_;
     if (guess_) layout::copy(*guess_, x_);
     else layout::fill(x_, T(0));
   }
@@ -344,7 +353,6 @@ class Automatic<T>::Attempts {
 
   /// Adds an attempt to the report: sums of what was spent, and the words of the better attempt.
   void add(Report r) {
-    if (best_ && r.residual_norm < best_norm_) best_.reset();
     Report sum = std::move(report_);
     // At equal residuals the later attempt's words: it has a better preconditioner, or none that could be to blame.
     if (!begun_ || !(r.residual_norm > 1.01 * sum.residual_norm) || r.converged()) report_ = r;
@@ -396,7 +404,8 @@ class Automatic<T>::Attempts {
   }
 
   Report finish() {
-    if (best_) layout::copy(*best_, x_), report_.residual_norm = best_norm_;
+    if (best_) layout::copy(*best_, x_);
+    report_.residual_norm = best_norm_;
     return_guess_if_better();
     explain();
     report_.choice = message("auto: ", choice(), own_.hermitian_ ? " (A is Hermitian)" : " (A is not Hermitian)");
@@ -409,8 +418,9 @@ class Automatic<T>::Attempts {
   krylov::Options options_;
   const krylov::NullSpace<T, Host>* null_;
   std::optional<Vector> guess_;  // where it is not zero
-  std::optional<Vector> best_;   // an x that was left, while none has a smaller residual
+  std::optional<Vector> best_;   // the x of the smallest residual, where it is not x_
   double best_norm_ = never;
+  int full_in_vain_ = 0;  // factors by threshold that had as many entries as they may and did not help
   double b_norm_ = 0, goal_ = 0, predicted_ = never;
   int most_ = 0;  // iterations, of all attempts
   bool begun_ = false, indefinite_ = false, in_vain_ = false;
