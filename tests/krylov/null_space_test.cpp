@@ -169,5 +169,27 @@ TYPED_TEST(GivenNullSpace, ChebyshevEstimatesTheSpectrumBesideIt) {
       {1, 3});
 }
 
+/// The norm of b may overflow where that of what is taken out of it does not.
+TEST(NullSpace, TakenOutOfALongB) {
+  on_ranks([](const comm::Communicator& comm) {
+    const auto a = free_grid<double>(9, 8);
+    const auto A = a.on(comm);
+    const auto null = null_space_of<double>(*A);
+    const auto solved = [&](double size) {
+      auto b = random_vector<double>(a.n, 6);
+      for (double& v : b) v *= size;
+      Vector<double> x(A->domain());
+      return krylov::solve<double, Host>(*A, nullptr, spread(A->range(), b), x, with(Method::cg, 1e-6), true, &null);
+    };
+    const double large = 0x1p1023;
+    const auto one = solved(1), long_b = solved(large);
+    ASSERT_GT(one.b_norm, 2);
+    ASSERT_GT(one.projected_norm, 0.1);
+    EXPECT_NEAR(long_b.projected_norm / large, one.projected_norm, 1e-9);
+    ASSERT_FALSE(long_b.warnings.empty());
+    EXPECT_EQ(long_b.warnings.front().find("inf"), std::string::npos) << long_b.warnings.front();
+  });
+}
+
 }  // namespace
 }  // namespace tacit::test
