@@ -35,16 +35,19 @@ int exponent_of(const Vector<T, M>& v) {
   return largest > 0 && std::isfinite(largest) ? std::ilogb(largest) : 0;
 }
 
-/// v := v - Q Q^H v, twice, so that also a small rest is orthogonal to Q. ||Q^H v|| / ||v||. Collective.
+struct Part {
+  double norm = 0, share = 0;  // ||Q^H v||, and this over ||v||, which may overflow where it does not
+};
+/// v := v - Q Q^H v, twice, so that also a small rest is orthogonal to Q. What was taken out. Collective.
 template <Scalar T, Memory M>
-double take_out(const Orthonormal<T, M>& q, Vector<T, M>& v) {
+Part take_out(const Orthonormal<T, M>& q, Vector<T, M>& v) {
   const int e = exponent_of(v);
   scale_by_power(v, -e);
   const double before = layout::norm(v), part = q.project(v);
   q.project(v);
   if (layout::norm(v) <= 16 * double(std::numeric_limits<real_t<T>>::epsilon()) * before) layout::fill(v, T(0));
   scale_by_power(v, e);
-  return before > 0 ? part / before : 0;
+  return {std::ldexp(part, e), before > 0 ? part / before : 0};
 }
 
 /// Checks the null space, projects b and x0, and puts projections after applies: of P, or of A where there is no P.
@@ -85,11 +88,11 @@ void Solve<T, M>::enter_null_space() {
     report_.null_space = null_->right().dimension();
     take_out(null_->right(), x_);
     if (left_) {
-      const double b_size = layout::norm(b_), taken = take_out(*left_, b_);
-      report_.projected_norm = taken * b_size;
-      if (taken > 100 * double(std::numeric_limits<real_t<T>>::epsilon()))
+      const Part taken = take_out(*left_, b_);
+      report_.projected_norm = taken.norm;
+      if (taken.share > 100 * double(std::numeric_limits<real_t<T>>::epsilon()))
         report_.warnings.push_back(
-            message("a part of b of norm ", about(taken * b_size), ", ", about(taken),
+            message("a part of b of norm ", about(taken.norm), ", ", about(taken.share),
                     " of ||b||, is orthogonal to the range of A and was taken out: x is a least-squares solution, and "
                     "residuals are those of the rest of b"));
     }

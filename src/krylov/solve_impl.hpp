@@ -389,13 +389,19 @@ class Solve final : public OuterIteration {
                        (diagonal_looked_at_ && inverse_.empty()));
     {
       const Span span(to_string(method_), "krylov");
-      run_by_engine({*A_, P_, *residual_, trial(), *workspace_, a_exponent_}, monitor);
+      run_by_engine({*A_, P_, *residual_, trial(), *workspace_, a_exponent_, projection()}, monitor);
       for (auto& text : monitor.take_told()) report_.warnings.push_back(std::move(text));
       if (auto refusal = monitor.take_refusal()) return refusal;
     }
     monitor.solution_by(nullptr);
     base_ = nullptr;
     report_.recurrence_residual_norm = monitor.norm() / b_norm_;
+    return {};
+  }
+  /// Takes the given null space out of a vector; empty where none is given.
+  std::function<void(Vector<T, M>&)> projection() const {
+    if constexpr (!is_group<M>)
+      if (null_) return [q = &null_->right()](Vector<T, M>& v) { q->project(v); };
     return {};
   }
   double recompute() override {

@@ -3,7 +3,8 @@
 namespace tacit::op {
 
 #define TACIT_INSTANTIATE(T) \
-  template Spectrum estimate_spectrum<T, Host>(const Operator<T, Host>&, const Operator<T, Host>*, int);
+  template Spectrum estimate_spectrum<T, Host>(const Operator<T, Host>&, const Operator<T, Host>*, int, \
+                                              const std::function<void(Vector<T, Host>&)>&);
 TACIT_INSTANTIATE(float)
 TACIT_INSTANTIATE(double)
 TACIT_INSTANTIATE(std::complex<float>)

@@ -3,7 +3,8 @@
 namespace tacit::op {
 
 #define TACIT_INSTANTIATE(T) \
-  template Spectrum estimate_spectrum<T, Device>(const Operator<T, Device>&, const Operator<T, Device>*, int);
+  template Spectrum estimate_spectrum<T, Device>(const Operator<T, Device>&, const Operator<T, Device>*, int, \
+                                              const std::function<void(Vector<T, Device>&)>&);
 TACIT_INSTANTIATE(float)
 TACIT_INSTANTIATE(double)
 TACIT_INSTANTIATE(std::complex<float>)

@@ -57,7 +57,8 @@ inline double tridiagonal_eigenvalue(const std::vector<double>& a, const std::ve
 }  // namespace
 
 template <Scalar T, Memory M>
-Spectrum estimate_spectrum(const Operator<T, M>& A, const Operator<T, M>* P, int steps) {
+Spectrum estimate_spectrum(const Operator<T, M>& A, const Operator<T, M>* P, int steps,
+                           const std::function<void(Vector<T, M>&)>& project) {
   const auto estimate = [&]() -> Spectrum {
     require(A.range() == A.domain(), "a spectrum is that of a square operator with rows and columns spread alike");
     require(!P || (P->range() == A.domain() && P->domain() == A.range()), "the spectrum of P A: P and A do not fit");
@@ -76,6 +77,7 @@ Spectrum estimate_spectrum(const Operator<T, M>& A, const Operator<T, M>* P, int
       else start[i] = real_t<T>(scatter(g));
     }
     r.assign(start);
+    if (project) project(r);
 
     // Conjugate gradients from the residual r; their alpha and beta give the Lanczos matrix.
     std::vector<double> diagonal, beside2;

@@ -217,8 +217,8 @@ class Automatic<T>::Attempts {
   Attempts(Automatic& own, const Vector& b, Vector& x, const krylov::Options& options,
            const krylov::NullSpace<T, Host>* null_space)
       : own_(own), b_(b), x_(x), options_(options), null_(null_space) {
-    const double norm = options.norm == krylov::Norm::max ? layout::max_norm(b) : layout::norm(b);
-    b_norm_ = layout::norm(b);
+    b_norm_ = length_of_b(krylov::Norm::two);
+    const double norm = options.norm == krylov::Norm::two ? b_norm_ : length_of_b(options.norm);
     if (layout::norm(x) > 0) guess_ = x;
     goal_ = std::max({options.rtol, norm > 0 ? options.atol / norm : 0.0, std::numeric_limits<double>::min()});
     most_ = options.max_iterations.value_or(krylov::default_max_iterations(b.space().size()));
@@ -255,6 +255,14 @@ class Automatic<T>::Attempts {
   }
 
  private:
+  /// ||b||, without what a solve takes out of b because of a null space: a solve without iterations tells. Collective.
+  double length_of_b(krylov::Norm norm) const {
+    if (!null_) return norm == krylov::Norm::max ? layout::max_norm(b_) : layout::norm(b_);
+    krylov::Options o;
+    o.method = Method::gmres, o.norm = norm, o.max_iterations = 0, o.explain = false;
+    Vector x0(x_.space());
+    return krylov::solve<T, Host>(own_.A_, nullptr, b_, x0, o, own_.hermitian_, null_).b_norm;
+  }
   /// Whether what is known of the definiteness of A excludes the candidate.
   bool is_out(const Candidate& c) {
     if (c.precond == "amg" && own_.multigrid_block() == 0) return true;

@@ -115,10 +115,10 @@ TEST(Described, ChecksNumbersListsMultiplesAndWhatAnOptionNeeds) {
   EXPECT_EQ(o.inner.ceiling, 4.0f);
   EXPECT_EQ(refusal(o), "");
   o.rows = 5;
-  EXPECT_EQ(refusal(o), "rows 5 goes with order greedy,metis; order is not given");
+  EXPECT_EQ(refusal(o), "rows 5 goes with order greedy, metis; order is not given");
   const auto& order = find_option(all, "order", "it");
   order.set(o, std::string("natural"));
-  EXPECT_EQ(refusal(o), "rows 5 goes with order greedy,metis; order is natural");
+  EXPECT_EQ(refusal(o), "rows 5 goes with order greedy, metis; order is natural");
   order.set(o, std::string("metis"));
   EXPECT_EQ(refusal(o), "");
   EXPECT_THROW(order.set(o, std::string("rcm")), Error);

@@ -404,6 +404,23 @@ TEST(Driver, InconsistentSystemsAreNamed) {
   });
 }
 
+/// Of a product that may be expensive: looking for a cause takes about as many as the solve did.
+TEST(Driver, ExplanationsOfShortSolvesAreShort) {
+  const auto space = layout::Space::distributed(comm::Communicator::self(), 20000);
+  int products = 0;
+  const Custom<double> A(space, [&](const layout::Vector<double>& x, layout::Vector<double>& y) {
+    ++products;
+    for (std::size_t i = 0; i < x.size(); ++i) y.data()[i] = (1 + double(i)) * x.data()[i];
+  });
+  Options o = with(Method::chebyshev, 1e-8);
+  o.lambda_min = 1, o.lambda_max = 2000, o.fallbacks = false;
+  const auto report = run(A, std::vector<double>(20000, 1.0), o).report;
+  ASSERT_EQ(report.reason, Reason::diverged);
+  ASSERT_LT(report.counts.operator_applies, 20);
+  EXPECT_NE(report.detail.find("lambda_max"), std::string::npos) << report.detail;
+  EXPECT_LE(products - report.counts.operator_applies, 40);
+}
+
 TEST(Driver, NamesReplacedPivotsAsTheCauseOfAFailure) {
   on_ranks([](const comm::Communicator& comm) {
     // A zero diagonal: the rows of a nonsingular matrix in another order.

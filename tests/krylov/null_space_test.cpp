@@ -133,5 +133,63 @@ TYPED_TEST(GivenNullSpace, IsCheckedAndMadeOrthonormal) {
       {2, 3});
 }
 
+/// Lanczos vectors with a part in the null space would show the eigenvalue 0 of P A, or a P that is not Hermitian beside
+/// the projection of its results.
+TYPED_TEST(GivenNullSpace, ChebyshevEstimatesTheSpectrumBesideIt) {
+  using T = TypeParam;
+  on_ranks(
+      [](const comm::Communicator& comm) {
+        const auto a = free_grid<T>(9, 8);
+        const auto A = a.on(comm);
+        const auto null = null_space_of<T>(*A);
+        const precond::Jacobi<T> jacobi(*A);
+        // I + 20 u u^H, where u is nearly the null vector.
+        auto u = spread(A->range(), random_vector<T>(a.n, 9));
+        layout::scale(T(real_t<T>(0.3 / layout::norm(u))), u);
+        layout::axpy(T(1), null.right().vectors().front(), u);
+        const Custom<T> leaning(A->range(), [&](const Vector<T>& x, Vector<T>& y) {
+          layout::copy(x, y);
+          layout::axpy(T(real_t<T>(20)) * layout::dot(u, x), u, y);
+        });
+        const auto solved = [&](Method method, const op::Operator<T, Host>* P) {
+          Options o = with(method, is_wide<T> ? 1e-9 : 1e-3);
+          o.fallbacks = false;
+          Vector<T> x(A->domain());
+          return krylov::solve<T, Host>(*A, P, spread(A->range(), random_vector<T>(a.n, 6)), x, o, true, &null);
+        };
+        for (const op::Operator<T, Host>* P : {(const op::Operator<T, Host>*)nullptr,
+                                               (const op::Operator<T, Host>*)&jacobi,
+                                               (const op::Operator<T, Host>*)&leaning}) {
+          const auto cg = solved(Method::cg, P), chebyshev = solved(Method::chebyshev, P);
+          const std::string what = P ? P->name() : "none";
+          EXPECT_TRUE(cg.converged() && chebyshev.converged()) << what << ": " << chebyshev.detail;
+          EXPECT_LE(chebyshev.iterations, 4 * cg.iterations) << what;
+        }
+      },
+      {1, 3});
+}
+
+/// The norm of b may overflow where that of what is taken out of it does not.
+TEST(NullSpace, TakenOutOfALongB) {
+  on_ranks([](const comm::Communicator& comm) {
+    const auto a = free_grid<double>(9, 8);
+    const auto A = a.on(comm);
+    const auto null = null_space_of<double>(*A);
+    const auto solved = [&](double size) {
+      auto b = random_vector<double>(a.n, 6);
+      for (double& v : b) v *= size;
+      Vector<double> x(A->domain());
+      return krylov::solve<double, Host>(*A, nullptr, spread(A->range(), b), x, with(Method::cg, 1e-6), true, &null);
+    };
+    const double large = 0x1p1023;
+    const auto one = solved(1), long_b = solved(large);
+    ASSERT_GT(one.b_norm, 2);
+    ASSERT_GT(one.projected_norm, 0.1);
+    EXPECT_NEAR(long_b.projected_norm / large, one.projected_norm, 1e-9);
+    ASSERT_FALSE(long_b.warnings.empty());
+    EXPECT_EQ(long_b.warnings.front().find("inf"), std::string::npos) << long_b.warnings.front();
+  });
+}
+
 }  // namespace
 }  // namespace tacit::test

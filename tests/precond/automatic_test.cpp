@@ -289,6 +289,43 @@ TEST(AutomaticOptions, KeepsWhatTheUserSays) {
   });
 }
 
+/// Trials aim at the tolerance of the system that is solved, without what the null space takes out of b.
+TYPED_TEST(AutomaticSolve, AimsAtWhatTheNullSpaceLeavesOfB) {
+  using T = TypeParam;
+  const Global m = 24;
+  const auto a = grid<T>(m, m).map([](Global r, Global c, T v) {
+    const int missing = (r % m == 0) + (r % m == m - 1) + (r < m) + (r >= m * m - m);
+    return r == c ? v - T(real_t<T>(missing)) : v;
+  });
+  on_ranks([&](const comm::Communicator& comm) {
+    const auto A = a.on(comm);
+    Vector<T> constant(A->domain());
+    std::vector<T> ones(std::size_t(a.n));
+    for (Global i = 0; i < a.n; ++i) ones[std::size_t(i)] = phase<T>(i);
+    constant = spread(A->domain(), ones);
+    const krylov::NullSpace<T> null(std::vector<Vector<T>>(1, constant));
+    auto part = spread(A->range(), random_vector<T>(a.n, 3));
+    null.right().project(part);
+    const auto solved = [&](double mean, krylov::Norm norm) {
+      auto b = part;
+      layout::axpy(T(real_t<T>(mean)), constant, b);
+      auto o = options_for<T>();
+      o.rtol = 1e-30, o.norm = norm;
+      o.atol = 1e-2 * (norm == krylov::Norm::max ? layout::max_norm(part) : layout::norm(part));
+      Automatic<T> automatic(*A);
+      Vector<T> x(A->range());
+      auto report = automatic.solve(b, x, o, &null);
+      EXPECT_TRUE(report.converged()) << report.choice;
+      return report;
+    };
+    for (const auto norm : {krylov::Norm::two, krylov::Norm::max}) {
+      const auto without = solved(0, norm), with = solved(1e3, norm);
+      EXPECT_EQ(with.choice, without.choice);
+      EXPECT_EQ(with.iterations, without.iterations);
+    }
+  });
+}
+
 /// What cannot be solved is never called solved, and the best x is no worse than the guess.
 TYPED_TEST(AutomaticSolve, SaysThatAnInconsistentSystemIsOne) {
   using T = TypeParam;

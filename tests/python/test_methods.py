@@ -137,7 +137,7 @@ def test_fewer_reductions() -> None:
         ("ca-gmres", {"block": 5}, "block 5 is an option of pipelined-ca-gmres"),
         ("gmres", {"tau": 0.1}, "tau"),
         ("gmres", {"storage": "float32"}, "storage float32 is an option of ca-gmres"),
-        ("ca-gmres", {"orthogonalisation": "mgs"}, "orthogonalisation is mgs; ca-gmres takes auto,bcgs"),
+        ("ca-gmres", {"orthogonalisation": "mgs"}, "orthogonalisation is mgs; ca-gmres takes auto, bcgs, bcgs2"),
         ("gmres", {"orthogonalisation": "two-stage"}, "orthogonalisation is two-stage; gmres takes"),
         ("ca-gmres", {"block_qr": "tsqr"}, "goes with orthogonalisation bcgs"),
         ("ca-gmres", {"step": 0}, "step"),

@@ -59,7 +59,7 @@ def refused(call: Callable[[], Any]) -> str:
         (lambda A, b: tacit.precond.inner(tacit.csr(A), method="auto"), "unknown method 'auto'"),
         (lambda A, b: tacit.solve(A, b, precond=Inner(precond=Cg())), r"precond is Cg\(\)"),
         (lambda A, b: tacit.solve(A, b, precond=BlockJacobi(size=9)), "block-jacobi' has no option 'size'"),
-        (lambda A, b: tacit.tiled(A, order="hilbert"), "order is hilbert; tiled takes natural,clustered"),
+        (lambda A, b: tacit.tiled(A, order="hilbert"), "order is hilbert; tiled takes natural, clustered"),
         (lambda A, b: tacit.tiled(A, cluster_rows=9), "cluster_rows 9 goes with order clustered.*order is not given"),
         (lambda A, b: tacit.tiled(A, tile=5), "tile is 5; it takes a multiple of 8 up to 128"),
         (lambda A, b: tacit.tiled(A, groups="3"), "groups is '3'; a sequence of whole numbers"),

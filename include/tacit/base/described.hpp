@@ -256,6 +256,12 @@ inline bool open_to(std::string_view choices, std::string_view choice) {
   }
   return false;
 }
+/// A list of choices as text: "right, left".
+inline std::string listed(std::string_view choices) {
+  std::string all;
+  for (const char c : choices) all += c == ',' ? ", " : std::string(1, c);
+  return all;
+}
 }  // namespace detail
 
 /// Error(usage) at the first number that is not in its range, and at an option without use: one that differs from its
@@ -271,7 +277,8 @@ void check_values(std::span<const Option<Options>> all, const Options& options) 
       const std::string other = o.needs.substr(0, end), choices = o.needs.substr(end + 1);
       const OptionValue is = find_option(all, other, "").get(options);
       const std::string given = std::holds_alternative<std::monostate>(is) ? "not given" : text_of(is);
-      require(detail::open_to(choices, given), o.name, " ", text_of(value), " goes with ", other, " ", choices, "; ",
+      require(detail::open_to(choices, given), o.name, " ", text_of(value), " goes with ", other, " ",
+              detail::listed(choices), "; ",
               other, " is ", given);
     }
     const auto look = [&](double number) {
@@ -302,7 +309,7 @@ void check_taken(std::span<const Option<Options>> all, const Options& options, s
       if (detail::open_to(*choices, text_of(value))) takers += (takers.empty() ? "" : ", ") + std::string(one.name);
     }
     require(!own || detail::open_to(*own, text_of(value)), o.name, " is ", text_of(value), "; ", who, " takes ",
-            own.value_or(""));
+            detail::listed(own.value_or("")));
     require(own || takers.empty(), o.name, " ", text_of(value), " is an option of ", takers, "; ", who, " has none");
   }
 }

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <vector>
 
 namespace tacit::krylov {
@@ -37,6 +38,7 @@ struct Run {
   layout::Vector<T, M>& d;
   Workspace<T, M>& w;
   int exponent = 0;  ///< A is the user's A times 2^-exponent
+  std::function<void(layout::Vector<T, M>&)> project{};  ///< takes out the given null space of A; empty: none is given
 };
 
 /// v := pseudo-random elements in [-1, 1), made from `seed` and the global index. Local.

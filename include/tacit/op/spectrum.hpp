@@ -3,6 +3,8 @@
 
 #include <tacit/op/operator.hpp>
 
+#include <functional>
+
 namespace tacit::op {
 
 struct Spectrum {
@@ -13,9 +15,12 @@ struct Spectrum {
 /// gradients run on a fixed pseudo-random vector (the same for any number of ranks). A and P Hermitian positive
 /// definite. lambda_max is a lower bound that is close after some ten steps (multiply by 1.05 to be safe); lambda_min
 /// is an upper bound that may be far off. Both are 0 when A is not positive definite on the Krylov space. Collective.
+/// `project`, for a singular A: takes its null space out of the pseudo-random vector, with this projection Pi; the
+/// values are then those of Pi P Pi A without its eigenvalue 0.
 /// Cost: `steps` products, steps + 1 applies of P, 2 steps + 1 reductions; fewer where the Krylov space is exhausted.
 /// Vectors: 4 (3 without P). Source: Saad, Iterative Methods for Sparse Linear Systems (2003), section 6.7.3.
 template <Scalar T, Memory M>
-Spectrum estimate_spectrum(const Operator<T, M>& A, const Operator<T, M>* P, int steps);
+Spectrum estimate_spectrum(const Operator<T, M>& A, const Operator<T, M>* P, int steps,
+                           const std::function<void(Vector<T, M>&)>& project = {});
 
 }  // namespace tacit::op

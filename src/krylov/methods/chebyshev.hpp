@@ -72,7 +72,7 @@ class Chebyshev final : public Iteration<T, M> {
       const int e = run.P ? 0 : -run.exponent;
       bounds_ = {std::ldexp(given_min_.value_or(0), e), std::ldexp(given_max_.value_or(0), e)};
       if (!given_min_ || !given_max_) {
-        const auto found = op::estimate_spectrum(run.A, run.P, 20);
+        const auto found = op::estimate_spectrum(run.A, run.P, 20, run.project);
         if (!given_max_) bounds_.lambda_max = 1.05 * found.lambda_max;
         if (!given_min_) bounds_.lambda_min = found.lambda_min;
       }

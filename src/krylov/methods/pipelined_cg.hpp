@@ -117,7 +117,7 @@ class PipelinedCg final : public Iteration<T, M> {
  private:
   void deep(const Run<T, M>& run, Monitor& monitor) {
     if (!spectrum_known_ || spectrum_of_ != run.P) {
-      spectrum_ = op::estimate_spectrum(run.A, run.P, 10);
+      spectrum_ = op::estimate_spectrum(run.A, run.P, 10, run.project);
       spectrum_known_ = true, spectrum_of_ = run.P;
     }
     const bool broken =

@@ -127,7 +127,7 @@ void Solve<T, M>::say_instead(const std::string& cause, const std::string& advic
 }
 
 /// Completes detail and advice of a solve that has failed. The report's counts and seconds are without the products
-/// that this takes: about a dozen, for signs at most 200, and for null vectors what affordable_steps() allows.
+/// that this takes: about a dozen, for signs what curvatures() allows, and for null vectors affordable_steps().
 /// Collective.
 template <Scalar T, Memory M>
 void Solve<T, M>::explain() {
@@ -274,7 +274,8 @@ bool Solve<T, M>::explain_rounding() {
 }
 
 /// Does a Hermitian A have eigenvalues of both signs, and how large are they? Runs conjugate gradients on a random
-/// right-hand side: (p, A p) / (p, p) is a value between the extreme eigenvalues. At most 200 products. Collective.
+/// right-hand side: (p, A p) / (p, p) is a value between the extreme eigenvalues. At most 200 products; of a large A no
+/// more than the solve did, or 20. Collective.
 template <Scalar T, Memory M>
 auto Solve<T, M>::curvatures() -> Curvatures {
   Curvatures found;
@@ -284,7 +285,8 @@ auto Solve<T, M>::curvatures() -> Curvatures {
   layout::copy(r, p);
   double rr = double(real(layout::dot(r, r)));
   const double start = rr;
-  const auto most = std::min<Global>(200, 2 * space_.size());
+  const auto spent = Global(report_.counts.operator_applies) + options_.spent;
+  const auto most = std::min<Global>(200, is_small() ? 2 * space_.size() : std::max<Global>(20, spent));
   for (Global k = 0; k < most && rr > epsilon * epsilon * start; ++k) {
     space_.comm().check_interrupt();
     A_->apply(p, v);
