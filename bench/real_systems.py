@@ -9,9 +9,9 @@ Debian's petsc4py is (apt install python3-petsc4py python3-scipy), with the real
 A setting is a program, a method, a preconditioner and its options. Every program runs in a process of its own, which is
 killed and started again when a setting takes much longer than --limit seconds or crashes. Seconds are those of the
 processor, with one thread, so that other load counts less, and of the whole call from SciPy's arrays: conversion,
-preconditioner and solve; the smallest of up to three runs, and of more while these take 10 ms together. A setting solves a system if ||b - A x|| <= 1.1 rtol ||b||,
-computed here in long double; it is a false claim if it said so and does not. A PETSc setting whose own norm let it stop
-too soon runs once more with the norm of b - A x, which then counts.
+preconditioner and solve; the smallest of up to three runs, and of more while these take 10 ms together. A setting solves
+a system if ||b - A x|| <= 1.1 rtol ||b||, computed here in long double; it is a false claim if it said so and does not.
+A PETSc setting whose own norm let it stop too soon runs once more with the norm of b - A x, which then counts.
 
 --keep FOLDER keeps the runs of each matrix and program, and takes them from there; --again runs programs anew. --report
 rewrites FILE after each matrix.
