@@ -693,6 +693,26 @@ template <Scalar T, Memory M>
 LocalRows<T> Csr<T, M>::own_block() const {
   return parts_->own->rows();
 }
+template <Scalar T, Memory M>
+LocalRows<T> Csr<T, M>::own_block(Local first, Local count) const requires std::same_as<M, Host> {
+  return parts_->own->block(first, count);
+}
+template <Scalar T, Memory M>
+SplitRows<T> Csr<T, M>::split_own_block(Local first, Local count,
+                                        bool with_upper) const requires std::same_as<M, Host> {
+  return parts_->own->split_block(first, count, with_upper);
+}
+template <Scalar T, Memory M>
+Global Csr<T, M>::own_block_entries() const requires std::same_as<M, Host> {
+  return parts_->own->entries();
+}
+template <Scalar T, Memory M>
+bool Csr<T, M>::own_block_is_hermitian() const requires std::same_as<M, Host> {
+  const auto d = diagonal();
+  std::vector<double> size(d.size());
+  std::transform(d.begin(), d.end(), size.begin(), [](T a) { return double(std::abs(a)); });
+  return parts_->own->mirrors_itself(size);
+}
 
 template <Scalar T, Memory M>
 std::string Csr<T, M>::storage() const {

@@ -116,6 +116,10 @@ struct LocalMatrix<T, M>::Storage {
   /// Calls f(row, column, value) for the rows of blocks [from, to), rows and columns ascending.
   template <class F>
   void each(int from, int to, F&& f) const;
+  /// Calls f(row, column, value) for the entries of rows and columns [first, first + count), numbered from 0, by all
+  /// threads: each row on one of them, columns ascending.
+  template <class F>
+  void each_of_block(Local first, Local count, const F& f) const;
   double bytes() const {
     return double(value.size()) * sizeof(T) + double(offset.size()) * 2 + double(column.size() + diagonal.size()) * 4 +
            double(mask.size()) + double(shape.size()) * 4 + double(start.size()) * sizeof(Global) + rest.bytes();
@@ -857,6 +861,79 @@ LocalRows<T> LocalMatrix<T, M>::rows() const {
   });
   a.start.resize(std::size_t(s.rows) + 1, s.entries);
   return a;
+}
+
+template <Scalar T, Memory M>
+template <class F>
+void LocalMatrix<T, M>::Storage::each_of_block(Local first, Local count, const F& f) const {
+  const auto number = [&](Local row) {  // of the block of rows that has this row
+    const auto after = std::upper_bound(block.begin(), block.end(), row, [](Local r, const Block& b) { return r < b.row; });
+    return int(after - block.begin()) - 1;
+  };
+  if (count <= 0) return;
+  const int from = number(first), to = number(first + count - 1) + 1;
+  exec::parallel_for(std::size_t(to - from), to - from > 1, [&](std::size_t b) {
+    each(from + int(b), from + int(b) + 1, [&](Local row, Local of, T v) {
+      const Local r = row - first, c = of - first;
+      if (r >= 0 && r < count && c >= 0 && c < count) f(r, c, v);
+    });
+  });
+}
+
+namespace {
+
+/// Turns start[i + 1], the length of row i, into where the row begins; put() then makes it where the row ends.
+template <Scalar T>
+void begin_rows(LocalRows<T>& a, Local columns) {
+  a.columns = columns;
+  Global sum = 0;
+  for (std::size_t i = 1; i < a.start.size(); ++i) sum += std::exchange(a.start[i], sum);
+  a.column.resize(std::size_t(sum));
+  a.value.resize(std::size_t(sum));
+}
+template <Scalar T>
+void put(LocalRows<T>& a, Local row, Local column, T value) {
+  const Global k = a.start[std::size_t(row) + 1]++;
+  a.column[std::size_t(k)] = column;
+  a.value[std::size_t(k)] = value;
+}
+
+}  // namespace
+
+template <Scalar T, Memory M>
+LocalRows<T> LocalMatrix<T, M>::block(Local first, Local count) const requires std::same_as<M, Host> {
+  LocalRows<T> a;
+  a.start.resize(std::size_t(count) + 1);
+  s_->each_of_block(first, count, [&](Local r, Local, T) { ++a.start[std::size_t(r) + 1]; });
+  begin_rows(a, count);
+  s_->each_of_block(first, count, [&](Local r, Local c, T v) { put(a, r, c, v); });
+  return a;
+}
+
+template <Scalar T, Memory M>
+SplitRows<T> LocalMatrix<T, M>::split_block(Local first, Local count,
+                                            bool with_upper) const requires std::same_as<M, Host> {
+  SplitRows<T> a;
+  a.lower.start.resize(std::size_t(count) + 1);
+  a.upper.start.resize(with_upper ? std::size_t(count) + 1 : 1);
+  a.diagonal.resize(std::size_t(count));
+  s_->each_of_block(first, count, [&](Local r, Local c, T) {
+    if (c < r) ++a.lower.start[std::size_t(r) + 1];
+    else if (with_upper && c > r) ++a.upper.start[std::size_t(r) + 1];
+  });
+  begin_rows(a.lower, count);
+  begin_rows(a.upper, count);
+  s_->each_of_block(first, count, [&](Local r, Local c, T v) {
+    if (c < r) put(a.lower, r, c, v);
+    else if (c == r) a.diagonal[std::size_t(r)] = v;
+    else if (with_upper) put(a.upper, r, c, v);
+  });
+  return a;
+}
+
+template <Scalar T, Memory M>
+Global LocalMatrix<T, M>::entries() const requires std::same_as<M, Host> {
+  return s_->entries;
 }
 
 template <Scalar T, Memory M>

@@ -109,6 +109,12 @@ class Csr final : public Operator<T, M> {
   void update_values(std::span<const T> values) requires std::same_as<M, Host>;
   /// This rank's diagonal block (rows and columns that it owns, local indices), for block preconditioners.
   LocalRows<T> own_block() const;
+  /// Rows and columns [first, first + count) of it, numbered from 0, also as three parts. Local. Host.
+  LocalRows<T> own_block(Local first, Local count) const requires std::same_as<M, Host>;
+  SplitRows<T> split_own_block(Local first, Local count, bool with_upper) const requires std::same_as<M, Host>;
+  /// Its entries, and whether it is Hermitian to rounding (op/hermitian.hpp). Local. Host.
+  Global own_block_entries() const requires std::same_as<M, Host>;
+  bool own_block_is_hermitian() const requires std::same_as<M, Host>;
   const comm::Pattern& pattern() const { return *pattern_; }
   /// The storage as text: "sell-8 (16-bit offsets)".
   std::string storage() const;

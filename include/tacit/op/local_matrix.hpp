@@ -28,7 +28,14 @@ struct LocalRows {
   Local count() const { return Local(start.size()) - 1; }
 };
 
-/// The same over arrays of another owner; columns ascend in each row, and start[0] is 0.
+/// A square block as its strictly lower part, its diagonal (zero where there is no entry) and its strictly upper part.
+template <Scalar T>
+struct SplitRows {
+  LocalRows<T> lower, upper;
+  std::vector<T> diagonal{};
+};
+
+/// Rows over arrays of another owner; columns ascend in each row, and start[0] is 0.
 template <Scalar T>
 struct LocalRowsView {
   Local columns = 0;
@@ -82,6 +89,11 @@ class LocalMatrix {
   void powers(T* const* v, std::span<const RecurrenceStep<T>> steps,
               const T* before) const requires std::same_as<M, Host>;
   LocalRows<T> rows() const;
+  /// Rows and columns [first, first + count), numbered from 0. `with_upper`: not only its lower part and diagonal. Two
+  /// passes over the storage by all threads; no memory but the result. Host.
+  LocalRows<T> block(Local first, Local count) const requires std::same_as<M, Host>;
+  SplitRows<T> split_block(Local first, Local count, bool with_upper) const requires std::same_as<M, Host>;
+  Global entries() const requires std::same_as<M, Host>;
   /// Whether every entry and its mirror entry agree (op/hermitian.hpp), for a square matrix with these |a_ii|. Reads
   /// the storage, without a copy, by all threads. Host.
   bool mirrors_itself(std::span<const double> diagonal) const;
