@@ -102,6 +102,7 @@ def once(what: str, name: str, path: str) -> None:
     b = np.ones(a.shape[0])
     options = {} if precond == "auto" else {"precond": precond}
     if what == "memory":
+        tacit.solve(np.eye(3), np.ones(3), threads=1)  # loads the library
         result, held = harness.growth(lambda: tacit.solve(a, b, threads=1, **options))
         size = (a.data.nbytes + a.indices.nbytes + a.indptr.nbytes) / 2**20
         words = result.choice or f"{result.method} with {result.precond}"

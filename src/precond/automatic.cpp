@@ -184,7 +184,7 @@ class Automatic<T>::Attempts {
            const krylov::NullSpace<T, Host>* null_space)
       : own_(own), b_(b), x_(x), options_(options), null_(null_space) {
     const double norm = options.norm == krylov::Norm::max ? layout::max_norm(b) : layout::norm(b);
-    b_norm_ = layout::norm(b);
+    b_norm_ = options.norm == krylov::Norm::max ? layout::norm(b) : norm;
     if (layout::norm(x) > 0) guess_ = x;
     goal_ = std::max({options.rtol, norm > 0 ? options.atol / norm : 0.0, std::numeric_limits<double>::min()});
     most_ = options.max_iterations.value_or(krylov::default_max_iterations(b.space().size()));
@@ -493,18 +493,7 @@ Automatic<T>::Automatic(const op::Csr<T, Host>& A, Method method) : A_(A), metho
 template <Scalar T>
 bool Automatic<T>::suits_multigrid() {
   if (suits_multigrid_) return *suits_multigrid_;
-  const auto rows = A_.rows();
-  const Global first = A_.range().begin();
-  const auto d = A_.diagonal();
-  double sums[2] = {0, 0};  // of magnitudes: all couplings, and those with the sign of the diagonal
-  for (std::size_t i = 0; i < d.size(); ++i)
-    for (auto k = std::size_t(rows.start[i]); k < std::size_t(rows.start[i + 1]); ++k) {
-      if (rows.column[k] == first + Global(i)) continue;
-      const double size = double(std::abs(rows.value[k]));
-      sums[0] += size;
-      if (real(rows.value[k] * conj(d[i])) > 0) sums[1] += size;
-    }
-  A_.range().sum(sums, 2);
+  const auto sums = A_.couplings();  // of magnitudes: all, and those with the sign of the diagonal
   suits_multigrid_ = sums[1] < 0.1 * sums[0];
   return *suits_multigrid_;
 }

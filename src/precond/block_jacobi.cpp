@@ -6,6 +6,7 @@
 #include "triangular.hpp"
 
 #include <tacit/base/trace.hpp>
+#include <tacit/exec/idle.hpp>
 #include <tacit/exec/parallel.hpp>
 #include <tacit/layout/ordering.hpp>
 #include <tacit/layout/partitioners.hpp>
@@ -313,6 +314,7 @@ BlockJacobi<T>::BlockJacobi(const op::Csr<T, Host>& A, const Incomplete& how, in
       const Local first = n / parts * b + std::min(b, n % parts);
       blocks_->list.push_back({first, n / parts + (b < n % parts), {}, {}, nullptr, nullptr, {}, nullptr, {}, {}, {}});
     }
+    exec::release_idle_memory();
     Found found = factorise(A, how);
     found = {comm.all_sum(found.entries), comm.all_sum(found.perturbed), comm.all_sum(found.diagonals),
              comm.all_sum(found.unmatched), comm.all_max(found.shift)};

@@ -7,6 +7,7 @@
 #include <tacit/op/local_matrix.hpp>
 #include <tacit/op/operator.hpp>
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -97,6 +98,9 @@ class Csr final : public Operator<T, M> {
   /// max_ij max(|Re a_ij|, |Im a_ij|) over all ranks.
   double largest() const override { return largest_; }
   std::string fault() const override { return fault_; }
+  /// Of a square matrix: the sum of all |a_ij| with i != j, and of those where Re(a_ij conj(a_ii)) > 0. Collective; one
+  /// reduction, one pass. Host.
+  std::array<double, 2> couplings() const requires std::same_as<M, Host>;
   /// The number of entries of each of this rank's rows. Host.
   std::vector<Local> row_lengths() const requires std::same_as<M, Host>;
   /// This rank's rows with global columns, rebuilt from the storage at each call.
@@ -129,11 +133,10 @@ class Csr final : public Operator<T, M> {
  private:
   friend bool is_hermitian<T>(const Csr<T, Host>&);
   struct Parts;
-  /// Stores these rows, whose columns ascend; frees `owned`, the arrays that they view, if it is given.
+  /// Stores these rows, whose columns ascend; frees `owned`, the arrays that they view. Null: they may stand in any
+  /// order, and are sorted in a copy.
   template <class Index>
   void store(RowsView<T, Index> rows, Rows<T>* owned, Format format);
-  template <class Index>
-  void store_any(const RowsView<T, Index>& rows, Format format);
   comm::Exchange& exchange(int columns) const;
   bool finish_scheduled(const Schedule& schedule, const Vector<T, M>& x, Vector<T, M>& y, int slot) const;
   void build_adjoint() const;

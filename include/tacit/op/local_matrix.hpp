@@ -94,9 +94,12 @@ class LocalMatrix {
   LocalRows<T> block(Local first, Local count) const requires std::same_as<M, Host>;
   SplitRows<T> split_block(Local first, Local count, bool with_upper) const requires std::same_as<M, Host>;
   Global entries() const requires std::same_as<M, Host>;
-  /// Whether every entry and its mirror entry agree (op/hermitian.hpp), for a square matrix with these |a_ii|. Reads
-  /// the storage, without a copy, by all threads. Host.
-  bool mirrors_itself(std::span<const double> diagonal) const;
+  /// Whether every entry and its mirror entry agree (op/hermitian.hpp), for a square matrix with these a_ii. Reads the
+  /// storage, without a copy, by all threads. Host.
+  bool mirrors_itself(std::span<const T> diagonal) const;
+  /// Adds to sums[0] all |a_ij| with i != j, to sums[1] those where Re(a_ij conj(a_ii)) > 0, of a square matrix with
+  /// these a_ii; same bits for any number of threads. Host.
+  void add_couplings(std::span<const T> diagonal, double* sums) const requires std::same_as<M, Host>;
   /// Adds the number of entries of each row to count[row]. Host.
   void count_entries(std::span<Local> count) const;
   /// Replaces the values: those of row i, columns ascending, are values[begin[i]], values[begin[i] + 1], ... Stores the
