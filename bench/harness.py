@@ -83,6 +83,26 @@ def turns(rounds: int, candidates: Mapping[Any, Callable[[], Any]]) -> dict[Any,
     return found
 
 
+def peak() -> float:
+    """The peak memory of this process in MiB (ru_maxrss would be its parent's, where that was larger)."""
+    return _status("VmHWM")
+
+
+def growth(work: Callable[[], Any]) -> tuple[Any, float]:
+    """What `work` returns, and the most memory in MiB that this process held meanwhile beyond what it held before."""
+    before = _status("VmRSS")
+    pathlib.Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
+    result = work()
+    return result, peak() - before
+
+
+def _status(key: str) -> float:
+    for line in _lines("/proc/self/status"):
+        if line.startswith(key):
+            return int(line.split()[1]) / 1024
+    return float("nan")
+
+
 def joined(runs: Iterable[Mapping[str, Any]], key: str = "seconds", skip: int = 0) -> list[float]:
     """The lists that runs have under `key`, concatenated, each without its first `skip` elements."""
     return [value for run in runs for value in run[key][skip:]]

@@ -36,14 +36,6 @@ CASES = [
 ]
 
 
-def peak() -> float:
-    """The peak memory of this process in MiB (ru_maxrss would be its parent's, where that was larger)."""
-    for line in pathlib.Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("VmHWM"):
-            return int(line.split()[1]) / 1024
-    return float("nan")
-
-
 def matload(path: str) -> Callable[[], object]:
     """PETSc's reader. No import of this checkout: another interpreter may run it."""
     import petsc4py
@@ -85,11 +77,11 @@ def candidate(name: str, path: str) -> Callable[[], object]:
 def once(name: str, path: str) -> None:
     """Runs one candidate, and prints seconds and MiB as JSON."""
     work = candidate(name, path)
-    memory, before, start = peak(), resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
+    memory, before, start = harness.peak(), resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
     kept = work()
     seconds, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF)
     cpu = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
-    print(json.dumps({"seconds": seconds, "CPU": cpu, "MiB": peak() - memory}))
+    print(json.dumps({"seconds": seconds, "CPU": cpu, "MiB": harness.peak() - memory}))
     del kept
 
 

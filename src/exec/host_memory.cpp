@@ -1,5 +1,6 @@
 #include <tacit/base/error.hpp>
 #include <tacit/base/sanitizers.hpp>
+#include <tacit/exec/idle.hpp>
 #include <tacit/exec/memory.hpp>
 #include <tacit/exec/tasks.hpp>
 
@@ -52,7 +53,7 @@ class Kept {
     total_ += block.bytes;
     return true;
   }
-  void release() {
+  void release() noexcept {
     const std::lock_guard lock(mutex_);
     for (const Block& b : blocks_) std::free(b.begin);
     blocks_.clear();
@@ -79,6 +80,15 @@ class Kept {
   std::vector<Block> blocks_;
   std::size_t total_ = 0;
 };
+
+/// f(offset, bytes) for pieces of an array. First touch: a page is placed near the thread that first writes it; loops of
+/// one length are distributed alike.
+template <class F>
+void each_page(std::size_t bytes, const F& f) {
+  constexpr std::size_t page = 1 << 16;
+  const std::size_t pages = (bytes + page - 1) / page;
+  parallel_for(pages, pages > 16, [=](std::size_t i) { f(i * page, i + 1 < pages ? page : bytes - i * page); });
+}
 }  // namespace
 
 // The returned memory follows a cache line that stores the block's address and size.
@@ -102,13 +112,18 @@ void* host_allocate(std::size_t bytes, bool clear) {
   char* const p = block + shift;
   const Block remembered{block, large ? whole : 0};
   std::memcpy(p - sizeof remembered, &remembered, sizeof remembered);
-  if (!clear) return p;
-  // First touch: a page is placed near the thread that first writes it; loops of one length are distributed alike.
-  constexpr std::size_t page = 1 << 16;
-  const std::size_t pages = (bytes + page - 1) / page;
-  parallel_for(pages, pages > 16,
-               [=](std::size_t i) { std::memset(p + i * page, 0, i + 1 < pages ? page : bytes - i * page); });
+  if (clear) each_page(bytes, [=](std::size_t at, std::size_t some) { std::memset(p + at, 0, some); });
   return p;
+}
+
+void copy_by_threads(void* to, const void* from, std::size_t bytes) {
+  each_page(bytes, [=](std::size_t at, std::size_t some) {
+    std::memcpy(static_cast<char*>(to) + at, static_cast<const char*>(from) + at, some);
+  });
+}
+
+void release_idle_memory() noexcept {
+  Kept::of_process().release();
 }
 
 void host_free(void* p) noexcept {

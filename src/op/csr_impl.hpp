@@ -10,9 +10,9 @@
 #include "scheduled.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <numeric>
 
@@ -116,6 +116,12 @@ Survey<T> survey(const RowsView<T, Index>& rows, const Space& domain, Global row
   return all;
 }
 
+template <Scalar T, class Index>
+bool ascends(const RowsView<T, Index>& rows, Local r) {
+  const auto begin = rows.column.begin() + rows.start[r], end = rows.column.begin() + rows.start[r + 1];
+  return std::adjacent_find(begin, end, std::greater_equal<Index>()) == end;
+}
+
 /// Throws the error of a row whose columns do not ascend, or are out of range.
 template <Scalar T, class Index>
 void refuse_row(const RowsView<T, Index>& rows, Local r, const Space& range, const Space& domain) {
@@ -182,32 +188,12 @@ Csr<T, M>::Csr(Space range, Space domain, Rows<T> rows, Format format)
 template <Scalar T, Memory M>
 Csr<T, M>::Csr(Space range, Space domain, RowsView<T, std::int32_t> rows, Format format)
     : Operator<T, M>(std::move(range), std::move(domain)), parts_(std::make_unique<Parts>()) {
-  comm::collective(this->range().comm(), [&] { store_any(rows, format); });
+  comm::collective(this->range().comm(), [&] { store(rows, nullptr, format); });
 }
 template <Scalar T, Memory M>
 Csr<T, M>::Csr(Space range, Space domain, RowsView<T, std::int64_t> rows, Format format)
     : Operator<T, M>(std::move(range), std::move(domain)), parts_(std::make_unique<Parts>()) {
-  comm::collective(this->range().comm(), [&] { store_any(rows, format); });
-}
-
-template <Scalar T, Memory M>
-template <class Index>
-void Csr<T, M>::store_any(const RowsView<T, Index>& rows, Format format) {
-  require(rows.column.size() == rows.value.size() && Global(rows.column.size()) == rows.start.back(),
-          "a csr matrix with ", rows.column.size(), " columns, ", rows.value.size(), " values and ", rows.start.back(),
-          " entries by its row starts");
-  std::atomic<bool> ascend = true;
-  exec::parallel_for(std::size_t(rows.count()), rows.count() > 8192, [&](std::size_t r) {
-    bool here = true;
-    for (Global k = rows.start[r] + 1; k < rows.start[r + 1]; ++k) here &= rows.column[k - 1] < rows.column[k];
-    if (!here) ascend.store(false, std::memory_order_relaxed);
-  });
-  if (ascend) return store(rows, nullptr, format);
-  Rows<T> sorted{{rows.start.begin(), rows.start.end()},
-                 {rows.column.begin(), rows.column.end()},
-                 {rows.value.begin(), rows.value.end()}};
-  sort_rows(sorted);
-  store(RowsView<T, Global>{sorted.start, sorted.column, sorted.value}, &sorted, format);
+  comm::collective(this->range().comm(), [&] { store(rows, nullptr, format); });
 }
 
 template <Scalar T, Memory M>
@@ -224,6 +210,14 @@ void Csr<T, M>::store(RowsView<T, Index> rows, Rows<T>* owned, Format format) {
           "a csr matrix with ", rows.column.size(), " columns, ", rows.value.size(), " values and ", rows.start.back(),
           " entries by its row starts");
   auto found = survey(rows, from, to.begin(), to == from);
+  if (found.wrong >= 0 && !owned && !ascends(rows, found.wrong)) {
+    found = {};
+    Rows<T> sorted{{rows.start.begin(), rows.start.end()},
+                   {rows.column.begin(), rows.column.end()},
+                   {rows.value.begin(), rows.value.end()}};
+    sort_rows(sorted);
+    return store(RowsView<T, Global>{sorted.start, sorted.column, sorted.value}, &sorted, format);
+  }
   if (found.wrong >= 0) refuse_row(rows, found.wrong, to, from);
   std::string fault;
   if (found.infinite >= 0) {
@@ -681,6 +675,40 @@ Rows<T> Csr<T, M>::rows() const {
 }
 
 template <Scalar T, Memory M>
+int Csr<T, M>::unknowns_in_a_node() const requires std::same_as<M, Host> {
+  const auto& space = this->range();
+  for (int b = 6; b > 1; --b) {
+    if (!space.comm().all(space.begin() % b == 0 && space.local_size() % b == 0)) continue;
+    double sums[2] = {0, 0};
+    parts_->own->add_node_couplings(b, sums);
+    space.sum(sums, 2);
+    if (sums[0] > 0.9 * sums[1]) return b;
+  }
+  return 1;
+}
+
+template <Scalar T, Memory M>
+std::array<double, 2> Csr<T, M>::couplings(int b) const requires std::same_as<M, Host> {
+  const auto& d = parts_->diagonal;
+  const auto& ghost = *parts_->ghost;
+  std::array<double, 2> sums{};
+  parts_->own->add_couplings(d, b, sums.data());
+  for (Local i = 0; i < ghost.count(); ++i) {
+    const auto values = ghost.values_of(i);
+    const auto columns = ghost.columns_of(i);
+    for (std::size_t k = 0; k < values.size(); ++k) {
+      const Global column = pattern_->ghosts[std::size_t(columns[k])];
+      if ((column - this->domain().begin() - ghost.row(i)) % b != 0) continue;
+      const double size = double(std::abs(values[k]));
+      sums[0] += size;
+      if (real(values[k] * conj(d[std::size_t(ghost.row(i))])) > 0) sums[1] += size;
+    }
+  }
+  this->range().sum(sums.data(), 2);
+  return sums;
+}
+
+template <Scalar T, Memory M>
 std::vector<Local> Csr<T, M>::row_lengths() const requires std::same_as<M, Host> {
   std::vector<Local> count(std::size_t(this->range().local_size()));
   parts_->own->count_entries(count);
@@ -692,6 +720,23 @@ std::vector<Local> Csr<T, M>::row_lengths() const requires std::same_as<M, Host>
 template <Scalar T, Memory M>
 LocalRows<T> Csr<T, M>::own_block() const {
   return parts_->own->rows();
+}
+template <Scalar T, Memory M>
+LocalRows<T> Csr<T, M>::own_block(Local first, Local count) const requires std::same_as<M, Host> {
+  return parts_->own->block(first, count);
+}
+template <Scalar T, Memory M>
+SplitRows<T> Csr<T, M>::split_own_block(Local first, Local count,
+                                        bool with_upper) const requires std::same_as<M, Host> {
+  return parts_->own->split_block(first, count, with_upper);
+}
+template <Scalar T, Memory M>
+Global Csr<T, M>::own_block_entries() const requires std::same_as<M, Host> {
+  return parts_->own->entries();
+}
+template <Scalar T, Memory M>
+bool Csr<T, M>::own_block_is_hermitian() const requires std::same_as<M, Host> {
+  return parts_->own->mirrors_itself(parts_->diagonal);
 }
 
 template <Scalar T, Memory M>

@@ -8,6 +8,7 @@
 #include <tacit/op/local_matrix.hpp>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <bit>
 #include <cstring>
@@ -100,6 +101,8 @@ struct LocalMatrix<T, M>::Storage {
   };
   /// The entry at (row, column); null where there is none.
   const T* find(const Places& places, Local row, Local of) const;
+  bool slice_mirrors_itself(const Places& places, std::size_t q, std::span<const T> diagonals, Global& below,
+                            Global& met) const;
   void store_rows(const LocalRowsView<T>& a);
   void store_slices(const LocalRowsView<T>& a, const Slices& slices);
   void store_diagonals(const LocalRowsView<T>& a, Local base, Local steps, Global v, Global d);
@@ -116,6 +119,10 @@ struct LocalMatrix<T, M>::Storage {
   /// Calls f(row, column, value) for the rows of blocks [from, to), rows and columns ascending.
   template <class F>
   void each(int from, int to, F&& f) const;
+  /// Calls f(row, column, value) for the entries of rows and columns [first, first + count), numbered from 0, by all
+  /// threads: each row on one of them, columns ascending.
+  template <class F>
+  void each_of_block(Local first, Local count, const F& f) const;
   double bytes() const {
     return double(value.size()) * sizeof(T) + double(offset.size()) * 2 + double(column.size() + diagonal.size()) * 4 +
            double(mask.size()) + double(shape.size()) * 4 + double(start.size()) * sizeof(Global) + rest.bytes();
@@ -871,6 +878,79 @@ LocalRows<T> LocalMatrix<T, M>::rows() const {
 }
 
 template <Scalar T, Memory M>
+template <class F>
+void LocalMatrix<T, M>::Storage::each_of_block(Local first, Local count, const F& f) const {
+  const auto number = [&](Local row) {  // of the block of rows that has this row
+    const auto after = std::upper_bound(block.begin(), block.end(), row, [](Local r, const Block& b) { return r < b.row; });
+    return int(after - block.begin()) - 1;
+  };
+  if (count <= 0) return;
+  const int from = number(first), to = number(first + count - 1) + 1;
+  exec::parallel_for(std::size_t(to - from), to - from > 1, [&](std::size_t b) {
+    each(from + int(b), from + int(b) + 1, [&](Local row, Local of, T v) {
+      const Local r = row - first, c = of - first;
+      if (r >= 0 && r < count && c >= 0 && c < count) f(r, c, v);
+    });
+  });
+}
+
+namespace {
+
+/// Turns start[i + 1], the length of row i, into where the row begins; put() then makes it where the row ends.
+template <Scalar T>
+void begin_rows(LocalRows<T>& a, Local columns) {
+  a.columns = columns;
+  Global sum = 0;
+  for (std::size_t i = 1; i < a.start.size(); ++i) sum += std::exchange(a.start[i], sum);
+  a.column.resize(std::size_t(sum));
+  a.value.resize(std::size_t(sum));
+}
+template <Scalar T>
+void put(LocalRows<T>& a, Local row, Local column, T value) {
+  const Global k = a.start[std::size_t(row) + 1]++;
+  a.column[std::size_t(k)] = column;
+  a.value[std::size_t(k)] = value;
+}
+
+}  // namespace
+
+template <Scalar T, Memory M>
+LocalRows<T> LocalMatrix<T, M>::block(Local first, Local count) const requires std::same_as<M, Host> {
+  LocalRows<T> a;
+  a.start.resize(std::size_t(count) + 1);
+  s_->each_of_block(first, count, [&](Local r, Local, T) { ++a.start[std::size_t(r) + 1]; });
+  begin_rows(a, count);
+  s_->each_of_block(first, count, [&](Local r, Local c, T v) { put(a, r, c, v); });
+  return a;
+}
+
+template <Scalar T, Memory M>
+SplitRows<T> LocalMatrix<T, M>::split_block(Local first, Local count,
+                                            bool with_upper) const requires std::same_as<M, Host> {
+  SplitRows<T> a;
+  a.lower.start.resize(std::size_t(count) + 1);
+  a.upper.start.resize(with_upper ? std::size_t(count) + 1 : 1);
+  a.diagonal.resize(std::size_t(count));
+  s_->each_of_block(first, count, [&](Local r, Local c, T) {
+    if (c < r) ++a.lower.start[std::size_t(r) + 1];
+    else if (with_upper && c > r) ++a.upper.start[std::size_t(r) + 1];
+  });
+  begin_rows(a.lower, count);
+  begin_rows(a.upper, count);
+  s_->each_of_block(first, count, [&](Local r, Local c, T v) {
+    if (c < r) put(a.lower, r, c, v);
+    else if (c == r) a.diagonal[std::size_t(r)] = v;
+    else if (with_upper) put(a.upper, r, c, v);
+  });
+  return a;
+}
+
+template <Scalar T, Memory M>
+Global LocalMatrix<T, M>::entries() const requires std::same_as<M, Host> {
+  return s_->entries;
+}
+
+template <Scalar T, Memory M>
 LocalMatrix<T, M>::Storage::Places::Places(const Storage& s) {
   if (s.format != Format::sell) return;
   const std::size_t slices = s.shape.size();
@@ -929,53 +1009,75 @@ const T* LocalMatrix<T, M>::Storage::find(const Places& places, Local row, Local
   return rest.values_of(p).data() + (c - columns_outside.begin());
 }
 
+namespace {
+
+/// Whether n entries are the conjugates of these.
+template <class T>
+inline bool are_conjugates(const T* a, const T* mirror, int n) {
+  bool same = true;
+  for (int i = 0; i < n; ++i) same &= a[i] == conj(mirror[i]);
+  return same;
+}
+
+}  // namespace
+
+/// A slice that is stored by diagonals: an entry d right of the diagonal has its mirror entry on the diagonal -d of at
+/// most two slices, which are looked up once for all rows of the slice. Adds the entries below the diagonal to `below`,
+/// and those above it that have a mirror entry to `met`.
 template <Scalar T, Memory M>
-bool LocalMatrix<T, M>::mirrors_itself(std::span<const double> size) const {
+bool LocalMatrix<T, M>::Storage::slice_mirrors_itself(const Places& places, std::size_t q, std::span<const T> diagonals,
+                                                      Global& below, Global& met) const {
+  const Global from = places.diagonal[q], steps = shape[q] / 2;
+  bool all = true;
+  for (Global j = 0; j < steps; ++j) {
+    const Local d = diagonal[from + j];
+    const unsigned present = mask[from + j];
+    if (d < 0) {
+      below += std::popcount(present);
+      continue;
+    }
+    const T* const v = value.data() + places.value[q] + j * slice;
+    for (Local l = 0; l < slice;) {
+      const Local r = Local(q) * slice + l, other = (r + d) / slice, at = r + d - other * slice;
+      const Local lanes = std::min(slice - l, slice - at);
+      const unsigned full = (1u << lanes) - 1, here = present >> l & full;
+      const T* mirrors = v;
+      unsigned there = 0;
+      if (here) {
+        const Global first = places.diagonal[std::size_t(other)], n = shape[std::size_t(other)] / 2;
+        Global k = n - 1 - j;  // where the other slice has the same diagonals
+        if (k < 0 || diagonal[first + k] != -d)
+          for (k = 0; k < n && diagonal[first + k] != -d;) ++k;
+        if (k < n)
+          mirrors = value.data() + places.value[std::size_t(other)] + k * slice + at, there = mask[first + k] >> at;
+      }
+      // Without prefetches each slice waits for the memory.
+      const std::ptrdiff_t ahead = 16 * std::ptrdiff_t(steps) * slice;
+      __builtin_prefetch(v + l + ahead), __builtin_prefetch(mirrors + ahead);
+      there &= here;
+      if (d > 0) met += std::popcount(there);
+      const bool whole = there == full && (lanes == slice ? are_conjugates(v, mirrors, slice)
+                                                          : are_conjugates(v + l, mirrors, int(lanes)));
+      for (Local m = 0; !whole && m < lanes; ++m) {
+        if (!(here >> m & 1)) continue;
+        const T mirror = there >> m & 1 ? conj(mirrors[m]) : T{};
+        all = all && mirror_each_other(v[l + m], mirror, double(std::abs(diagonals[std::size_t(r + m)])),
+                                       double(std::abs(diagonals[std::size_t(r + d + m)])));
+      }
+      l += lanes;
+    }
+  }
+  return all;
+}
+
+template <Scalar T, Memory M>
+bool LocalMatrix<T, M>::mirrors_itself(std::span<const T> diagonal) const {
   const Storage& s = *s_;
   const typename Storage::Places places(s);
   std::atomic<bool> same = true;
   std::atomic<Global> below = 0, met = 0;
   // Entries above the diagonal look for their mirror entries; if these are as many as the entries below it, they are
   // all of them.
-  // A slice that is stored by diagonals: an entry d right of the diagonal has its mirror entry on the diagonal -d of at
-  // most two slices, which are looked up once for all rows of the slice.
-  const auto compare_slice = [&](std::size_t q, Global& low, Global& pairs) {
-    bool here = true;
-    const Global from = places.diagonal[q], steps = s.shape[q] / 2;
-    for (Global j = 0; j < steps; ++j) {
-      const Local d = s.diagonal[from + j];
-      const unsigned present = s.mask[from + j];
-      if (d < 0) {
-        low += std::popcount(present);
-        continue;
-      }
-      const T* const v = s.value.data() + places.value[q] + j * slice;
-      for (Local l = 0; l < slice;) {
-        const Local r = Local(q) * slice + l, other = (r + d) / slice, at = r + d - other * slice;
-        const Local lanes = std::min(slice - l, slice - at);
-        const unsigned here_present = present >> l & ((1u << lanes) - 1);
-        const T* mirrors = v;
-        unsigned mirrored = 0;
-        if (here_present) {
-          const Global first = places.diagonal[std::size_t(other)], n = s.shape[std::size_t(other)] / 2;
-          for (Global k = 0; k < n; ++k)
-            if (s.diagonal[first + k] == -d)
-              mirrors = s.value.data() + places.value[std::size_t(other)] + k * slice + at,
-              mirrored = s.mask[first + k] >> at;
-        }
-        if (d > 0) pairs += std::popcount(here_present & mirrored);
-        for (Local m = 0; m < lanes; ++m) {
-          if (!(here_present >> m & 1)) continue;
-          const T mirror = mirrored >> m & 1 ? conj(mirrors[m]) : T{};
-          if (v[l + m] == mirror) [[likely]]
-            continue;
-          here &= mirror_each_other(v[l + m], mirror, size[std::size_t(r + m)], size[std::size_t(r + d + m)]);
-        }
-        l += lanes;
-      }
-    }
-    return here;
-  };
   const bool by_diagonals = s.format == Format::sell && std::all_of(s.shape.data(), s.shape.data() + s.shape.size(),
                                                                     [](std::uint32_t shape) { return shape & 1; });
   if (by_diagonals) {
@@ -985,11 +1087,12 @@ bool LocalMatrix<T, M>::mirrors_itself(std::span<const double> size) const {
       Global low = 0, pairs = 0;
       bool here = same.load(std::memory_order_relaxed);
       for (std::size_t q = p * part; here && q < std::min((p + 1) * part, slices); ++q)
-        here = compare_slice(q, low, pairs);
+        here = s.slice_mirrors_itself(places, q, diagonal, low, pairs);
       below += low, met += pairs;
       if (!here) same.store(false, std::memory_order_relaxed);
     });
   }
+  const auto size = [&](Local i) { return double(std::abs(diagonal[std::size_t(i)])); };
   const auto compare = [&](bool upper) {
     exec::parallel_for(std::size_t(blocks()), blocks() > 1, [&](std::size_t b) {
       Global low = 0, pairs = 0;
@@ -998,9 +1101,10 @@ bool LocalMatrix<T, M>::mirrors_itself(std::span<const double> size) const {
       s.each(int(b), int(b) + 1, [&](Local r, Local c, T v) {
         low += c < r;
         if (upper ? c < r : c >= r) return;
-        const T* const mirror = s.find(places, c, r);
-        pairs += mirror && c != r;
-        here &= mirror_each_other(v, mirror ? conj(*mirror) : T{}, size[std::size_t(r)], size[std::size_t(c)]);
+        const T* const found = s.find(places, c, r);
+        const T mirror = found ? conj(*found) : T{};
+        pairs += found && c != r;
+        here = here && (v == mirror || mirror_each_other(v, mirror, size(r), size(c)));
       });
       below += low, met += pairs;
       if (!here) same.store(false, std::memory_order_relaxed);
@@ -1011,9 +1115,64 @@ bool LocalMatrix<T, M>::mirrors_itself(std::span<const double> size) const {
 }
 
 template <Scalar T, Memory M>
+void LocalMatrix<T, M>::add_node_couplings(int b, double* sums) const requires std::same_as<M, Host> {
+  const Storage& s = *s_;
+  const int all = blocks(), samples = std::min(all, 16);
+  std::vector<Local> met;
+  const auto count_node = [&] {
+    sums[0] += double(met.size());
+    std::sort(met.begin(), met.end());
+    sums[1] += double(b) * b * double(std::unique(met.begin(), met.end()) - met.begin());
+    met.clear();
+  };
+  for (int i = 0; i < samples; ++i) {
+    // Scattered by the golden ratio, as equal steps may follow a grid.
+    const std::uint64_t fraction = std::uint64_t(i) * 0x9e3779b97f4a7c15u >> 32;
+    const int at = samples < all ? int(fraction * std::uint64_t(all) >> 32) : i;
+    const Local first = (s.block[std::size_t(at)].row + b - 1) / b, last = s.block[std::size_t(at) + 1].row / b;
+    Local node = first;
+    s.each(at, at + 1, [&](Local r, Local c, T) {
+      if (r / b < first || r / b >= last) return;
+      if (r / b != node) count_node(), node = r / b;
+      met.push_back(c / b);
+    });
+    count_node();
+  }
+}
+
+template <Scalar T, Memory M>
+void LocalMatrix<T, M>::add_couplings(std::span<const T> diagonal, int b,
+                                      double* sums) const requires std::same_as<M, Host> {
+  const auto count = std::size_t(blocks());
+  std::vector<std::array<double, 2>> of(count);
+  exec::parallel_for(count, count > 1, [&](std::size_t i) {
+    auto& mine = of[i];
+    s_->each(int(i), int(i) + 1, [&](Local r, Local c, T v) {
+      if (c == r || (c - r) % b != 0) return;
+      const double size = double(std::abs(v));
+      mine[0] += size;
+      if (real(v * conj(diagonal[std::size_t(r)])) > 0) mine[1] += size;
+    });
+  });
+  for (const auto& mine : of) sums[0] += mine[0], sums[1] += mine[1];
+}
+
+template <Scalar T, Memory M>
 void LocalMatrix<T, M>::count_entries(std::span<Local> count) const {
+  const Storage& s = *s_;
   exec::parallel_for(std::size_t(blocks()), blocks() > 1, [&](std::size_t b) {
-    s_->each(int(b), int(b) + 1, [&](Local r, Local, T) { ++count[std::size_t(r)]; });
+    if (s.format != Format::sell) {
+      s.each(int(b), int(b) + 1, [&](Local r, Local, T) { ++count[std::size_t(r)]; });
+      return;
+    }
+    const std::uint8_t* mask = s.mask.data() + s.block[b].diagonal;
+    for (Local base = s.block[b].row; base < s.block[b + 1].row; base += slice) {
+      const std::uint32_t shape = s.shape[base / slice];
+      const Local rows = std::min(slice, s.block[b + 1].row - base);
+      for (Local l = 0; l < rows && !(shape & 1); ++l) count[std::size_t(base + l)] += s.width[std::size_t(base + l)];
+      for (std::uint32_t j = 0; (shape & 1) && j < shape / 2; ++j, ++mask)
+        for (Local l = 0; l < rows; ++l) count[std::size_t(base + l)] += *mask >> l & 1;
+    }
   });
 }
 

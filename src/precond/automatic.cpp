@@ -55,37 +55,6 @@ class Trial {
   bool gave_up_ = false;
 };
 
-/// The unknowns in a node of a system of equations: the largest b up to 6 with which nearly all couplings of unknowns
-/// b i .. b i + b - 1 with b j .. b j + b - 1 are there, where there is one; 1 where none. From a sample of the nodes.
-/// Collective.
-template <Scalar T>
-int unknowns_in_a_node(const op::Rows<T>& rows, const layout::Space& space) {
-  constexpr Global most_samples = 1000;
-  constexpr double nearly_all = 0.9;
-  const Global own = space.local_size();
-  for (int b = 6; b > 1; --b) {
-    const bool whole = own % b == 0 && space.begin() % b == 0;
-    if (!space.comm().all(whole)) continue;
-    const Global nodes = own / b, samples = std::min(nodes, most_samples);
-    double sums[2] = {0, 0};  // couplings that are there, and that could be
-    std::vector<Global> met;
-    for (Global s = 0; s < samples; ++s) {
-      // Scattered by the golden ratio, as equal steps may follow a grid.
-      const std::uint64_t fraction = std::uint64_t(s) * 0x9e3779b97f4a7c15u >> 32;
-      const auto i = std::size_t(samples < nodes ? Global(fraction * std::uint64_t(nodes) >> 32) : s) * std::size_t(b);
-      met.clear();
-      for (auto k = std::size_t(rows.start[i]); k < std::size_t(rows.start[i + std::size_t(b)]); ++k)
-        met.push_back(rows.column[k] / b);
-      sums[0] += double(met.size());
-      std::sort(met.begin(), met.end());
-      sums[1] += double(b) * b * double(std::unique(met.begin(), met.end()) - met.begin());
-    }
-    space.sum(sums, 2);
-    if (sums[0] > nearly_all * sums[1]) return b;
-  }
-  return 1;
-}
-
 /// The options that this method takes.
 krylov::Options for_method(krylov::Options o, Method method) {
   o.method = method;
@@ -547,20 +516,8 @@ Automatic<T>::Automatic(const op::Csr<T, Host>& A, Method method) : A_(A), metho
 template <Scalar T>
 int Automatic<T>::multigrid_block() {
   if (multigrid_block_) return *multigrid_block_;
-  const auto rows = A_.rows();
-  const Global first = A_.range().begin();
-  const auto d = A_.diagonal();
-  const int b = unknowns_in_a_node(rows, A_.range());
-  double sums[2] = {0, 0};  // of magnitudes: all couplings, and those with the sign of the diagonal
-  for (std::size_t i = 0; i < d.size(); ++i)
-    for (auto k = std::size_t(rows.start[i]); k < std::size_t(rows.start[i + 1]); ++k) {
-      const Global distance = rows.column[k] - (first + Global(i));
-      if (distance == 0 || distance % b != 0) continue;
-      const double size = double(std::abs(rows.value[k]));
-      sums[0] += size;
-      if (real(rows.value[k] * conj(d[i])) > 0) sums[1] += size;
-    }
-  A_.range().sum(sums, 2);
+  const int b = A_.unknowns_in_a_node();
+  const auto sums = A_.couplings(b);  // of magnitudes: all, and those with the sign of the diagonal
   multigrid_block_ = sums[1] < 0.15 * sums[0] ? b : 0;
   return *multigrid_block_;
 }

@@ -6,6 +6,7 @@
 #include "triangular.hpp"
 
 #include <tacit/base/trace.hpp>
+#include <tacit/exec/idle.hpp>
 #include <tacit/exec/parallel.hpp>
 #include <tacit/layout/ordering.hpp>
 #include <tacit/layout/partitioners.hpp>
@@ -21,36 +22,12 @@
 namespace tacit::precond {
 namespace {
 
-/// Rows and columns [first, first + count) of a, local to that range.
+/// Error(usage) that names a row where the rank's own block is not Hermitian.
 template <Scalar T>
-op::LocalRows<T> cut(const op::LocalRows<T>& a, Local first, Local count) {
-  if (count == a.count()) return a;
-  op::LocalRows<T> block;
-  block.columns = count;
-  for (Local i = first; i < first + count; ++i) {
-    for (Global k = a.start[i]; k < a.start[i + 1]; ++k)
-      if (const Local c = a.column[k]; c >= first && c < first + count) {
-        block.column.push_back(c - first);
-        block.value.push_back(a.value[k]);
-      }
-    block.start.push_back(Global(block.column.size()));
-  }
-  return block;
-}
-
-template <Scalar T>
-std::vector<T> diagonal_of(const op::LocalRows<T>& a) {
-  std::vector<T> d(std::size_t(a.count()));
-  for (Local i = 0; i < a.count(); ++i)
-    for (Global k = a.start[i]; k < a.start[i + 1]; ++k)
-      if (a.column[k] == i) d[std::size_t(i)] = a.value[k];
-  return d;
-}
-
-template <Scalar T>
-void require_hermitian(const op::LocalRows<T>& a, Global first, const char* kind) {
-  const auto mirrored = op::adjoint(a);
-  const auto diagonal = diagonal_of(a);
+void require_hermitian(const op::Csr<T, Host>& A, const char* kind) {
+  if (A.own_block_is_hermitian()) return;
+  const auto a = A.own_block(), mirrored = op::adjoint(a);
+  const auto diagonal = A.diagonal();
   const auto size = [&](Local i) { return double(std::abs(diagonal[std::size_t(i)])); };
   for (Local i = 0; i < a.count(); ++i) {
     Global k = a.start[i], m = mirrored.start[i];
@@ -59,7 +36,8 @@ void require_hermitian(const op::LocalRows<T>& a, Global first, const char* kind
                   d = m < mirrored.start[i + 1] ? mirrored.column[m] : a.columns;
       require(op::mirror_each_other(c <= d ? a.value[k] : T{}, d <= c ? mirrored.value[m] : T{}, size(i),
                                     size(std::min(c, d))),
-              kind, " needs a Hermitian matrix; row ", first + i, " (counted from 0) differs from its column");
+              kind, " needs a Hermitian matrix; row ", A.range().begin() + i,
+              " (counted from 0) differs from its column");
       k += c <= d;
       m += d <= c;
     }
@@ -81,6 +59,7 @@ op::LocalRows<T> reordered(const op::LocalRows<T>& a, const Reordering& by) {
   for (Local j = 0; j < n; ++j) place[std::size_t(by.column[std::size_t(j)])] = j;
   op::LocalRows<T> c;
   c.columns = n;
+  c.start.reserve(a.start.size()), c.column.reserve(a.column.size()), c.value.reserve(a.value.size());
   std::vector<std::pair<Local, T>> row;
   for (const Local i : by.row) {
     row.clear();
@@ -147,23 +126,31 @@ struct BlockJacobi<T>::Block {
   Reordering by;
   std::shared_ptr<const LevelOrder> order;  // null: rows in the order of elimination
   static constexpr std::size_t chunk = 8192;
-  std::vector<Local> row, column;  // of each position of the factors, -1: none; empty: as in x
-  mutable std::vector<T> work;     // the part of the vector, by positions
+  // Of each position of the factors, where the reordering says otherwise than `order`; -1: none.
+  std::vector<Local> row, column;
+  mutable std::vector<T> work;  // the part of the vector, by positions
 
   /// Sets `row` and `column`.
   void place() {
-    if (by.is_identity() && !order) return;
-    const auto number = [&](const std::vector<Local>& of, Local i) { return i < 0 || of.empty() ? i : of[i]; };
-    for (Local p = 0; p < (order ? Local(order->row.size()) : count); ++p) {
-      const Local i = order ? order->row[p] : p;
-      row.push_back(number(by.row, i));
-      column.push_back(number(by.column, i));
-    }
+    if (by.is_identity()) return;
+    const auto fill = [&](std::vector<Local>& to, const std::vector<Local>& number) {
+      to.reserve(order ? order->row.size() : number.size());
+      for (Local p = 0; p < Local(to.capacity()); ++p) {
+        const Local i = order ? order->row[p] : p;
+        to.push_back(i < 0 ? i : number[i]);
+      }
+    };
+    fill(row, by.row), fill(column, by.column);
+  }
+  /// The row, or column, of each position; empty: as in x.
+  std::span<const Local> numbers(const std::vector<Local>& reordered) const {
+    if (reordered.empty() && order) return order->row;
+    return reordered;
   }
 
   /// f(p, i, e) for element p of `work`, which is element i of x, scaled by 2^e.
   template <class F>
-  static void each_element(const std::vector<Local>& at, const std::vector<int>& exponent, int k, const F& f) {
+  static void each_element(std::span<const Local> at, const std::vector<int>& exponent, int k, const F& f) {
     const Local* const place = at.data();
     const int* const power = exponent.empty() ? nullptr : exponent.data();
     exec::parallel_for((at.size() + chunk - 1) / chunk, at.size() > chunk, [=, n = at.size()](std::size_t part) {
@@ -188,14 +175,14 @@ struct BlockJacobi<T>::Block {
       first_factor.solve(part, k);
       second_factor.solve(part, k);
     };
-    if (row.empty()) {
+    const std::span<const Local> from = numbers(adjoint ? column : row), to = numbers(adjoint ? row : column);
+    if (from.empty()) {
       std::copy_n(x, std::size_t(count) * k, y);
       return both(y);
     }
-    const auto &from = adjoint ? column : row, &to = adjoint ? row : column;
     const auto &scale = adjoint ? by.column_exponent : by.row_exponent,
                &back = adjoint ? by.row_exponent : by.column_exponent;
-    work.resize(row.size() * std::size_t(k));
+    work.resize(from.size() * std::size_t(k));
     each_element(from, scale, k,
                  [w = work.data(), x](std::size_t p, std::size_t i, int e) { w[p] = e ? times_power(x[i], e) : x[i]; });
     for (std::size_t p = 0; order && p < from.size(); ++p)
@@ -243,16 +230,20 @@ void check(const Incomplete& how, const char* kind, bool hermitian) {
   require(!how.matching || !hermitian, kind, " keeps the symmetry of the matrix, which a matching does not");
 }
 
-/// The factors of the (reordered) block; ilut adds its order of columns to `by`.
+/// The factors of the reordered block a; ilut adds its order of columns to `by`.
 template <Scalar T>
 Factors<T> factorised(op::LocalRows<T> a, const Incomplete& how, Reordering& by) {
+  const auto release = [&](op::SplitRows<T> parts) {
+    a = {};
+    return parts;
+  };
   switch (how.kind) {
     case Factorisation::ic0:
-      return ic0(a);
+      return ic0(release(split(a, false)));
     case Factorisation::ick:
-      return ic0(with_levels(a, how.levels));
+      return ic0(release(with_levels(a, how.levels, false)));
     case Factorisation::iluk:
-      return ilu0(with_levels(a, how.levels));
+      return ilu0(release(with_levels(a, how.levels, true)));
     case Factorisation::ilut: {
       std::vector<Local> order;
       auto f = ilut(a, Threshold{how.drop, how.fill, how.pivoting}, order);
@@ -267,8 +258,30 @@ Factors<T> factorised(op::LocalRows<T> a, const Incomplete& how, Reordering& by)
       return f;
     }
     default:
-      return ilu0(a);
+      return ilu0(release(split(a, true)));
   }
+}
+
+template <Scalar T>
+void negate(std::vector<T>& values) {
+  for (T& v : values) v = -v;
+}
+
+/// The factors of rows and columns [first, first + count) of the rank's own block, or of minus these.
+template <Scalar T>
+Factors<T> factorised(const op::Csr<T, Host>& A, Local first, Local count, const Incomplete& how, bool negative,
+                      Reordering& by, Local& unmatched) {
+  const bool ic = how.kind == Factorisation::ic0;
+  if ((ic || how.kind == Factorisation::ilu0) && !how.matching && how.ordering == BlockOrder::none) {
+    // Read as the parts in which it is factorised in place, without a copy on the way.
+    auto parts = A.split_own_block(first, count, !ic);
+    if (negative) negate(parts.lower.value), negate(parts.diagonal);
+    return ic ? ic0(std::move(parts)) : ilu0(std::move(parts));
+  }
+  auto a = A.own_block(first, count);
+  if (negative) negate(a.value);
+  by = reorder(a, how, unmatched);
+  return factorised(std::move(a), how, by);
 }
 
 }  // namespace
@@ -287,51 +300,52 @@ BlockJacobi<T>::BlockJacobi(const op::Csr<T, Host>& A, const Incomplete& how, in
     require(blocks >= 1, kind, " with ", blocks, " blocks on a rank; at least 1 is needed");
     check(how, kind, hermitian_);
     require(A.fault().empty(), kind, ": ", A.fault());
-    op::LocalRows<T> own = A.own_block();
-    const Local n = own.count();
+    const Local n = A.range().local_size();
     if (hermitian_) {
-      const auto diagonal = diagonal_of(own);
-      negative_ = A.range().size() > 0 &&
-                  comm.all(std::all_of(diagonal.begin(), diagonal.end(), [](T d) { return real(d) < 0; }));
-      if (negative_)
-        for (T& v : own.value) v = -v;
-      require_hermitian(own, A.range().begin(), kind);
+      {
+        const auto diagonal = A.diagonal();
+        negative_ = A.range().size() > 0 &&
+                    comm.all(std::all_of(diagonal.begin(), diagonal.end(), [](T d) { return real(d) < 0; }));
+      }
+      require_hermitian(A, kind);
     }
     const Local parts = std::clamp<Local>(blocks, 1, std::max<Local>(n, 1));
     for (Local b = 0; b < parts; ++b) {
       const Local first = n / parts * b + std::min(b, n % parts);
       blocks_->list.push_back({first, n / parts + (b < n % parts), {}, {}, nullptr, nullptr, {}, nullptr, {}, {}, {}});
     }
-    Found found = factorise(own, how);
+    exec::release_idle_memory();
+    Found found = factorise(A, how);
     found = {comm.all_sum(found.entries), comm.all_sum(found.perturbed), comm.all_sum(found.diagonals),
              comm.all_sum(found.unmatched), comm.all_max(found.shift)};
-    fill_ = double(found.entries) / double(std::max<Global>(comm.all_sum(Global(own.column.size())), 1));
+    fill_ = double(found.entries) / double(std::max<Global>(comm.all_sum(A.own_block_entries()), 1));
     describe(found, how, blocks);
   });
 }
 
 template <Scalar T>
-typename BlockJacobi<T>::Found BlockJacobi<T>::factorise(const op::LocalRows<T>& own, const Incomplete& how) {
+typename BlockJacobi<T>::Found BlockJacobi<T>::factorise(const op::Csr<T, Host>& A, const Incomplete& how) {
   auto& list = blocks_->list;
   std::vector<Found> found(list.size());
   exec::parallel_for(
       list.size(), true,
       [&](std::size_t b) {
         auto& block = list[b];
-        auto a = cut(own, block.first, block.count);
         Local unmatched = 0;
-        block.by = reorder(a, how, unmatched);
-        Factors<T> f = factorised(std::move(a), how, block.by);
-        found[b] = {Global(f.lower.column.size() + f.upper.column.size() + f.inverse.size()), f.perturbed,
-                    f.diagonal_only, unmatched, f.shift};
+        Factors<T> f = factorised(A, block.first, block.count, how, negative_, block.by, unmatched);
+        const std::size_t upper = hermitian_ ? f.lower.column.size() : f.upper.column.size();
+        found[b] = {Global(f.lower.column.size() + upper + f.inverse.size()), f.perturbed, f.diagonal_only, unmatched,
+                    f.shift};
+        const bool threads = list.size() == 1;
+        block.order = level_order(f.lower, hermitian_ ? nullptr : &f.upper);
+        block.place();
+        const auto inverse = placed(f.inverse, block.order.get());
+        std::vector<T>().swap(f.inverse);
         // Where L holds no diagonal of its own, D^-1 acts once, with U.
         const bool unit = !hermitian_ || f.diagonal_only;
-        const bool threads = list.size() == 1;
-        block.order = level_order(f.lower, f.upper);
-        block.place();
-        block.lower =
-            Triangular<T>(std::move(f.lower), unit ? std::vector<T>() : f.inverse, true, block.order, threads);
-        block.upper = Triangular<T>(std::move(f.upper), std::move(f.inverse), false, block.order, threads);
+        if (hermitian_) block.upper = Triangular<T>::adjoint_of(f.lower, inverse, block.order, threads);
+        block.lower = Triangular<T>(std::move(f.lower), unit ? nullptr : inverse, true, block.order, threads);
+        if (!hermitian_) block.upper = Triangular<T>(std::move(f.upper), inverse, false, block.order, threads);
       },
       1);
   Found all;
@@ -387,12 +401,12 @@ void BlockJacobi<T>::finish(const Vector<T, Host>& x, Vector<T, Host>& y, bool a
     for (auto& b : list) {
       std::vector<T> inverse = b.upper.inverse();
       for (T& d : inverse) d = conj(d);
-      const auto make = [&](const Triangular<T>& of, std::vector<T> d, bool lower) {
+      const auto make = [&](const Triangular<T>& of, InverseDiagonal<T> d, bool lower) {
         return std::make_unique<Triangular<T>>(op::adjoint(of.strict()), std::move(d), lower, b.order,
                                                list.size() == 1);
       };
-      b.lower_adjoint = make(b.lower, {}, false);
-      b.upper_adjoint = make(b.upper, inverse, true);
+      b.lower_adjoint = make(b.lower, nullptr, false);
+      b.upper_adjoint = make(b.upper, placed(inverse, b.order.get()), true);
     }
   const auto solve = [&](const Block& b) {
     const std::size_t from = std::size_t(b.first) * k;

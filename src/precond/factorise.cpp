@@ -19,47 +19,15 @@ bool all_finite(const std::vector<T>& v) {
   return std::all_of(v.begin(), v.end(), [](T a) { return is_finite(a); });
 }
 
-/// The block with every diagonal entry present.
 template <Scalar T>
-op::LocalRows<T> with_diagonal(const op::LocalRows<T>& a) {
-  bool complete = true;
-  for (Local i = 0; i < a.count() && complete; ++i)
-    complete = std::binary_search(a.column.begin() + a.start[i], a.column.begin() + a.start[i + 1], i);
-  if (complete) return a;
-  op::LocalRows<T> full;
-  full.columns = a.columns;
-  full.column.reserve(a.column.size() + std::size_t(a.count()));
-  full.value.reserve(a.value.size() + std::size_t(a.count()));
-  for (Local i = 0; i < a.count(); ++i) {
-    bool placed = false;
-    const auto place = [&] {
-      full.column.push_back(i);
-      full.value.push_back(T(0));
-      placed = true;
-    };
-    for (Global k = a.start[i]; k < a.start[i + 1]; ++k) {
-      if (!placed && a.column[k] > i) place();
-      placed = placed || a.column[k] == i;
-      full.column.push_back(a.column[k]);
-      full.value.push_back(a.value[k]);
-    }
-    if (!placed) place();
-    full.start.push_back(Global(full.column.size()));
-  }
-  return full;
-}
-
-template <Scalar T>
-Factors<T> by_diagonal(const op::LocalRows<T>& a) {
+Factors<T> by_diagonal(const std::vector<T>& diagonal) {
   Factors<T> f;
   f.diagonal_only = true;
-  f.lower.columns = f.upper.columns = a.columns;
-  f.lower.start.assign(a.start.size(), 0);
-  f.upper.start.assign(a.start.size(), 0);
-  for (Local i = 0; i < a.count(); ++i) {
-    T d(1);
-    for (Global k = a.start[i]; k < a.start[i + 1]; ++k)
-      if (a.column[k] == i && a.value[k] != T(0)) d = inverse(a.value[k]);
+  f.lower.columns = f.upper.columns = Local(diagonal.size());
+  f.lower.start.assign(diagonal.size() + 1, 0);
+  f.upper.start.assign(diagonal.size() + 1, 0);
+  for (const T a : diagonal) {
+    const T d = a != T(0) ? inverse(a) : T(1);
     f.inverse.push_back(is_finite(d) ? d : T(1));
   }
   return f;
@@ -195,72 +163,63 @@ void renumber_columns(op::LocalRows<T>& u, const std::vector<Local>& place) {
 }  // namespace
 
 template <Scalar T>
-Factors<T> ilu0(const op::LocalRows<T>& given) {
+Factors<T> ilu0(op::SplitRows<T> a) {
   using R = real_t<T>;
-  op::LocalRows<T> a = with_diagonal(given);
-  const Local n = a.count();
+  const Local n = a.lower.count();
+  auto &lower = a.lower, &upper = a.upper;
   Factors<T> f;
-  f.inverse.resize(n);
-  std::vector<Global> diagonal(n), place(n, -1);
+  f.inverse.resize(std::size_t(n));
+  std::vector<T*> place(std::size_t(n), nullptr);  // of the present row's entries
+  bool finite = true;
   for (Local i = 0; i < n; ++i) {
-    const Global begin = a.start[i], end = a.start[i + 1];
-    R size = 0;
-    for (Global k = begin; k < end; ++k) place[a.column[k]] = k, size = std::max(size, size_of(a.value[k]));
-    Global k = begin;
-    for (; a.column[k] < i; ++k) {
-      const Local j = a.column[k];
-      const T l = a.value[k] *= f.inverse[j];
-      for (Global u = diagonal[j] + 1; u < a.start[j + 1]; ++u)
-        if (const Global p = place[a.column[u]]; p >= 0) a.value[p] -= l * a.value[u];
+    T pivot = a.diagonal[std::size_t(i)];
+    R size = size_of(pivot);
+    place[i] = &pivot;
+    const auto enter = [&](op::LocalRows<T>& part) {
+      for (Global k = part.start[i]; k < part.start[i + 1]; ++k)
+        place[part.column[k]] = &part.value[k], size = std::max(size, size_of(part.value[k]));
+    };
+    enter(lower), enter(upper);
+    for (Global k = lower.start[i]; k < lower.start[i + 1]; ++k) {
+      const Local j = lower.column[k];
+      const T l = lower.value[k] *= f.inverse[j];
+      for (Global u = upper.start[j]; u < upper.start[j + 1]; ++u)
+        if (T* const p = place[upper.column[u]]) *p -= l * upper.value[u];
     }
-    diagonal[i] = k;
-    f.perturbed += replace_small_pivot(a.value[k], size);
-    f.inverse[i] = inverse(a.value[k]);
-    for (Global p = begin; p < end; ++p) place[a.column[p]] = -1;
+    f.perturbed += replace_small_pivot(pivot, size);
+    finite = finite && is_finite(pivot);
+    f.inverse[i] = inverse(pivot);
+    place[i] = nullptr;
+    for (Global k = lower.start[i]; k < lower.start[i + 1]; ++k) place[lower.column[k]] = nullptr;
+    for (Global k = upper.start[i]; k < upper.start[i + 1]; ++k) place[upper.column[k]] = nullptr;
   }
-  if (!all_finite(a.value) || !all_finite(f.inverse)) return by_diagonal(given);
-  f.lower.columns = f.upper.columns = n;
-  Global below = 0;
-  for (Local i = 0; i < n; ++i) below += diagonal[i] - a.start[i];
-  f.lower.column.reserve(std::size_t(below));
-  f.lower.value.reserve(std::size_t(below));
-  f.upper.column.reserve(a.column.size() - std::size_t(below + n));
-  f.upper.value.reserve(a.column.size() - std::size_t(below + n));
-  for (Local i = 0; i < n; ++i) {
-    for (Global k = a.start[i]; k < diagonal[i]; ++k)
-      f.lower.column.push_back(a.column[k]), f.lower.value.push_back(a.value[k]);
-    for (Global k = diagonal[i] + 1; k < a.start[i + 1]; ++k)
-      f.upper.column.push_back(a.column[k]), f.upper.value.push_back(a.value[k]);
-    f.lower.start.push_back(Global(f.lower.column.size()));
-    f.upper.start.push_back(Global(f.upper.column.size()));
-  }
+  if (!finite || !all_finite(lower.value) || !all_finite(upper.value) || !all_finite(f.inverse))
+    return by_diagonal(a.diagonal);
+  f.lower = std::move(lower);
+  f.upper = std::move(upper);
   return f;
 }
 
 template <Scalar T>
-Factors<T> ic0(const op::LocalRows<T>& a) {
+Factors<T> ic0(op::SplitRows<T> a) {
   using R = real_t<T>;
   constexpr R epsilon = std::numeric_limits<R>::epsilon();
-  const Local n = a.count();
-  Factors<T> f;
-  op::LocalRows<T> l;  // strictly lower part of A, then of L
-  l.columns = n;
-  std::vector<R> d(n, R(0)), size(n);  // size: what the shift is a multiple of
+  auto& l = a.lower;  // of A, then of L
+  const auto& d = a.diagonal;
+  const Local n = l.count();
+  std::vector<R> size(std::size_t(n), R(0));  // what the shift is a multiple of
+  for (Local i = 0; i < n; ++i)
+    for (Global k = l.start[i]; k < l.start[i + 1]; ++k)
+      for (const Local of : {i, l.column[k]}) size[of] = std::max(size[of], size_of(l.value[k]));
   for (Local i = 0; i < n; ++i) {
-    R largest = 0;
-    for (Global k = a.start[i]; k < a.start[i + 1]; ++k) {
-      largest = std::max(largest, size_of(a.value[k]));
-      if (a.column[k] < i) l.column.push_back(a.column[k]), l.value.push_back(a.value[k]);
-      else if (a.column[k] == i) d[i] = real(a.value[k]);
-    }
-    l.start.push_back(Global(l.column.size()));
-    size[i] = d[i] != 0 ? std::abs(d[i]) : largest > 0 ? largest : R(1);
+    const R largest = std::max(size[i], size_of(d[i]));
+    size[i] = real(d[i]) != 0 ? std::abs(real(d[i])) : largest > 0 ? largest : R(1);
   }
   const std::vector<T> below = l.value;
-  std::vector<R> inverse(n);  // of the diagonal of L
+  std::vector<R> inverse(std::size_t(n), R(0));  // of the diagonal of L
   const auto attempt = [&](R shift) {
     for (Local i = 0; i < n; ++i) {
-      R pivot = d[i] + shift * size[i];
+      R pivot = real(d[i]) + shift * size[i];
       const R least = epsilon * size[i];
       for (Global k = l.start[i]; k < l.start[i + 1]; ++k) {
         const Local j = l.column[k];
@@ -282,24 +241,50 @@ Factors<T> ic0(const op::LocalRows<T>& a) {
   R shift = 0;
   while (!attempt(shift)) {
     shift = shift == 0 ? R(1e-3) : 2 * shift;
-    if (shift > R(1e9)) return by_diagonal(a);
+    if (shift > R(1e9)) return by_diagonal(d);
   }
-  for (const R r : inverse) f.inverse.push_back(T(r));
-  if (!all_finite(l.value) || !all_finite(f.inverse)) return by_diagonal(a);
+  if (!all_finite(l.value) || !all_finite(inverse)) return by_diagonal(d);
+  Factors<T> f;
+  f.inverse.assign(inverse.begin(), inverse.end());
   f.shift = shift;
-  f.upper = op::adjoint(l);
   f.lower = std::move(l);
   return f;
 }
 
 template <Scalar T>
-op::LocalRows<T> with_levels(const op::LocalRows<T>& a, int levels) {
+op::SplitRows<T> split(const op::LocalRows<T>& a, bool with_upper) {
   const Local n = a.count();
-  op::LocalRows<T> filled;
-  filled.columns = n;
+  op::SplitRows<T> parts;
+  parts.diagonal.resize(std::size_t(n));
+  parts.lower.columns = parts.upper.columns = n;
+  std::size_t below = 0, above = 0;
+  for (Local i = 0; i < n; ++i)
+    for (Global k = a.start[i]; k < a.start[i + 1]; ++k) below += a.column[k] < i, above += a.column[k] > i;
+  parts.lower.start.reserve(std::size_t(n) + 1), parts.lower.column.reserve(below), parts.lower.value.reserve(below);
+  if (with_upper)
+    parts.upper.start.reserve(std::size_t(n) + 1), parts.upper.column.reserve(above), parts.upper.value.reserve(above);
+  for (Local i = 0; i < n; ++i) {
+    for (Global k = a.start[i]; k < a.start[i + 1]; ++k) {
+      const Local j = a.column[k];
+      if (j == i) parts.diagonal[std::size_t(i)] = a.value[k];
+      else if (j < i) parts.lower.column.push_back(j), parts.lower.value.push_back(a.value[k]);
+      else if (with_upper) parts.upper.column.push_back(j), parts.upper.value.push_back(a.value[k]);
+    }
+    parts.lower.start.push_back(Global(parts.lower.column.size()));
+    if (with_upper) parts.upper.start.push_back(Global(parts.upper.column.size()));
+  }
+  return parts;
+}
+
+template <Scalar T>
+op::SplitRows<T> with_levels(const op::LocalRows<T>& a, int levels, bool with_upper) {
+  const Local n = a.count();
+  op::SplitRows<T> filled;
+  auto &lower = filled.lower, &upper = filled.upper;
+  lower.columns = upper.columns = n;
+  filled.diagonal.resize(std::size_t(n));
   std::vector<int> upper_level, level(std::size_t(n), -1);  // of the rows so far, and of the present one
-  std::vector<Global> diagonal(std::size_t(n), 0), level_start(std::size_t(n) + 1, 0);
-  std::vector<Local> upper_column, row;
+  std::vector<Local> row;
   std::vector<T> value(std::size_t(n), T(0));
   Positions below(n);
   for (Local i = 0; i < n; ++i) {
@@ -317,19 +302,26 @@ op::LocalRows<T> with_levels(const op::LocalRows<T>& a, int levels) {
     for (Global k = a.start[i]; k < a.start[i + 1]; ++k) enter(a.column[k], 0), value[a.column[k]] = a.value[k];
     while (!below.empty()) {
       const Local k = below.take();
-      for (Global u = level_start[k]; u < level_start[k + 1]; ++u)
-        if (const int at = level[k] + upper_level[u] + 1; at <= levels) enter(upper_column[u], at);
+      for (Global u = upper.start[k]; u < upper.start[k + 1]; ++u)
+        if (const int at = level[k] + upper_level[u] + 1; at <= levels) enter(upper.column[u], at);
     }
     std::sort(row.begin(), row.end());
     for (const Local j : row) {
-      filled.column.push_back(j);
-      filled.value.push_back(std::exchange(value[j], T(0)));
-      if (j > i) upper_column.push_back(j), upper_level.push_back(level[j]);
+      const T v = std::exchange(value[j], T(0));
+      if (j < i) {
+        lower.column.push_back(j), lower.value.push_back(v);
+      } else if (j == i) {
+        filled.diagonal[std::size_t(i)] = v;
+      } else {
+        upper.column.push_back(j), upper_level.push_back(level[j]);
+        if (with_upper) upper.value.push_back(v);
+      }
       level[j] = -1;
     }
-    filled.start.push_back(Global(filled.column.size()));
-    level_start[std::size_t(i) + 1] = Global(upper_column.size());
+    lower.start.push_back(Global(lower.column.size()));
+    upper.start.push_back(Global(upper.column.size()));
   }
+  if (!with_upper) upper = {};
   return filled;
 }
 
@@ -406,16 +398,17 @@ Factors<T> ilut(const op::LocalRows<T>& a, const Threshold& t, std::vector<Local
   }
   if (!all_finite(f.lower.value) || !all_finite(f.upper.value) || !all_finite(f.inverse)) {
     std::iota(order.begin(), order.end(), Local(0));
-    return by_diagonal(a);
+    return by_diagonal(split(a, false).diagonal);
   }
   renumber_columns(f.upper, place);
   return f;
 }
 
-#define TACIT_INSTANTIATE(T)                                              \
-  template Factors<T> ilu0<T>(const op::LocalRows<T>&);                   \
-  template Factors<T> ic0<T>(const op::LocalRows<T>&);                    \
-  template op::LocalRows<T> with_levels<T>(const op::LocalRows<T>&, int); \
+#define TACIT_INSTANTIATE(T)                                                    \
+  template Factors<T> ilu0<T>(op::SplitRows<T>);                                \
+  template Factors<T> ic0<T>(op::SplitRows<T>);                                 \
+  template op::SplitRows<T> split<T>(const op::LocalRows<T>&, bool);            \
+  template op::SplitRows<T> with_levels<T>(const op::LocalRows<T>&, int, bool); \
   template Factors<T> ilut<T>(const op::LocalRows<T>&, const Threshold&, std::vector<Local>&);
 TACIT_INSTANTIATE(float)
 TACIT_INSTANTIATE(double)

@@ -8,7 +8,7 @@
 namespace tacit::precond {
 
 /// The strictly lower and upper parts of the factors and the inverse of the diagonal between them.
-/// ilu0 and ilut: L = I + lower, U = upper + D, inverse = D^-1. ic0: L = lower + D, U = L^H.
+/// ilu0 and ilut: L = I + lower, U = upper + D, inverse = D^-1. ic0: L = lower + D, U = L^H, upper is not made.
 template <Scalar T>
 struct Factors {
   op::LocalRows<T> lower, upper;
@@ -18,18 +18,21 @@ struct Factors {
   bool diagonal_only = false;
 };
 
-/// L U = a on the pattern of a and its diagonal.
+/// L U = a on the pattern of a and its diagonal; in place.
 template <Scalar T>
-Factors<T> ilu0(const op::LocalRows<T>& a);
-/// L L^H = a + shift |diagonal| on the pattern of a, which is Hermitian. Where a diagonal entry is zero, the largest
-/// magnitude of its row stands for it in the shift.
+Factors<T> ilu0(op::SplitRows<T> a);
+/// L L^H = a + shift |diagonal| on the pattern of a, which is Hermitian: its upper part is not read. Where a diagonal
+/// entry is zero, the largest magnitude of its row stands for it in the shift. Memory: the values of the lower part.
 template <Scalar T>
-Factors<T> ic0(const op::LocalRows<T>& a);
+Factors<T> ic0(op::SplitRows<T> a);
 
+/// The three parts of a.
+template <Scalar T>
+op::SplitRows<T> split(const op::LocalRows<T>& a, bool with_upper);
 /// a with zeros stored where elimination fills in up to the given level: an entry of a has level 0, an entry that comes
 /// from l_ik u_kj level(i, k) + level(k, j) + 1. ilu0 and ic0 of the result are ILU(k) and IC(k).
 template <Scalar T>
-op::LocalRows<T> with_levels(const op::LocalRows<T>& a, int levels);
+op::SplitRows<T> with_levels(const op::LocalRows<T>& a, int levels, bool with_upper);
 
 /// Options of ilut.
 struct Threshold {

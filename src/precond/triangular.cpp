@@ -25,7 +25,7 @@ constexpr int together = 8;
 
 /// The level of each row; returns their number.
 template <Scalar T>
-Local find_levels(const op::LocalRows<T>& lower, const op::LocalRows<T>& upper, std::vector<Local>& level) {
+Local find_levels(const op::LocalRows<T>& lower, const op::LocalRows<T>* upper, std::vector<Local>& level) {
   const Local n = lower.count();
   level.assign(std::size_t(n), 0);
   Local levels = 0;
@@ -34,8 +34,9 @@ Local find_levels(const op::LocalRows<T>& lower, const op::LocalRows<T>& upper, 
     for (Global k = lower.start[i]; k < lower.start[i + 1]; ++k) l = std::max(l, level[lower.column[k]] + 1);
     level[i] = l;
     levels = std::max(levels, l + 1);
-    for (Global k = upper.start[i]; k < upper.start[i + 1]; ++k)
-      level[upper.column[k]] = std::max(level[upper.column[k]], l + 1);
+    // L^H has nothing to add.
+    for (Global k = upper ? upper->start[i] : 0; upper && k < upper->start[i + 1]; ++k)
+      level[upper->column[k]] = std::max(level[upper->column[k]], l + 1);
   }
   return levels;
 }
@@ -45,10 +46,26 @@ Global length(const op::LocalRows<T>& a, Local i) {
   return a.start[i + 1] - a.start[i];
 }
 
+/// The lengths of the rows of a^H.
+template <Scalar T>
+std::vector<Local> column_lengths(const op::LocalRows<T>& a) {
+  std::vector<Local> count(std::size_t(a.columns), 0);
+  for (const Local c : a.column) ++count[std::size_t(c)];
+  return count;
+}
+
+/// The position of each row.
+std::vector<Local> positions(const LevelOrder& order, Local rows) {
+  std::vector<Local> place(std::size_t(rows), 0);
+  for (std::size_t p = 0; p < order.row.size(); ++p)
+    if (order.row[p] >= 0) place[std::size_t(order.row[p])] = Local(p);
+  return place;
+}
+
 }  // namespace
 
 template <Scalar T>
-std::shared_ptr<const LevelOrder> level_order(const op::LocalRows<T>& lower, const op::LocalRows<T>& upper) {
+std::shared_ptr<const LevelOrder> level_order(const op::LocalRows<T>& lower, const op::LocalRows<T>* upper) {
   const Local n = lower.count();
   std::vector<Local> level;
   const Local levels = find_levels(lower, upper, level);
@@ -56,23 +73,29 @@ std::shared_ptr<const LevelOrder> level_order(const op::LocalRows<T>& lower, con
   std::vector<Local> start(std::size_t(levels) + 1, 0), order(std::size_t(n), 0);
   for (Local i = 0; i < n; ++i) ++start[std::size_t(level[i]) + 1];
   std::partial_sum(start.begin(), start.end(), start.begin());
-  std::vector<Local> next(start.begin(), start.end() - 1);
-  for (Local i = 0; i < n; ++i) order[std::size_t(next[level[i]]++)] = i;
+  {
+    std::vector<Local> next(start.begin(), start.end() - 1);
+    for (Local i = 0; i < n; ++i) order[std::size_t(next[level[i]]++)] = i;
+  }
+  std::vector<Local>().swap(level);
 
   LevelOrder found;
   double steps = 0;
   found.level_start.push_back(0);
+  const std::vector<Local> columns = upper ? std::vector<Local>() : column_lengths(lower);
+  const auto upper_length = [&](Local i) { return upper ? length(*upper, i) : Global(columns[std::size_t(i)]); };
+  found.row.reserve(std::size_t(n) + std::size_t(levels) * (LevelOrder::lanes - 1));
   for (Local l = 0; l < levels; ++l) {
     const auto begin = order.begin() + start[l], end = order.begin() + start[std::size_t(l) + 1];
     // Rows of a slice should have the same length.
     const auto longer = [&](Local a, Local b) {
-      return std::pair(length(lower, a), length(upper, a)) > std::pair(length(lower, b), length(upper, b));
+      return std::pair(length(lower, a), upper_length(a)) > std::pair(length(lower, b), upper_length(b));
     };
     if (!std::is_sorted(begin, end, longer)) std::stable_sort(begin, end, longer);
     for (auto s = begin; s < end;) {
       const auto last = std::min(s + LevelOrder::lanes, end);
       Global most = 0;
-      for (auto i = s; i < last; ++i) most = std::max(most, length(upper, *i));
+      for (auto i = s; i < last; ++i) most = std::max(most, upper_length(*i));
       steps += double(length(lower, *s) + most);
       found.row.insert(found.row.end(), s, last);
       s = last;
@@ -80,13 +103,25 @@ std::shared_ptr<const LevelOrder> level_order(const op::LocalRows<T>& lower, con
     found.row.resize((found.row.size() + LevelOrder::lanes - 1) / LevelOrder::lanes * LevelOrder::lanes, Local(-1));
     found.level_start.push_back(Local(found.row.size() / LevelOrder::lanes));
   }
-  const double entries = double(lower.column.size() + upper.column.size()), slices = 2.0 * found.level_start.back();
+  const double entries = double(lower.column.size() + (upper ? upper->column.size() : lower.column.size())),
+               slices = 2.0 * found.level_start.back();
   if (slices * slice_cost + steps * step_cost > 2.0 * n * row_cost + entries * entry_cost) return nullptr;
   return std::make_shared<const LevelOrder>(std::move(found));
 }
 
 template <Scalar T>
-Triangular<T>::Triangular(op::LocalRows<T> strict, std::vector<T> inverse, bool lower,
+InverseDiagonal<T> placed(const std::vector<T>& by_row, const LevelOrder* order) {
+  const std::size_t n = order ? order->row.size() : by_row.size();
+  const std::shared_ptr<T[]> to(new T[n]);
+  for (std::size_t p = 0; p < n; ++p) {
+    const Local i = order ? order->row[p] : Local(p);
+    to[p] = i >= 0 ? by_row[std::size_t(i)] : T(1);
+  }
+  return to;
+}
+
+template <Scalar T>
+Triangular<T>::Triangular(op::LocalRows<T> strict, InverseDiagonal<T> inverse, bool lower,
                           std::shared_ptr<const LevelOrder> order, bool may_use_threads)
     : lower_(lower),
       count_(strict.count()),
@@ -102,41 +137,81 @@ Triangular<T>::Triangular(op::LocalRows<T> strict, std::vector<T> inverse, bool 
     }
   if (!sliced()) return;
   store_slices();
+  rows_ = {};
+  find_threads(may_use_threads);
+}
+
+template <Scalar T>
+Triangular<T> Triangular<T>::adjoint_of(const op::LocalRows<T>& lower, InverseDiagonal<T> inverse,
+                                        std::shared_ptr<const LevelOrder> order, bool may_use_threads) {
+  if (!order) return {op::adjoint(lower), std::move(inverse), false, nullptr, may_use_threads};
+  Triangular upper;
+  upper.lower_ = false;
+  upper.count_ = lower.count();
+  upper.entries_ = Global(lower.column.size());
+  upper.inverse_ = std::move(inverse);
+  upper.order_ = std::move(order);
+  upper.store_adjoint_slices(lower);
+  upper.find_threads(may_use_threads);
+  return upper;
+}
+
+template <Scalar T>
+void Triangular<T>::find_threads(bool may_use_threads) {
   const auto levels = Local(order_->level_start.size()) - 1;
   threads_ = may_use_threads && order_->level_start.back() / levels >= wide_level;
 }
 
+/// Makes room for slices of rows of these lengths.
 template <Scalar T>
-void Triangular<T>::store_slices() {
+template <class Length>
+void Triangular<T>::begin_slices(const Length& length) {
   const auto& row = order_->row;
-  std::vector<Local> place(std::size_t(count_), 0);
-  for (std::size_t p = 0; p < row.size(); ++p)
-    if (row[p] >= 0) place[std::size_t(row[p])] = Local(p);
   slice_start_.reserve(row.size() / lanes + 1);
   slice_start_.push_back(0);
   for (std::size_t first = 0; first < row.size(); first += lanes) {
     Global steps = 0;
     for (std::size_t p = first; p < first + lanes; ++p)
-      if (row[p] >= 0) steps = std::max(steps, length(rows_, row[p]));
+      if (row[p] >= 0) steps = std::max<Global>(steps, length(row[p]));
     slice_start_.push_back(slice_start_.back() + steps);
   }
-  column_.reserve(std::size_t(slice_start_.back()) * lanes);
-  value_.reserve(std::size_t(slice_start_.back()) * lanes);
+  column_ = Buffer<Local>(std::size_t(slice_start_.back()) * lanes);
+  value_ = Buffer<T>(std::size_t(slice_start_.back()) * lanes);
+}
+
+template <Scalar T>
+void Triangular<T>::store_slices() {
+  const auto& row = order_->row;
+  const std::vector<Local> place = positions(*order_, count_);
+  begin_slices([&](Local i) { return length(rows_, i); });
+  std::size_t at = 0;
   for (std::size_t s = 0; s + 1 < slice_start_.size(); ++s)
     for (Global e = 0; e < slice_start_[s + 1] - slice_start_[s]; ++e)
-      for (std::size_t p = s * lanes; p < (s + 1) * lanes; ++p) {
+      for (std::size_t p = s * lanes; p < (s + 1) * lanes; ++p, ++at) {
         const bool there = row[p] >= 0 && e < length(rows_, row[p]);
         const Global k = there ? rows_.start[row[p]] + e : 0;
-        column_.push_back(there ? place[std::size_t(rows_.column[k])] : Local(p));
-        value_.push_back(there ? rows_.value[k] : T(0));
+        column_[at] = there ? place[std::size_t(rows_.column[k])] : Local(p);
+        value_[at] = there ? rows_.value[k] : T(0);
       }
-  if (!inverse_.empty()) {
-    std::vector<T> by_position(row.size(), T(1));
-    for (std::size_t p = 0; p < row.size(); ++p)
-      if (row[p] >= 0) by_position[p] = inverse_[std::size_t(row[p])];
-    inverse_ = std::move(by_position);
-  }
-  rows_ = {};
+}
+
+/// Stores the slices of `of`^H, its rows reversed as those of an upper factor are.
+template <Scalar T>
+void Triangular<T>::store_adjoint_slices(const op::LocalRows<T>& of) {
+  const std::vector<Local> place = positions(*order_, count_);
+  std::vector<Local> left = column_lengths(of);  // entries of each row of the adjoint that are still to come
+  begin_slices([&](Local i) { return left[std::size_t(i)]; });
+  for (std::size_t s = 0; s + 1 < slice_start_.size(); ++s)
+    for (auto k = std::size_t(slice_start_[s]) * lanes; k < std::size_t(slice_start_[s + 1]) * lanes; ++k)
+      column_[k] = Local(s * lanes + k % lanes), value_[k] = T(0);
+  for (Local i = 0; i < count_; ++i)
+    for (Global k = of.start[i]; k < of.start[i + 1]; ++k) {
+      const Local j = of.column[k];
+      const auto p = std::size_t(place[std::size_t(j)]);
+      const std::size_t at = std::size_t(slice_start_[p / lanes] + --left[std::size_t(j)]) * lanes + p % lanes;
+      column_[at] = place[std::size_t(i)];
+      value_[at] = conj(of.value[k]);
+    }
 }
 
 template <Scalar T>
@@ -167,10 +242,11 @@ op::LocalRows<T> Triangular<T>::strict() const {
 
 template <Scalar T>
 std::vector<T> Triangular<T>::inverse() const {
-  if (!sliced() || inverse_.empty()) return inverse_;
+  if (!inverse_) return {};
+  if (!sliced()) return {inverse_.get(), inverse_.get() + count_};
   std::vector<T> by_row(std::size_t(count_), T(1));
   for (std::size_t p = 0; p < order_->row.size(); ++p)
-    if (order_->row[p] >= 0) by_row[std::size_t(order_->row[p])] = inverse_[p];
+    if (order_->row[p] >= 0) by_row[std::size_t(order_->row[p])] = inverse_[std::ptrdiff_t(p)];
   return by_row;
 }
 
@@ -179,7 +255,7 @@ inline void Triangular<T>::slice(std::size_t s, T* x) const {
   T* const own = x + s * lanes;
   const Local* column = column_.data() + slice_start_[s] * lanes;
   const T* value = value_.data() + slice_start_[s] * lanes;
-  const T* const inverse = inverse_.empty() ? nullptr : inverse_.data() + s * lanes;
+  const T* const inverse = inverse_ ? inverse_.get() + s * lanes : nullptr;
   const auto steps = slice_start_[s + 1] - slice_start_[s];
   if constexpr (is_complex<T>) {
     std::array<T, lanes> sum;
@@ -212,7 +288,7 @@ void Triangular<T>::slice(std::size_t s, T* x, int columns) const {
       const T* const other = x + std::size_t(column_[k]) * std::size_t(columns);
       for (int c = 0; c < columns; ++c) own[c] = add_product(-value_[k], other[c], own[c]);
     }
-    for (int c = 0; !inverse_.empty() && c < columns; ++c) own[c] = add_product(own[c], inverse_[p], T(0));
+    for (int c = 0; inverse_ && c < columns; ++c) own[c] = add_product(own[c], inverse_[std::ptrdiff_t(p)], T(0));
   }
 }
 
@@ -234,7 +310,7 @@ inline void Triangular<T>::row(Local i, T* x) const {
     sum -= (a + b) + (c + d);
   }
   for (; k < end; ++k) sum = add_product(-value[k], x[column[k]], sum);
-  x[i] = inverse_.empty() ? sum : add_product(sum, inverse_[i], T(0));
+  x[i] = inverse_ ? add_product(sum, inverse_[i], T(0)) : sum;
 }
 
 template <Scalar T>
@@ -258,7 +334,7 @@ void Triangular<T>::row(Local i, T* x, int columns) const {
       const T* const other = at(rows_.column[k]);
       for (int c = 0; c < some; ++c) own[c] = add_product(-rows_.value[k], other[c], own[c]);
     }
-    for (int c = 0; !inverse_.empty() && c < some; ++c) own[c] = add_product(own[c], inverse_[i], T(0));
+    for (int c = 0; inverse_ && c < some; ++c) own[c] = add_product(own[c], inverse_[i], T(0));
   }
 }
 
@@ -298,12 +374,13 @@ template <Scalar T>
 double Triangular<T>::bytes() const {
   const double stored = double(column_.size() + rows_.column.size());
   return stored * (sizeof(T) + sizeof(Local)) + double(slice_start_.size() + rows_.start.size()) * sizeof(Global) +
-         double(inverse_.size()) * sizeof(T);
+         (inverse_ ? double(sliced() ? order_->row.size() : std::size_t(count_)) * sizeof(T) : 0);
 }
 
-#define TACIT_INSTANTIATE(T)    \
-  template class Triangular<T>; \
-  template std::shared_ptr<const LevelOrder> level_order<T>(const op::LocalRows<T>&, const op::LocalRows<T>&);
+#define TACIT_INSTANTIATE(T)                                                                                   \
+  template class Triangular<T>;                                                                                \
+  template InverseDiagonal<T> placed<T>(const std::vector<T>&, const LevelOrder*);                             \
+  template std::shared_ptr<const LevelOrder> level_order<T>(const op::LocalRows<T>&, const op::LocalRows<T>*);
 TACIT_INSTANTIATE(float)
 TACIT_INSTANTIATE(double)
 TACIT_INSTANTIATE(std::complex<float>)

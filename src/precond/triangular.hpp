@@ -1,6 +1,7 @@
 // Triangular solves with a sparse factor, in place.
 #pragma once
 
+#include <tacit/base/buffer.hpp>
 #include <tacit/op/local_matrix.hpp>
 
 #include <memory>
@@ -17,8 +18,15 @@ struct LevelOrder {
   std::vector<Local> level_start{};  ///< in slices of `lanes` positions
 };
 /// The order by levels, or null where solving row by row is predicted to be faster. Depends on the pattern only.
+/// `upper`: null for that of L^H.
 template <Scalar T>
-std::shared_ptr<const LevelOrder> level_order(const op::LocalRows<T>& lower, const op::LocalRows<T>& upper);
+std::shared_ptr<const LevelOrder> level_order(const op::LocalRows<T>& lower, const op::LocalRows<T>* upper);
+
+/// D^-1 as solves read it: of each row or, with an order, of each position.
+template <Scalar T>
+using InverseDiagonal = std::shared_ptr<const T[]>;
+template <Scalar T>
+InverseDiagonal<T> placed(const std::vector<T>& by_row, const LevelOrder* order);
 
 /// x := T^-1 x, T = D + S with S strictly lower (or upper) triangular. Row by row, every row waits for the one before
 /// it. With a LevelOrder S is stored as in SELL-8, a slice of eight rows is one step, and slices of wide levels are
@@ -28,9 +36,12 @@ class Triangular {
  public:
   static constexpr int lanes = LevelOrder::lanes;
   Triangular() = default;
-  /// `inverse` holds D^-1; empty: D = I. `order`: null for rows in their own order.
-  Triangular(op::LocalRows<T> strict, std::vector<T> inverse, bool lower, std::shared_ptr<const LevelOrder> order,
+  /// `inverse`: null for D = I. `order`: null for rows in their own order.
+  Triangular(op::LocalRows<T> strict, InverseDiagonal<T> inverse, bool lower, std::shared_ptr<const LevelOrder> order,
              bool may_use_threads);
+  /// The upper factor D + lower^H. With an order lower^H is not made on the way.
+  static Triangular adjoint_of(const op::LocalRows<T>& lower, InverseDiagonal<T> inverse,
+                               std::shared_ptr<const LevelOrder> order, bool may_use_threads);
   /// k interleaved columns. x has an element for each row or, with an order, for each position.
   void solve(T* x, int columns) const;
   /// Read by a solve.
@@ -42,7 +53,11 @@ class Triangular {
   std::vector<T> inverse() const;
 
  private:
+  template <class Length>
+  void begin_slices(const Length& length);
   void store_slices();
+  void store_adjoint_slices(const op::LocalRows<T>& of);
+  void find_threads(bool may_use_threads);
   bool sliced() const { return order_ != nullptr; }
   void slice(std::size_t s, T* x) const;
   void slice(std::size_t s, T* x, int columns) const;
@@ -54,14 +69,14 @@ class Triangular {
   bool lower_ = true, threads_ = false;
   Local count_ = 0;
   Global entries_ = 0;
-  std::vector<T> inverse_;  // by rows, or by positions
-  op::LocalRows<T> rows_;   // without an order
+  InverseDiagonal<T> inverse_;
+  op::LocalRows<T> rows_;  // without an order
   // With an order: entry e of position p = lanes s + l stands at (slice_start_[s] + e) lanes + l. Shorter rows are
   // filled up with zeros in their own column.
   std::shared_ptr<const LevelOrder> order_;
   std::vector<Global> slice_start_;
-  std::vector<Local> column_;
-  std::vector<T> value_;
+  Buffer<Local> column_;
+  Buffer<T> value_;
 };
 
 }  // namespace tacit::precond

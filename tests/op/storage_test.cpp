@@ -98,6 +98,81 @@ TEST(Csr, GivesItsRowsBackOnAnyRanks) {
   });
 }
 
+TYPED_TEST(Storage, GivesBlocksOfARanksRows) {
+  using T = TypeParam;
+  on_ranks([](const Communicator& comm) {
+    const Global n = 20003;  // blocks of rows begin at several rows of a rank
+    const auto space = layout::Space::distributed(comm, n);
+    const auto rows = rows_reaching<T>(n, space.begin(), space.end(), 300);
+    for (Format format : {Format::csr, Format::sell, Format::bsr}) {
+      const Csr<T> A(space, space, rows, format);
+      const Local own = space.local_size();
+      EXPECT_EQ(A.own_block_entries(), A.own_block().start.back());
+      for (const auto& [first, count] : {std::pair<Local, Local>{0, own}, {0, 0}, {own / 3, own / 2}, {own - 1, 1}}) {
+        LocalRows<T> all, lower, upper;
+        std::vector<T> diagonal(std::size_t(count), T{});
+        for (Local r = 0; r < count; ++r) {
+          for (Global e = rows.start[first + r]; e < rows.start[first + r + 1]; ++e) {
+            const Global c = rows.column[e] - space.begin() - first;
+            if (c < 0 || c >= count) continue;
+            all.column.push_back(Local(c)), all.value.push_back(rows.value[e]);
+            if (c == r) diagonal[std::size_t(r)] = rows.value[e];
+            auto& part = c < r ? lower : upper;
+            if (c != r) part.column.push_back(Local(c)), part.value.push_back(rows.value[e]);
+          }
+          for (auto* part : {&all, &lower, &upper}) part->start.push_back(Global(part->column.size()));
+        }
+        const auto expect = [&](const LocalRows<T>& found, const LocalRows<T>& wanted) {
+          EXPECT_EQ(found.columns, count);
+          EXPECT_EQ(found.start, wanted.start);
+          EXPECT_EQ(found.column, wanted.column);
+          EXPECT_EQ(found.value, wanted.value);
+        };
+        expect(A.own_block(first, count), all);
+        for (const bool with_upper : {true, false}) {
+          const auto parts = A.split_own_block(first, count, with_upper);
+          expect(parts.lower, lower);
+          expect(parts.upper, with_upper ? upper : LocalRows<T>());
+          EXPECT_EQ(parts.diagonal, diagonal);
+        }
+      }
+    }
+  });
+}
+
+TYPED_TEST(Storage, SumsCouplingsAndCountsEntries) {
+  using T = TypeParam;
+  on_ranks([](const Communicator& comm) {
+    const Global n = 9001;
+    const auto space = layout::Space::distributed(comm, n);
+    const auto rows = rows_reaching<T>(n, space.begin(), space.end(), 300);
+    std::vector<Local> lengths;
+    double sums[2] = {0, 0};
+    for (Local r = 0; r < rows.count(); ++r) {
+      T d{};
+      for (Global e = rows.start[r]; e < rows.start[r + 1]; ++e)
+        if (rows.column[e] == space.begin() + r) d = rows.value[e];
+      for (Global e = rows.start[r]; e < rows.start[r + 1]; ++e) {
+        if (rows.column[e] == space.begin() + r) continue;
+        sums[0] += double(std::abs(rows.value[e]));
+        if (real(rows.value[e] * conj(d)) > 0) sums[1] += double(std::abs(rows.value[e]));
+      }
+      lengths.push_back(Local(rows.start[r + 1] - rows.start[r]));
+    }
+    space.sum(sums, 2);
+    for (Format format : {Format::csr, Format::sell, Format::bsr}) {
+      const Csr<T> A(space, space, rows, format);
+      const auto found = A.couplings();
+      EXPECT_NEAR(found[0], sums[0], 1e-10 * sums[0]);
+      EXPECT_NEAR(found[1], sums[1], 1e-10 * sums[0]);
+      EXPECT_GT(found[1], 0.2 * found[0]);
+      EXPECT_LT(found[1], 0.8 * found[0]);
+      EXPECT_EQ(A.unknowns_in_a_node(), 1);
+      EXPECT_EQ(A.row_lengths(), lengths);
+    }
+  });
+}
+
 /// Rows [begin, end) of a matrix of n rows: blocks of b x b next to the diagonal and `reach` blocks away. With `holes`,
 /// the diagonal block of every fifth block row has holes.
 template <class T>

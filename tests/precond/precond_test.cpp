@@ -187,6 +187,36 @@ TYPED_TEST(Precond, TriangularSolvesByLevelsInvertTheFactors) {
   });
 }
 
+TYPED_TEST(Precond, TriangularSolvesByLevelsInvertTheFactorsOfIc0) {
+  using T = TypeParam;
+  on_ranks([](const comm::Communicator& comm) {
+    // A grid is solved in slices of eight rows, a line row by row; also minus the matrix, whose factors are the same.
+    for (const auto& a : {grid<T>(23, 31), grid<T>(60, 1)})
+      for (const real_t<T> sign : {1, -1})
+        for (const auto kind : {Factorisation::ic0, Factorisation::ick}) {
+          const auto A = a.map([&](Global, Global, T v) { return T(sign) * v; }).on(comm);
+          const BlockJacobi<T> P(*A, kind);
+          expect_columns<T>(P);
+          const auto f = P.factors(0);
+          // P (sign L L^H z) = z
+          const auto z = random_vector<T>(f.count(), 5);
+          std::vector<T> u(std::size_t(f.count()), T(0)), x = u;
+          const auto each = [&](auto&& use) {
+            for (Local i = 0; i < f.count(); ++i)
+              for (Global k = f.start[i]; k < f.start[i + 1]; ++k)
+                use(std::size_t(i), std::size_t(f.column[k]), f.value[k]);
+          };
+          each([&](std::size_t i, std::size_t j, T l) { u[j] += conj(l) * z[i]; });
+          each([&](std::size_t i, std::size_t j, T l) { x[i] += T(sign) * l * u[j]; });
+          Vector<T> right(A->range()), y(A->range());
+          right.assign(x);
+          P.apply(right, y);
+          for (std::size_t i = 0; i < z.size(); ++i)
+            EXPECT_LE(std::abs(y.data()[i] - z[i]), tolerance<T>(4000)) << i << " " << P.name();
+        }
+  });
+}
+
 TYPED_TEST(Precond, Ilu0OfATridiagonalIsExact) {
   using T = TypeParam;
   on_ranks([](const comm::Communicator& comm) {

@@ -30,6 +30,8 @@ void clear_on_device(void* p, std::size_t bytes);
 /// threads that sweep them, if these arrive in time.
 void* host_allocate(std::size_t bytes, bool clear = true);
 void host_free(void* p) noexcept;
+/// memcpy by the threads that sweep such an array.
+void copy_by_threads(void* to, const void* from, std::size_t bytes);
 
 /// What arrays of a memory space need beyond its type: a group of devices (group.hpp).
 class Place {
@@ -69,7 +71,7 @@ class Array {
 
   Array() = default;
   explicit Array(std::size_t n) : p_(allocate(n)), n_(n) {}
-  Array(const Array& other) : Array(other.n_) { copy(other.p_, p_, n_); }
+  Array(const Array& other) : Array(other.n_, Uninitialised{}) { copy(other.p_, p_, n_); }
   Array(Array&& other) noexcept : p_(std::exchange(other.p_, nullptr)), n_(std::exchange(other.n_, 0)) {}
   Array& operator=(Array other) noexcept {
     std::swap(p_, other.p_);
@@ -94,11 +96,15 @@ class Array {
 
   /// A copy of host elements in this memory space.
   static Array from(std::span<const T> host) {
-    Array a(host.size());
-    if (host.empty()) return a;
-    if constexpr (std::same_as<M, Host>) std::memcpy(a.p_, host.data(), host.size_bytes());
-    else copy_to_device(a.p_, host.data(), host.size_bytes());
-    return a;
+    if constexpr (std::same_as<M, Host>) {
+      Array a = uninitialised(host.size());
+      copy_by_threads(a.p_, host.data(), host.size_bytes());
+      return a;
+    } else {
+      Array a(host.size());
+      if (!host.empty()) copy_to_device(a.p_, host.data(), host.size_bytes());
+      return a;
+    }
   }
 
  private:
@@ -116,7 +122,7 @@ class Array {
   }
   static void copy(const T* from, T* to, std::size_t n) {
     if (n == 0) return;
-    if constexpr (std::same_as<M, Host>) settle(), std::memcpy(to, from, n * sizeof(T));
+    if constexpr (std::same_as<M, Host>) settle(), copy_by_threads(to, from, n * sizeof(T));
     else copy_on_device(to, from, n * sizeof(T));
   }
   T* p_ = nullptr;

@@ -36,6 +36,8 @@ class Vector {
   void assign(std::span<const T> values) {
     require(values.size() == size(), "a vector of ", size(), " elements on this rank was given ", values.size());
     if constexpr (is_group<M>) elements_.assign(values);
+    else if constexpr (std::same_as<M, Host>)
+      exec::settle(), exec::copy_by_threads(elements_.data(), values.data(), values.size_bytes());
     else elements_ = exec::Array<T, M>::from(values);
   }
   std::vector<T> to_host() const {

@@ -7,6 +7,7 @@
 #include <tacit/op/local_matrix.hpp>
 #include <tacit/op/operator.hpp>
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -97,6 +98,13 @@ class Csr final : public Operator<T, M> {
   /// max_ij max(|Re a_ij|, |Im a_ij|) over all ranks.
   double largest() const override { return largest_; }
   std::string fault() const override { return fault_; }
+  /// The unknowns in a node of a system of equations: the largest b from 2 to 6 with which, for nodes i, j of unknowns
+  /// b i .. b i + b - 1 and b j .. b j + b - 1 that are coupled, nine tenths of the b x b entries are there; else 1. From
+  /// a sample of this rank's own columns, the same for any number of threads. Collective. Host.
+  int unknowns_in_a_node() const requires std::same_as<M, Host>;
+  /// Of a square matrix: the sum of all |a_ij| with i != j, and of those where Re(a_ij conj(a_ii)) > 0; with b unknowns in
+  /// a node only between those of the same kind, where b divides i - j. Collective; one reduction, one pass. Host.
+  std::array<double, 2> couplings(int b = 1) const requires std::same_as<M, Host>;
   /// The number of entries of each of this rank's rows. Host.
   std::vector<Local> row_lengths() const requires std::same_as<M, Host>;
   /// This rank's rows with global columns, rebuilt from the storage at each call.
@@ -109,6 +117,12 @@ class Csr final : public Operator<T, M> {
   void update_values(std::span<const T> values) requires std::same_as<M, Host>;
   /// This rank's diagonal block (rows and columns that it owns, local indices), for block preconditioners.
   LocalRows<T> own_block() const;
+  /// Rows and columns [first, first + count) of it, numbered from 0, also as three parts. Local. Host.
+  LocalRows<T> own_block(Local first, Local count) const requires std::same_as<M, Host>;
+  SplitRows<T> split_own_block(Local first, Local count, bool with_upper) const requires std::same_as<M, Host>;
+  /// Its entries, and whether it is Hermitian to rounding (op/hermitian.hpp). Local. Host.
+  Global own_block_entries() const requires std::same_as<M, Host>;
+  bool own_block_is_hermitian() const requires std::same_as<M, Host>;
   const comm::Pattern& pattern() const { return *pattern_; }
   /// The storage as text: "sell-8 (16-bit offsets)".
   std::string storage() const;
@@ -123,11 +137,10 @@ class Csr final : public Operator<T, M> {
  private:
   friend bool is_hermitian<T>(const Csr<T, Host>&);
   struct Parts;
-  /// Stores these rows, whose columns ascend; frees `owned`, the arrays that they view, if it is given.
+  /// Stores these rows, whose columns ascend; frees `owned`, the arrays that they view. Null: they may stand in any
+  /// order, and are sorted in a copy.
   template <class Index>
   void store(RowsView<T, Index> rows, Rows<T>* owned, Format format);
-  template <class Index>
-  void store_any(const RowsView<T, Index>& rows, Format format);
   comm::Exchange& exchange(int columns) const;
   bool finish_scheduled(const Schedule& schedule, const Vector<T, M>& x, Vector<T, M>& y, int slot) const;
   void build_adjoint() const;

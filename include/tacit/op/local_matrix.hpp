@@ -28,7 +28,14 @@ struct LocalRows {
   Local count() const { return Local(start.size()) - 1; }
 };
 
-/// The same over arrays of another owner; columns ascend in each row, and start[0] is 0.
+/// A square block as its strictly lower part, its diagonal (zero where there is no entry) and its strictly upper part.
+template <Scalar T>
+struct SplitRows {
+  LocalRows<T> lower, upper;
+  std::vector<T> diagonal{};
+};
+
+/// Rows over arrays of another owner; columns ascend in each row, and start[0] is 0.
 template <Scalar T>
 struct LocalRowsView {
   Local columns = 0;
@@ -82,9 +89,20 @@ class LocalMatrix {
   void powers(T* const* v, std::span<const RecurrenceStep<T>> steps,
               const T* before) const requires std::same_as<M, Host>;
   LocalRows<T> rows() const;
-  /// Whether every entry and its mirror entry agree (op/hermitian.hpp), for a square matrix with these |a_ii|. Reads
-  /// the storage, without a copy, by all threads. Host.
-  bool mirrors_itself(std::span<const double> diagonal) const;
+  /// Rows and columns [first, first + count), numbered from 0. `with_upper`: not only its lower part and diagonal. Two
+  /// passes over the storage by all threads; no memory but the result. Host.
+  LocalRows<T> block(Local first, Local count) const requires std::same_as<M, Host>;
+  SplitRows<T> split_block(Local first, Local count, bool with_upper) const requires std::same_as<M, Host>;
+  Global entries() const requires std::same_as<M, Host>;
+  /// Whether every entry and its mirror entry agree (op/hermitian.hpp), for a square matrix with these a_ii. Reads the
+  /// storage, without a copy, by all threads. Host.
+  bool mirrors_itself(std::span<const T> diagonal) const;
+  /// Adds to sums[0] all |a_ij| where b divides i - j, which is not 0, to sums[1] those where Re(a_ij conj(a_ii)) > 0, of
+  /// a square matrix with these a_ii; same bits for any number of threads. Host.
+  void add_couplings(std::span<const T> diagonal, int b, double* sums) const requires std::same_as<M, Host>;
+  /// In a sample of the nodes of b unknowns: adds to sums[0] the entries, to sums[1] b^2 for each node that a node is
+  /// coupled to. Host.
+  void add_node_couplings(int b, double* sums) const requires std::same_as<M, Host>;
   /// Adds the number of entries of each row to count[row]. Host.
   void count_entries(std::span<Local> count) const;
   /// Replaces the values: those of row i, columns ascending, are values[begin[i]], values[begin[i] + 1], ... Stores the

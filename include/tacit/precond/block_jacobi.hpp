@@ -89,7 +89,7 @@ class BlockJacobi final : public op::Operator<T, Host>, public op::Noted {
     Global entries = 0, perturbed = 0, diagonals = 0, unmatched = 0;
     double shift = 0;
   };
-  Found factorise(const op::LocalRows<T>& own, const Incomplete& how);
+  Found factorise(const op::Csr<T, Host>& A, const Incomplete& how);
   void describe(const Found& found, const Incomplete& how, int blocks);
   bool hermitian_;  // U = L^H
   std::unique_ptr<Blocks> blocks_;
