@@ -870,7 +870,8 @@ template <Scalar T, Memory M>
 template <class F>
 void LocalMatrix<T, M>::Storage::each_of_block(Local first, Local count, const F& f) const {
   const auto number = [&](Local row) {  // of the block of rows that has this row
-    const auto after = std::upper_bound(block.begin(), block.end(), row, [](Local r, const Block& b) { return r < b.row; });
+    const auto after =
+        std::upper_bound(block.begin(), block.end(), row, [](Local r, const Block& b) { return r < b.row; });
     return int(after - block.begin()) - 1;
   };
   if (count <= 0) return;
@@ -1104,8 +1105,7 @@ bool LocalMatrix<T, M>::mirrors_itself(std::span<const T> diagonal) const {
 }
 
 template <Scalar T, Memory M>
-void LocalMatrix<T, M>::add_couplings(std::span<const T> diagonal,
-                                      double* sums) const requires std::same_as<M, Host> {
+void LocalMatrix<T, M>::add_couplings(std::span<const T> diagonal, double* sums) const requires std::same_as<M, Host> {
   const auto count = std::size_t(blocks());
   std::vector<std::array<double, 2>> of(count);
   exec::parallel_for(count, count > 1, [&](std::size_t b) {
