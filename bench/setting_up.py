@@ -15,6 +15,7 @@ alternate, and medians are printed. Times are processor times in products with A
 MiB is the most that a solve to the end held beyond what the process held before, "x" the same over the bytes of the matrix.
 """
 
+import functools
 import json
 import pathlib
 import statistics
@@ -137,11 +138,7 @@ def main() -> None:
             return harness.facts([sys.executable, __file__, "--once", what, name, path], threads=1)
 
         pairs = [(what, name) for name in options.preconds for what in ("times", "stages", "memory")]
-        runs: dict[Any, list[Any]] = {pair: [] for pair in pairs}
-        for i in range(options.rounds):
-            for what, name in pairs:
-                if i == 0 or what != "memory":  # which hardly varies
-                    runs[what, name].append(run(what, name))
+        runs = harness.turns(options.rounds, {pair: functools.partial(run, *pair) for pair in pairs})
     show(runs, options, matrix)
 
 
@@ -156,7 +153,8 @@ def show(runs: dict[Any, list[Any]], options: Any, matrix: Any) -> None:
         for what in ("times", "stages"):
             for key in ("cold", "warm") if what == "times" else STAGES:
                 row[key] = statistics.median(run[key] / run["product"] for run in runs[what, name])
-        row |= runs["memory", name][0]
+        held = runs["memory", name]
+        row |= held[0] | {key: statistics.median(run[key] for run in held) for key in ("MiB", "x")}
         rows.append(row)
         print(f"{name:12}" + "".join(f"{row[head]:8.1f}" for head in heads) + f"{row['MiB']:8.0f}{row['x']:6.2f}")
         print(f"{'':12}{row['told']}, {row['iterations']} iterations")

@@ -81,8 +81,8 @@ class Kept {
   std::size_t total_ = 0;
 };
 
-/// f(offset, bytes) for pieces of an array. First touch: a page is placed near the thread that first writes it; loops of
-/// one length are distributed alike.
+/// f(offset, bytes) for pieces of an array. First touch: a page is placed near the thread that first writes it; loops
+/// of one length are distributed alike.
 template <class F>
 void each_page(std::size_t bytes, const F& f) {
   constexpr std::size_t page = 1 << 16;

@@ -881,7 +881,8 @@ template <Scalar T, Memory M>
 template <class F>
 void LocalMatrix<T, M>::Storage::each_of_block(Local first, Local count, const F& f) const {
   const auto number = [&](Local row) {  // of the block of rows that has this row
-    const auto after = std::upper_bound(block.begin(), block.end(), row, [](Local r, const Block& b) { return r < b.row; });
+    const auto after =
+        std::upper_bound(block.begin(), block.end(), row, [](Local r, const Block& b) { return r < b.row; });
     return int(after - block.begin()) - 1;
   };
   if (count <= 0) return;

@@ -259,7 +259,7 @@ op::SplitRows<T> split(const op::LocalRows<T>& a, bool with_upper) {
   parts.lower.columns = parts.upper.columns = n;
   std::size_t below = 0, above = 0;
   for (Local i = 0; i < n; ++i)
-    for (Global k = a.start[i]; k < a.start[i + 1]; ++k) below += a.column[k] < i, above += a.column[k] > i;
+    for (Global k = a.start[i]; k < a.start[i + 1]; ++k) (a.column[k] < i ? below : above) += a.column[k] != i;
   parts.lower.start.reserve(std::size_t(n) + 1), parts.lower.column.reserve(below), parts.lower.value.reserve(below);
   if (with_upper)
     parts.upper.start.reserve(std::size_t(n) + 1), parts.upper.column.reserve(above), parts.upper.value.reserve(above);

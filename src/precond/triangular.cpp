@@ -162,10 +162,11 @@ void Triangular<T>::find_threads(bool may_use_threads) {
   threads_ = may_use_threads && order_->level_start.back() / levels >= wide_level;
 }
 
-/// Makes room for slices of rows of these lengths.
+/// Makes room for slices of rows of these lengths, whose entries couple the rows of `pattern`.
 template <Scalar T>
 template <class Length>
-void Triangular<T>::begin_slices(const Length& length) {
+void Triangular<T>::begin_slices(const op::LocalRows<T>& pattern, const std::vector<Local>& place,
+                                 const Length& length) {
   const auto& row = order_->row;
   slice_start_.reserve(row.size() / lanes + 1);
   slice_start_.push_back(0);
@@ -175,23 +176,36 @@ void Triangular<T>::begin_slices(const Length& length) {
       if (row[p] >= 0) steps = std::max<Global>(steps, length(row[p]));
     slice_start_.push_back(slice_start_.back() + steps);
   }
-  column_ = Buffer<Local>(std::size_t(slice_start_.back()) * lanes);
-  value_ = Buffer<T>(std::size_t(slice_start_.back()) * lanes);
+  Local farthest = 0;
+  for (Local i = 0; i < count_; ++i)
+    for (Global k = pattern.start[i]; k < pattern.start[i + 1]; ++k)
+      farthest = std::max(farthest, std::abs(place[std::size_t(pattern.column[k])] - place[std::size_t(i)]));
+  const auto stored = std::size_t(slice_start_.back()) * lanes;
+  if (farthest <= INT16_MAX - lanes) offset_ = Buffer<std::int16_t>(stored);
+  else column_ = Buffer<Local>(stored);
+  value_ = Buffer<T>(stored);
+}
+
+/// Stores an entry in the column of this position.
+template <Scalar T>
+void Triangular<T>::put(std::size_t slice, std::size_t at, Local position, T value) {
+  if (offset_.size()) offset_[at] = std::int16_t(position - Local(slice * lanes));
+  else column_[at] = position;
+  value_[at] = value;
 }
 
 template <Scalar T>
 void Triangular<T>::store_slices() {
   const auto& row = order_->row;
   const std::vector<Local> place = positions(*order_, count_);
-  begin_slices([&](Local i) { return length(rows_, i); });
+  begin_slices(rows_, place, [&](Local i) { return length(rows_, i); });
   std::size_t at = 0;
   for (std::size_t s = 0; s + 1 < slice_start_.size(); ++s)
     for (Global e = 0; e < slice_start_[s + 1] - slice_start_[s]; ++e)
       for (std::size_t p = s * lanes; p < (s + 1) * lanes; ++p, ++at) {
         const bool there = row[p] >= 0 && e < length(rows_, row[p]);
         const Global k = there ? rows_.start[row[p]] + e : 0;
-        column_[at] = there ? place[std::size_t(rows_.column[k])] : Local(p);
-        value_[at] = there ? rows_.value[k] : T(0);
+        put(s, at, there ? place[std::size_t(rows_.column[k])] : Local(p), there ? rows_.value[k] : T(0));
       }
 }
 
@@ -200,17 +214,16 @@ template <Scalar T>
 void Triangular<T>::store_adjoint_slices(const op::LocalRows<T>& of) {
   const std::vector<Local> place = positions(*order_, count_);
   std::vector<Local> left = column_lengths(of);  // entries of each row of the adjoint that are still to come
-  begin_slices([&](Local i) { return left[std::size_t(i)]; });
+  begin_slices(of, place, [&](Local i) { return left[std::size_t(i)]; });
   for (std::size_t s = 0; s + 1 < slice_start_.size(); ++s)
     for (auto k = std::size_t(slice_start_[s]) * lanes; k < std::size_t(slice_start_[s + 1]) * lanes; ++k)
-      column_[k] = Local(s * lanes + k % lanes), value_[k] = T(0);
+      put(s, k, Local(s * lanes + k % lanes), T(0));
   for (Local i = 0; i < count_; ++i)
     for (Global k = of.start[i]; k < of.start[i + 1]; ++k) {
       const Local j = of.column[k];
-      const auto p = std::size_t(place[std::size_t(j)]);
-      const std::size_t at = std::size_t(slice_start_[p / lanes] + --left[std::size_t(j)]) * lanes + p % lanes;
-      column_[at] = place[std::size_t(i)];
-      value_[at] = conj(of.value[k]);
+      const auto p = std::size_t(place[std::size_t(j)]), s = p / lanes;
+      const std::size_t at = std::size_t(slice_start_[s] + --left[std::size_t(j)]) * lanes + p % lanes;
+      put(s, at, place[std::size_t(i)], conj(of.value[k]));
     }
 }
 
@@ -228,7 +241,7 @@ op::LocalRows<T> Triangular<T>::strict() const {
       const std::size_t p = place[std::size_t(i)], s = p / lanes;
       for (auto k = std::size_t(slice_start_[s]) * lanes + p % lanes; k < std::size_t(slice_start_[s + 1]) * lanes;
            k += lanes)
-        if (std::size_t(column_[k]) != p) add(order_->row[std::size_t(column_[k])], value_[k]);
+        if (const auto q = std::size_t(position_at(s, k)); q != p) add(order_->row[q], value_[k]);
     } else {
       for (Global k = rows_.start[i]; k < rows_.start[i + 1]; ++k) add(rows_.column[k], rows_.value[k]);
     }
@@ -251,9 +264,9 @@ std::vector<T> Triangular<T>::inverse() const {
 }
 
 template <Scalar T>
-inline void Triangular<T>::slice(std::size_t s, T* x) const {
-  T* const own = x + s * lanes;
-  const Local* column = column_.data() + slice_start_[s] * lanes;
+template <class Index>
+inline void Triangular<T>::slice(std::size_t s, const Index* column, const T* x, T* own) const {
+  column += slice_start_[s] * lanes;
   const T* value = value_.data() + slice_start_[s] * lanes;
   const T* const inverse = inverse_ ? inverse_.get() + s * lanes : nullptr;
   const auto steps = slice_start_[s + 1] - slice_start_[s];
@@ -280,12 +293,21 @@ inline void Triangular<T>::slice(std::size_t s, T* x) const {
 }
 
 template <Scalar T>
+inline void Triangular<T>::slice(std::size_t s, T* x) const {
+  T* const own = x + s * lanes;
+  if (offset_.size()) slice(s, offset_.data(), own, own);
+  else slice(s, column_.data(), x, own);
+}
+
+template <Scalar T>
 void Triangular<T>::slice(std::size_t s, T* x, int columns) const {
   const auto from = std::size_t(slice_start_[s]) * lanes, to = std::size_t(slice_start_[s + 1]) * lanes;
   for (std::size_t p = s * lanes; p < (s + 1) * lanes; ++p) {
     T* const own = x + p * std::size_t(columns);
-    for (std::size_t k = from + p % lanes; k < to && std::size_t(column_[k]) != p; k += lanes) {
-      const T* const other = x + std::size_t(column_[k]) * std::size_t(columns);
+    for (std::size_t k = from + p % lanes; k < to; k += lanes) {
+      const auto q = std::size_t(position_at(s, k));
+      if (q == p) break;  // the rest of the row is padding
+      const T* const other = x + q * std::size_t(columns);
       for (int c = 0; c < columns; ++c) own[c] = add_product(-value_[k], other[c], own[c]);
     }
     for (int c = 0; inverse_ && c < columns; ++c) own[c] = add_product(own[c], inverse_[std::ptrdiff_t(p)], T(0));
@@ -372,14 +394,16 @@ void Triangular<T>::solve(T* x, int columns) const {
 
 template <Scalar T>
 double Triangular<T>::bytes() const {
-  const double stored = double(column_.size() + rows_.column.size());
-  return stored * (sizeof(T) + sizeof(Local)) + double(slice_start_.size() + rows_.start.size()) * sizeof(Global) +
+  const double entries = double(value_.size() + rows_.column.size());
+  return entries * sizeof(T) + double(column_.size() + rows_.column.size()) * sizeof(Local) +
+         double(offset_.size()) * sizeof(std::int16_t) +
+         double(slice_start_.size() + rows_.start.size()) * sizeof(Global) +
          (inverse_ ? double(sliced() ? order_->row.size() : std::size_t(count_)) * sizeof(T) : 0);
 }
 
-#define TACIT_INSTANTIATE(T)                                                                                   \
-  template class Triangular<T>;                                                                                \
-  template InverseDiagonal<T> placed<T>(const std::vector<T>&, const LevelOrder*);                             \
+#define TACIT_INSTANTIATE(T)                                                       \
+  template class Triangular<T>;                                                    \
+  template InverseDiagonal<T> placed<T>(const std::vector<T>&, const LevelOrder*); \
   template std::shared_ptr<const LevelOrder> level_order<T>(const op::LocalRows<T>&, const op::LocalRows<T>*);
 TACIT_INSTANTIATE(float)
 TACIT_INSTANTIATE(double)

@@ -4,6 +4,7 @@
 #include <tacit/base/buffer.hpp>
 #include <tacit/op/local_matrix.hpp>
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -54,11 +55,17 @@ class Triangular {
 
  private:
   template <class Length>
-  void begin_slices(const Length& length);
+  void begin_slices(const op::LocalRows<T>& pattern, const std::vector<Local>& place, const Length& length);
+  void put(std::size_t slice, std::size_t at, Local position, T value);
+  Local position_at(std::size_t slice, std::size_t at) const {
+    return offset_.size() ? Local(slice * lanes) + offset_[at] : column_[at];
+  }
   void store_slices();
   void store_adjoint_slices(const op::LocalRows<T>& of);
   void find_threads(bool may_use_threads);
   bool sliced() const { return order_ != nullptr; }
+  template <class Index>
+  void slice(std::size_t s, const Index* column, const T* x, T* own) const;
   void slice(std::size_t s, T* x) const;
   void slice(std::size_t s, T* x, int columns) const;
   void row(Local i, T* x) const;
@@ -75,7 +82,8 @@ class Triangular {
   // filled up with zeros in their own column.
   std::shared_ptr<const LevelOrder> order_;
   std::vector<Global> slice_start_;
-  Buffer<Local> column_;
+  Buffer<std::int16_t> offset_;  // position - lanes s, where 16 bits suffice
+  Buffer<Local> column_;         // positions, where they do not
   Buffer<T> value_;
 };
 

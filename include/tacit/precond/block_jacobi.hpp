@@ -52,12 +52,14 @@ struct Incomplete {
 /// L^H)^-1 x. `matching`: Duff and Koster (2001), doi 10.1137/S0895479899358443. A block whose factors leave the range
 /// of the scalar is inverted by its diagonal alone; note() tells.
 ///
-/// Construction is collective (agreement on errors and on note()); the work is local. An apply is local: reads the
-/// factors and 2 vectors; two triangular solves, by levels where these are wide enough for threads, block by block
-/// where there are several. Same bits for any number of threads. The adjoint of ilu0 costs a second copy of the factors
-/// at its first use. Error(usage): blocks < 1, an option outside its range, a matrix that has NaN or Inf, for ic0 and
-/// ick a block that is not Hermitian (op/hermitian.hpp). Error(environment): dissection in a build without METIS,
-/// minimum_degree in one without AMD.
+/// Construction is collective (agreement on errors and on note()); the work is local. ilu0 and ic0 without matching and
+/// ordering are read from A into the arrays in which they are factorised in place: memory for one factor beside those
+/// that are kept; the others hold a copy of the block, and idle vectors go back to the system (exec/idle.hpp). An apply
+/// is local: reads the factors and 2 vectors; two triangular solves, by levels where these are wide enough for threads,
+/// block by block where there are several. Same bits for any number of threads. The adjoint of ilu0 costs a second copy
+/// of the factors at its first use. Error(usage): blocks < 1, an option outside its range, a matrix that has NaN or
+/// Inf, for ic0 and ick a block that is not Hermitian (op/hermitian.hpp). Error(environment): dissection in a build
+/// without METIS, minimum_degree in one without AMD.
 template <Scalar T>
 class BlockJacobi final : public op::Operator<T, Host>, public op::Noted {
  public:
