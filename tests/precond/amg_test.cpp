@@ -9,8 +9,14 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <cmath>
 #include <functional>
+#include <limits>
 #include <string>
+#include <thread>
+#include <utility>
+#include <vector>
 
 namespace tacit::test {
 namespace {
@@ -200,6 +206,37 @@ TYPED_TEST(AmgOf, CyclesAreHermitianAndPositiveDefinite) {
       {1, 3});
 }
 
+/// I + 0.05 (1 1^T - I): rows with many small entries, on which the plain spai0, and Gauss-Seidel on several ranks, do
+/// not converge.
+TYPED_TEST(AmgOf, CyclesOfDenseMatricesArePositiveDefinite) {
+  using T = TypeParam;
+  on_ranks(
+      [](const comm::Communicator& comm) {
+        Whole<T> a;
+        a.n = 240;
+        for (Global i = 0; i < a.n; ++i) {
+          for (Global j = 0; j < a.n; ++j) a.push(j, T(real_t<T>(i == j ? 1 : 0.05)) * phase<T>(i) * conj(phase<T>(j)));
+          a.end_row();
+        }
+        const auto A = a.on(comm);
+        for (const AmgSmoother smoother : all_smoothers) {
+          AmgOptions<T> o;
+          o.smoother = smoother, o.coarsest = 5;
+          // Orthogonal to the vector of the largest eigenvalue, which the smoother is then left alone with.
+          for (Global i = A->range().begin(); i < A->range().end(); ++i)
+            o.near_null.push_back(phase<T>(i) * real_t<T>(i % 2 ? 1 : -1));
+          const Amg<T> M(*A, o);
+          ASSERT_GE(M.levels().size(), 2u);
+          Vector<T> x(A->range()), y(A->range());
+          for (Global i = A->range().begin(); i < A->range().end(); ++i)
+            x.data()[i - A->range().begin()] = phase<T>(i);
+          M.apply(x, y);
+          EXPECT_GT(real(layout::dot(x, y)), 0) << to_string(smoother) << ", " << comm.size() << " ranks";
+        }
+      },
+      {2, 5});
+}
+
 TYPED_TEST(AmgOf, ThreadsChangeNoBit) {
   using T = TypeParam;
   const auto a = grid<T>(210, 190);
@@ -258,24 +295,163 @@ TEST(Amg, NeedsAtMostTwentyIterationsOnGrids) {
   }
 }
 
-/// Squares of the entries leave the range of the scalar.
-TEST(Amg, ScalesOfTheMatrixDoNotMatter) {
-  const auto space = Space::distributed(comm::Communicator::self(), 30 * 30);
-  for (const AmgSmoother smoother : all_smoothers)
-    for (const int exponent : {600, -600}) {
-      const auto a = grid<double>(30, 30);
-      const auto b = a.map([&](Global, Global, double v) { return std::ldexp(v, exponent); });
-      AmgOptions<double> o;
-      o.smoother = smoother, o.coarsest = 20;
-      const auto A = a.on(space), B = b.on(space);
-      const Amg<double> of_A(*A, o), of_B(*B, o);
-      const auto x = spread(space, random_vector<double>(a.n, 3));
-      Vector<double> y(space), z(space);
-      of_A.apply(x, y);
-      of_B.apply(x, z);
-      for (std::size_t i = 0; i < y.size(); ++i)
-        EXPECT_NEAR(std::ldexp(z.data()[i], exponent), y.data()[i], 1e-10 * layout::norm(y)) << to_string(smoother);
+// Two unknowns a node, coupled within the node: those of plane strain on bilinear squares would be like this.
+template <class T>
+Whole<T> blocks_of(const Whole<T>& a, double coupling) {
+  Whole<T> b;
+  b.n = 2 * a.n;
+  for (Global i = 0; i < b.n; ++i) {
+    for (Global k = a.start[std::size_t(i / 2)]; k < a.start[std::size_t(i / 2) + 1]; ++k) {
+      const Global j = a.column[std::size_t(k)];
+      const T v = a.value[std::size_t(k)];
+      for (int d = 0; d < 2; ++d) b.push(2 * j + d, d == i % 2 ? v : T(real_t<T>(coupling)) * v);
     }
+    b.end_row();
+  }
+  return b;
+}
+
+/// Squares of the entries, and of those of the near-null vectors, leave the range of the scalar.
+TYPED_TEST(AmgOf, ScalesDoNotMatter) {
+  using T = TypeParam;
+  const auto space = Space::distributed(comm::Communicator::self(), 2 * 30 * 30);
+  const int most = std::numeric_limits<real_t<T>>::max_exponent - 10;
+  const auto a = blocks_of(grid<T>(30, 30), 0.3);
+  const auto A = a.on(space);
+  const auto x = spread(space, random_vector<T>(a.n, 3));
+  for (const AmgSmoother smoother : all_smoothers)
+    for (const int block : {1, 2})
+      for (const int exponent : {most, -most}) {
+        const auto times = [&](T v) { return v * std::ldexp(real_t<T>(1), exponent); };
+        AmgOptions<T> o;
+        o.smoother = smoother, o.coarsest = 20, o.block = block;
+        for (Global i = 0; i < a.n; ++i)
+          for (int c = 0; c < block; ++c) o.near_null.push_back(i % block == c ? T(1) : T(real_t<T>(0.1)));
+        const Amg<T> of_A(*A, o);
+        const auto B = a.map([&](Global, Global, T v) { return times(v); }).on(space);
+        for (T& v : o.near_null) v = times(v);
+        const Amg<T> of_B(*B, o);
+        EXPECT_GE(of_A.levels().size(), 3u);
+        Vector<T> y(space), z(space);
+        of_A.apply(x, y);
+        of_B.apply(x, z);
+        for (std::size_t i = 0; i < y.size(); ++i)
+          EXPECT_LE(std::abs(times(z.data()[i]) - y.data()[i]), tolerance<T>(3000) * layout::norm(y))
+              << to_string(smoother) << ", block " << block;
+      }
+}
+
+/// D A D with near-null vectors D^-1 v is the same problem in other units.
+TEST(Amg, UnitsOfUnknownsCostFewIterations) {
+  on_ranks(
+      [](const comm::Communicator& comm) {
+        const auto d = [](Global i) { return std::pow(10.0, noise(8, std::uint64_t(i))); };
+        const auto a = laplacian(60, 60, 1);
+        const auto b = a.map([&](Global r, Global c, double v) { return d(r) * v * d(c); });
+        const auto space = uneven(comm, a.n);
+        for (const AmgSmoother smoother : all_smoothers) {
+          AmgOptions<double> o;
+          o.smoother = smoother;
+          const int before = solve<double>(a, space, o).iterations;
+          for (Global i = space.begin(); i < space.end(); ++i) o.near_null.push_back(1 / d(i));
+          EXPECT_LE(solve<double>(b, space, o).iterations, 1.3 * before + 2) << to_string(smoother);
+        }
+      },
+      {1, 3});
+}
+
+/// Magnitudes are symmetric, signs are not, and the diagonal varies: strong couplings and rho are those of A^H.
+TYPED_TEST(AmgOf, LevelsOfTheAdjointAreTheAdjoints) {
+  using T = TypeParam;
+  on_ranks([](const comm::Communicator& comm) {
+    const auto entry = [](bool adjoint) {
+      return [adjoint](Global r, Global c, T v) {
+        if (r == c) return v * real_t<T>(r % 3 == 0 ? 4 : 1);
+        return adjoint != (r < c) ? v : -v;
+      };
+    };
+    const auto grid_of = grid<T>(23, 19);
+    const auto a = grid_of.map(entry(false)), adjoint = grid_of.map(entry(true));
+    for (const auto& space : {Space::distributed(comm, a.n), gaps(comm, a.n)}) {
+      AmgOptions<T> o;
+      o.coarsest = 30, o.max_levels = 2;
+      const auto A = a.on(space), B = adjoint.on(space);
+      const Amg<T> of_A(*A, o), of_B(*B, o);
+      ASSERT_EQ(of_A.levels().size(), 2u);
+      const auto &coarse = of_A.matrix(1), &other = of_B.matrix(1);
+      ASSERT_TRUE(coarse.domain() == other.domain());
+      const auto x = spread(coarse.domain(), random_vector<T>(coarse.domain().size(), 7));
+      Vector<T> y(coarse.domain()), z(coarse.domain());
+      coarse.apply_adjoint(x, y);
+      other.apply(x, z);
+      const double size = layout::norm(y);
+      layout::axpy(T(-1), y, z);
+      EXPECT_LE(layout::norm(z), tolerance<T>(200) * size);
+    }
+  });
+}
+
+/// The coarse matrix of a matrix that is not Hermitian, coefficients of which vary by 10^4.
+TEST(Amg, VaryingDiagonalsOfMatricesThatAreNotHermitian) {
+  on_ranks(
+      [](const comm::Communicator& comm) {
+        const Global n = 50;
+        const auto of = [](Global i) { return std::pow(10.0, 2 * noise(8, std::uint64_t(i))); };
+        Whole<double> a;
+        a.n = n * n;
+        for (Global i = 0; i < a.n; ++i) {
+          double sum = 0;
+          const auto put = [&](bool there, Global j) {
+            const double c = there ? 2 / (1 / of(i) + 1 / of(j)) : 2 * of(i);
+            sum += c;
+            if (there) a.push(j, j < i ? -1.2 * c : -0.8 * c);
+          };
+          put(i >= n, i - n);
+          put(i % n > 0, i - 1);
+          const double before = std::exchange(sum, 0.0);
+          const auto at = a.column.size();
+          put(i % n + 1 < n, i + 1);
+          put(i + n < a.n, i + n);
+          a.column.insert(a.column.begin() + std::ptrdiff_t(at), i);
+          a.value.insert(a.value.begin() + std::ptrdiff_t(at), 1.01 * (sum + before));
+          a.end_row();
+        }
+        const auto s = solve<double>(a, uneven(comm, a.n), {}, krylov::Method::gmres);
+        EXPECT_LE(s.iterations, 60);
+        EXPECT_LE(s.residual, 1.1e-8);
+      },
+      {1, 3});
+}
+
+/// An unknown without an entry on the diagonal is in the range of P all the same: its row is that of T.
+TEST(AmgDegenerate, RowsWithoutADiagonalEntry) {
+  on_ranks([](const comm::Communicator& comm) {
+    const auto whole_grid = laplacian(20, 20, 1);
+    for (const bool stored : {false, true}) {
+      Whole<double> a;
+      a.n = whole_grid.n;
+      for (Global r = 0; r < a.n; ++r) {
+        for (Global k = whole_grid.start[std::size_t(r)]; k < whole_grid.start[std::size_t(r) + 1]; ++k) {
+          const Global c = whole_grid.column[std::size_t(k)];
+          if (r != c || r % 7 != 0) a.push(c, whole_grid.value[std::size_t(k)]);
+          else if (stored) a.push(c, 0);
+        }
+        a.end_row();
+      }
+      const auto A = a.on(comm);
+      AmgOptions<double> o;
+      o.coarsest = 30, o.max_levels = 2;
+      const Amg<double> M(*A, o);
+      ASSERT_EQ(M.levels().size(), 2u);
+      const auto rows = M.prolongation(0).rows();
+      for (Local i = 0; i < rows.count(); ++i) {
+        double sum = 0;
+        for (Global k = rows.start[std::size_t(i)]; k < rows.start[std::size_t(i) + 1]; ++k)
+          sum += std::abs(rows.value[std::size_t(k)]);
+        EXPECT_GT(sum, 0.1) << "row " << A->range().begin() + i << " of " << comm.size() << " ranks";
+      }
+    }
+  });
 }
 
 TEST(Amg, RanksCostFewIterations) {
@@ -292,22 +468,6 @@ TEST(Amg, RanksCostFewIterations) {
       EXPECT_LE(s.residual, 1.1e-8);
     }
   });
-}
-
-// Two unknowns a node, coupled within the node: those of plane strain on bilinear squares would be like this.
-template <class T>
-Whole<T> blocks_of(const Whole<T>& a, double coupling) {
-  Whole<T> b;
-  b.n = 2 * a.n;
-  for (Global i = 0; i < b.n; ++i) {
-    for (Global k = a.start[std::size_t(i / 2)]; k < a.start[std::size_t(i / 2) + 1]; ++k) {
-      const Global j = a.column[std::size_t(k)];
-      const T v = a.value[std::size_t(k)];
-      for (int d = 0; d < 2; ++d) b.push(2 * j + d, d == i % 2 ? v : T(real_t<T>(coupling)) * v);
-    }
-    b.end_row();
-  }
-  return b;
 }
 
 TEST(Amg, KeepsNodesTogether) {
@@ -485,6 +645,20 @@ std::string usage_error(const std::function<void()>& f) {
   return "(nothing was thrown)";
 }
 
+TEST(Amg, SetUpEndsWhereTheUserAsksForIt) {
+  const auto a = laplacian(40, 40, 1);
+  const auto A = a.on(comm::Communicator::self());
+  comm::set_interrupt_check([] { return true; });
+  std::this_thread::sleep_for(std::chrono::milliseconds(60));  // checks are that far apart
+  try {
+    const Amg<double> M(*A);
+    ADD_FAILURE() << "not interrupted";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.kind(), ErrorKind::interrupted);
+  }
+  comm::set_interrupt_check({});
+}
+
 TEST(Amg, NamesWhatIsOutOfRange) {
   on_ranks([](const comm::Communicator& comm) {
     const auto a = laplacian(9, 5, 1);
@@ -514,6 +688,17 @@ TEST(Amg, NamesWhatIsOutOfRange) {
       expect("near_null", [&](auto& o) { o.near_null.assign(comm.rank() == 0 ? own : 2 * own, 1.0); });
     }
     expect("near_null has 1 numbers", [](auto& o) { o.near_null.assign(1, 1.0); });
+    const auto last = [&](double value) {
+      return [&, value](AmgOptions<double>& o) {
+        o.near_null.assign(std::size_t(A->range().local_size()), 1.0);
+        if (A->range().end() == a.n && !o.near_null.empty()) o.near_null.back() = value;
+      };
+    };
+    expect("near_null has nan", last(std::numeric_limits<double>::quiet_NaN()));
+    expect("near_null has inf", last(std::numeric_limits<double>::infinity()));
+    expect("vector 1 of near_null (counted from 0) is zero", [&](auto& o) {
+      for (Local i = 0; i < A->range().local_size(); ++i) o.near_null.insert(o.near_null.end(), {1.0, 0.0});
+    });
     const Space rows = Space::distributed(comm, 4), columns = Space::distributed(comm, 5);
     op::Rows<double> none;
     none.start.assign(std::size_t(rows.local_size()) + 1, 0);
