@@ -45,13 +45,8 @@ class Assignment {
     for (Local i = 0; i < n_; ++i)
       if (column_[i] < 0) augment(i);
     Matching m;
-    for (Local i = 0, j = 0; i < n_; ++i)
-      if (column_[i] < 0) {
-        while (column_at_[j].row >= 0) ++j;
-        column_[i] = j;
-        column_at_[j].row = i;
-        ++m.unmatched;
-      }
+    m.unmatched = match_free();
+    restore_diagonal();
     // |a_ij| 2^(u_i - log2 max_i) 2^v_j = 2^-(c_ij - u_i - v_j) <= 1.
     constexpr double most = std::numeric_limits<real_t<T>>::max_exponent / 2;
     const auto rounded = [&](double e) { return int(std::lround(std::clamp(e, -most, most))); };
@@ -89,6 +84,46 @@ class Assignment {
           column_[i] = j;
           column_at_[j].row = i;
         });
+  }
+
+  /// Gives free rows free columns, the diagonal first. Returns their number.
+  Local match_free() {
+    Local count = 0, j = 0;
+    const auto take = [&](Local i, Local column) { column_[i] = column, column_at_[column].row = i, ++count; };
+    for (Local i = 0; i < n_; ++i)
+      if (column_[i] < 0 && column_at_[i].row < 0) take(i, i);
+    for (Local i = 0; i < n_; ++i)
+      if (column_[i] < 0) {
+        while (column_at_[j].row >= 0) ++j;
+        take(i, j);
+      }
+    return count;
+  }
+
+  /// Replaces cycles of the matching by the diagonal where its product is the same to rounding. The potentials stay:
+  /// the reduced costs of these entries are zero as well.
+  void restore_diagonal() {
+    constexpr double rounding = 1e-12;  // of the sums, relative to their terms
+    std::vector<char> seen(std::size_t(n_), 0);
+    for (Local i = 0; i < n_; ++i) {
+      if (seen[i]) continue;
+      double matched = 0, diagonal = 0, size = 1;
+      for (Local row = i; !seen[row]; row = column_at_[row].row) {
+        seen[row] = 1;
+        double own = infinite, taken = infinite;
+        each(row, [&](Global k, Local j) {
+          if (j == row) own = cost_[k];
+          if (j == column_[row]) taken = cost_[k];
+        });
+        matched += taken, diagonal += own, size += std::abs(logarithm_[row]) + own;
+      }
+      if (!std::isfinite(diagonal) || !(diagonal <= matched + rounding * size)) continue;
+      for (Local row = i; column_[row] != row;) {
+        const Local next = column_at_[row].row;
+        column_[row] = column_at_[row].row = row;
+        row = next;
+      }
+    }
   }
 
   /// The shortest alternating path from row `root` to a free column (Dijkstra's algorithm with reduced costs). Most
