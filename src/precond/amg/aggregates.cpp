@@ -148,7 +148,7 @@ DiagonalSizes::DiagonalSizes(const op::Rows<T>& rows, const layout::Space& space
     diagonal.value.push_back(a);
     diagonal.start.push_back(Global(i) + 1);
   }
-  if (space.comm().size() == 1 || space.is_replicated()) return;
+  if (space.comm().size() == 1) return;
   std::sort(other_.begin(), other_.end());
   other_.erase(std::unique(other_.begin(), other_.end()), other_.end());
   const auto found = op::rows_of_others(space, diagonal, other_);

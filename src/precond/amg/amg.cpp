@@ -465,8 +465,7 @@ void Amg<T>::build(const op::Csr<T>& A) {
     auto t = tentative<T>(nodes, aggregate, count, near_null, vectors, coarse_nodes, coarse_null);
     const Local coarse_rows = coarse_nodes.start.back();
     const auto counts = comm.all_gather(Global(coarse_rows));
-    const Space coarse = space.is_replicated() ? Space::replicated(comm, coarse_rows)
-                                               : Space::distributed(comm, layout::Partition::of_counts(counts));
+    const Space coarse = Space::distributed(comm, layout::Partition::of_counts(counts));
     if (coarse.size() == 0 || double(coarse.size()) > 0.8 * double(space.size())) {
       if (space.size() <= largest_direct) direct_ = std::make_unique<Direct>(rows, space);
       break;
