@@ -93,9 +93,9 @@ TYPED_TEST(Multiply, AdjointHasTheConjugatesAcrossTheDiagonal) {
         const auto rows = space_of(comm, 31, of_rows), columns = space_of(comm, 47, of_columns);
         const auto found = op::adjoint(a.rows_of(rows), rows, columns);
         const auto mine = expected.rows_of(columns);
-        ASSERT_EQ(found.start, mine.start);
-        ASSERT_EQ(found.column, mine.column);
-        ASSERT_EQ(found.value, mine.value);
+        EXPECT_EQ(found.start, mine.start);  // a rank that left would leave the others waiting
+        EXPECT_EQ(found.column, mine.column);
+        EXPECT_EQ(found.value, mine.value);
       }
   });
 }

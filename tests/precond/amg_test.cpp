@@ -1,9 +1,12 @@
 // Algebraic multigrid compared with its definition, and its convergence.
+#include "../../src/precond/amg/aggregates.hpp"
+
 #include <tacit/comm/communicator.hpp>
 #include <tacit/krylov/solve.hpp>
 #include <tacit/precond/amg.hpp>
 
 #include "support/communicators.hpp"
+#include "support/reference.hpp"
 #include "support/systems.hpp"
 #include "support/threads.hpp"
 
@@ -116,6 +119,107 @@ void expect_galerkin(const Amg<T>& M) {
   }
 }
 
+/// A matrix with nodes of `block` unknowns, the couplings of which are of all sizes, some diagonals zero or absent.
+template <class T>
+Reference<T> coupled(Global n) {
+  return random_matrix<T>(n, n, 3, [n](Global i, Global j) {
+    return i % 13 != 5 && (i == j || (i * 7 + j * 5) % 11 < 2 || (i * 5 + j * 7) % 11 < 2) && !(i == j && i == n - 1);
+  });
+}
+
+TYPED_TEST(AmgOf, StrongCouplingsAndDampingByTheirDefinition) {
+  using T = TypeParam;
+  on_ranks([](const comm::Communicator& comm) {
+    const Global n = 36;
+    const double theta = 0.6, omega = 0.7;
+    const auto a = coupled<T>(n);
+    const auto at = [&](Global i, Global j) {
+      const auto found = a.entry.find({i, j});
+      return found == a.entry.end() ? T(0) : found->second;
+    };
+    for (const Global block : {1, 2, 3}) {
+      std::vector<Global> counts(std::size_t(comm.size()), 6);
+      counts.back() = n - 6 * (comm.size() - 1);
+      const auto space = Space::distributed(comm, Partition::of_counts(counts));
+      const auto rows = a.rows_of(space);
+      precond::Nodes nodes;
+      for (Local i = 0; i < space.local_size(); i += Local(block)) nodes.start.push_back(i + Local(block));
+      const auto strong = precond::strong_couplings(rows, space, nodes, theta);
+      const auto norm = [&](Global I, Global J) {
+        double sum = 0;
+        for (Global i = I * block; i < (I + 1) * block; ++i)
+          for (Global j = J * block; j < (J + 1) * block; ++j) sum += std::norm(std::complex<double>(at(i, j)));
+        return std::sqrt(sum);
+      };
+      const auto is_strong = [&](Global I, Global J) {
+        return I != J && norm(I, J) > theta * std::sqrt(norm(I, I) * norm(J, J));
+      };
+      const Global first = space.begin() / block, last = space.end() / block;
+      for (Global I = first; I < last; ++I) {
+        std::vector<Local> expected;
+        for (Global J = first; J < last; ++J)
+          if (is_strong(I, J)) expected.push_back(Local(J - first));
+        const auto begin = strong.node.begin() + strong.start[std::size_t(I - first)],
+                   end = strong.node.begin() + strong.start[std::size_t(I - first) + 1];
+        EXPECT_EQ(std::vector<Local>(begin, end), expected) << "node " << I << " of " << block;
+        for (auto k = begin; k != end; ++k) {
+          const Global J = first + *k;
+          const double scale = std::sqrt(norm(I, I) * norm(J, J)),
+                       size = strong.size[std::size_t(k - strong.node.begin())];
+          EXPECT_NEAR(size, scale > 0 ? norm(I, J) / scale : 1, 1e-5 * size);
+        }
+      }
+      std::vector<T> diagonal;
+      const precond::DiagonalSizes sizes(rows, space);
+      const auto damped = precond::damped_identity(rows, space, nodes, strong, sizes, theta, omega, diagonal);
+      for (Global i = space.begin(); i < space.end(); ++i) {
+        const auto stays = [&](Global j) {
+          if (j >= space.begin() && j < space.end()) return i / block == j / block || is_strong(i / block, j / block);
+          return double(std::abs(at(i, j))) > theta * std::sqrt(double(std::abs(at(i, i))) * std::abs(at(j, j)));
+        };
+        T d = at(i, i);
+        for (Global j = 0; j < n; ++j)
+          if (j != i && !stays(j)) d += at(i, j);
+        if (std::abs(d) < 0.25 * std::abs(at(i, i))) d = at(i, i);
+        std::vector<T> expected(std::size_t(n), T(0)), found(std::size_t(n), T(0));
+        for (Global j = 0; j < n; ++j)
+          if (j != i && d != T(0) && stays(j)) expected[std::size_t(j)] = T(real_t<T>(-omega)) * at(i, j) / d;
+        expected[std::size_t(i)] = T(real_t<T>(d != T(0) ? 1 - omega : 1));
+        const auto row = std::size_t(i - space.begin());
+        for (Global k = damped.start[row]; k < damped.start[row + 1]; ++k)
+          found[std::size_t(damped.column[std::size_t(k)])] += damped.value[std::size_t(k)];
+        for (std::size_t j = 0; j < found.size(); ++j)
+          EXPECT_LE(std::abs(found[j] - expected[j]), tolerance<T>(100) * (1 + std::abs(expected[j])))
+              << i << ", " << j << ", nodes of " << block;
+        EXPECT_LE(std::abs(diagonal[row] - d), tolerance<T>(20));
+      }
+    }
+  });
+}
+
+/// Node 0 founds an aggregate with 1, and 2 with 3. 4 is coupled to 1 more than to 3. 5 is coupled to 4 most, but joins
+/// an aggregate of the first pass. 6 has no couplings; 7 and 8 have those to 1 lost to underflow.
+TEST(Amg, AggregatesOfAGraph) {
+  precond::Couplings strong;
+  const auto node = [&](std::vector<std::pair<Local, float>> couplings) {
+    for (const auto& [j, size] : couplings) strong.node.push_back(j), strong.size.push_back(size);
+    strong.start.push_back(Global(strong.node.size()));
+  };
+  node({{1, 0.5f}});
+  node({{0, 0.5f}, {4, 0.6f}, {7, 0.f}, {8, 0.f}});
+  node({{3, 0.5f}});
+  node({{2, 0.5f}, {4, 0.3f}, {5, 0.2f}});
+  node({{1, 0.6f}, {3, 0.3f}, {5, 0.9f}});
+  node({{3, 0.2f}, {4, 0.9f}});
+  node({});
+  node({{1, 0.f}, {8, 0.4f}});
+  node({{1, 0.f}, {7, 0.4f}});
+  Local count = 0;
+  const auto of = precond::aggregates_of(strong, count);
+  EXPECT_EQ(of, (std::vector<Local>{0, 0, 1, 1, 0, 1, -1, 2, 2}));
+  EXPECT_EQ(count, 3);
+}
+
 TYPED_TEST(AmgOf, CoarseMatricesAreGalerkinProducts) {
   using T = TypeParam;
   on_ranks([](const comm::Communicator& comm) {
@@ -133,45 +237,96 @@ TYPED_TEST(AmgOf, CoarseMatricesAreGalerkinProducts) {
   });
 }
 
-// A 1 = 0 in every row, therefore P = (I - omega D^-1 A) T keeps what T does: T coarse constants = 1.
-TEST(Amg, ProlongationReproducesConstants) {
+/// The coefficients of v in P's columns by the normal equations, dense, and the largest error of P times these.
+std::vector<double> coefficients(const op::Csr<double>& P, const std::vector<double>& v, double& error) {
+  const auto m = std::size_t(P.domain().size());
+  Dense<double> p;
+  for (std::size_t c = 0; c < m; ++c) {
+    std::vector<double> e(m, 0.0);
+    e[c] = 1;
+    Vector<double> y(P.range());
+    P.apply(spread(P.domain(), e), y);
+    p.push_back(whole(y));
+  }
+  Dense<double> normal(m, std::vector<double>(m, 0.0));
+  std::vector<double> rhs(m, 0.0);
+  for (std::size_t i = 0; i < m; ++i)
+    for (std::size_t k = 0; k < v.size(); ++k) {
+      rhs[i] += p[i][k] * v[k];
+      for (std::size_t j = 0; j < m; ++j) normal[i][j] += p[i][k] * p[j][k];
+    }
+  std::vector<double> found;
+  for (const auto c : dense_solve(normal, rhs)) found.push_back(double(c));
+  error = 0;
+  for (std::size_t k = 0; k < v.size(); ++k) {
+    double sum = -v[k];
+    for (std::size_t i = 0; i < m; ++i) sum += found[i] * p[i][k];
+    error = std::max(error, std::abs(sum));
+  }
+  return found;
+}
+
+// A v = 0, therefore P = (I - omega D^-1 A) T keeps what T does: v is in its range, and the next matrix maps the
+// coefficients of v to 0. Without weak couplings also on the levels below, where v is not constant any more.
+TEST(Amg, ProlongationReproducesNullVectors) {
   on_ranks([](const comm::Communicator& comm) {
     const auto a = laplacian(24, 20, 1, true);
     const auto space = uneven(comm, a.n);
     AmgOptions<double> o;
-    o.coarsest = 100;
+    o.coarsest = 10, o.strength = 0;
     const auto A = a.on(space);
     const Amg<double> M(*A, o);
-    // The coarse vector is P^H 1 in the metric of T: solve P c = 1 by the normal equations, dense.
-    const auto& P = M.prolongation(0);
-    const Global m = P.domain().size();
-    Dense<double> p;
-    for (Global c = 0; c < m; ++c) {
-      std::vector<double> e(std::size_t(m), 0.0);
-      e[std::size_t(c)] = 1;
-      Vector<double> y(space);
-      P.apply(spread(P.domain(), e), y);
-      p.push_back(whole(y));
+    const int levels = int(M.levels().size());
+    ASSERT_GE(levels, comm.size() == 1 ? 3 : 2);
+    std::vector<double> v(std::size_t(a.n), 1.0);
+    for (int k = 0; k + 1 < levels; ++k) {
+      double error = 0;
+      v = coefficients(M.prolongation(k), v, error);
+      EXPECT_LE(error, 1e-10) << "level " << k;
+      Vector<double> image(M.prolongation(k).domain());
+      M.matrix(k + 1).apply(spread(M.prolongation(k).domain(), v), image);
+      EXPECT_LE(layout::norm(image), 1e-10) << "level " << k;
     }
-    Dense<double> normal(std::size_t(m), std::vector<double>(std::size_t(m), 0.0));
-    std::vector<double> rhs(std::size_t(m), 0.0);
-    for (std::size_t i = 0; i < std::size_t(m); ++i)
-      for (std::size_t k = 0; k < std::size_t(a.n); ++k) {
-        rhs[i] += p[i][k];
-        for (std::size_t j = 0; j < std::size_t(m); ++j) normal[i][j] += p[i][k] * p[j][k];
-      }
-    const auto c = dense_solve(normal, rhs);
-    for (std::size_t k = 0; k < std::size_t(a.n); ++k) {
-      long double sum = 0;
-      for (std::size_t i = 0; i < std::size_t(m); ++i) sum += c[i] * p[i][k];
-      EXPECT_NEAR(double(sum), 1, 1e-11);
-    }
-    // So the next matrix has that vector in its null space.
-    std::vector<double> coarse(c.begin(), c.end());
-    Vector<double> image(P.domain());
-    M.matrix(1).apply(spread(P.domain(), coarse), image);
-    EXPECT_LE(layout::norm(image), 1e-10);
   });
+}
+
+// With several vectors nodes of the coarser levels have an unknown for each.
+TEST(Amg, ProlongationReproducesSeveralVectors) {
+  on_ranks(
+      [](const comm::Communicator& comm) {
+        const auto a = laplacian(18, 16, 1, true);
+        const auto space = uneven(comm, a.n);
+        AmgOptions<double> o;
+        o.coarsest = 10, o.strength = 0;
+        for (Global i = space.begin(); i < space.end(); ++i)
+          o.near_null.insert(o.near_null.end(), {noise(3, std::uint64_t(i)), 1 + noise(3, std::uint64_t(i))});
+        const auto A = a.on(space);
+        const Amg<double> M(*A, o);
+        ASSERT_GE(M.levels().size(), 3u);
+        std::vector<double> v(std::size_t(a.n), 1.0);  // the difference of the two
+        for (int k = 0; k < 2; ++k) {
+          double error = 0;
+          v = coefficients(M.prolongation(k), v, error);
+          EXPECT_LE(error, 1e-9) << "level " << k;
+        }
+      },
+      {2});
+}
+
+/// The third vector is the sum of the others, which are nearly the same: rounding errors are no vector.
+TEST(Amg, VectorsThatDependOnOthersGetNoColumn) {
+  const auto a = laplacian(18, 16, 1);
+  const auto A = a.on(comm::Communicator::self());
+  AmgOptions<double> two, three;
+  two.coarsest = three.coarsest = 10;
+  for (Global i = 0; i < a.n; ++i) {
+    const double v = 1 + 1e-7 * noise(3, std::uint64_t(i));
+    two.near_null.insert(two.near_null.end(), {1, v});
+    three.near_null.insert(three.near_null.end(), {1, v, 1 + v});
+  }
+  const Amg<double> of_two(*A, two), of_three(*A, three);
+  ASSERT_EQ(of_two.levels().size(), of_three.levels().size());
+  for (std::size_t k = 0; k < of_two.levels().size(); ++k) EXPECT_EQ(of_two.levels()[k].rows, of_three.levels()[k].rows);
 }
 
 TYPED_TEST(AmgOf, CyclesAreHermitianAndPositiveDefinite) {
@@ -525,6 +680,73 @@ TEST(AmgDegenerate, OneUnknownAndDiagonals) {
         }
     }
   });
+}
+
+/// With one level: A^-1, of a matrix that needs pivots, for several columns.
+TYPED_TEST(AmgOf, OneLevelIsTheInverse) {
+  using T = TypeParam;
+  on_ranks([](const comm::Communicator& comm) {
+    const auto a = scattered<T>(31, 9, 5).map([](Global r, Global c, T v) { return r == c ? v * real_t<T>(0.01) : v; });
+    const auto A = a.on(comm);
+    const Amg<T> M(*A);
+    ASSERT_EQ(M.levels().size(), 1u);
+    EXPECT_FALSE(M.is_doubtful());
+    const auto first = random_vector<T>(a.n, 3), second = random_vector<T>(a.n, 4);
+    Vector<T> x(A->range(), 2), y(A->range(), 2);
+    const auto begin = std::size_t(A->range().begin());
+    for (std::size_t i = 0; i < x.size(); ++i) x.data()[i] = (i % 2 ? second : first)[begin + i / 2];
+    M.apply(x, y);
+    const auto u = dense_solve(a.dense(), first), v = dense_solve(a.dense(), second);
+    double size = 0;
+    for (std::size_t i = 0; i < u.size(); ++i) size = std::max({size, double(std::abs(u[i])), double(std::abs(v[i]))});
+    for (std::size_t i = 0; i < y.size(); ++i)
+      EXPECT_LE(std::abs(y.data()[i] - T((i % 2 ? v : u)[begin + i / 2])), tolerance<T>(5e3) * size);
+  });
+}
+
+/// A last level that is too large to be inverted gets 20 sweeps; those of chebyshev multiply the residual in an
+/// eigenvector by T_20((m - lambda) / h) / T_20(m / h), m and h the middle of [rho / 4, 1.1 rho] and half its length.
+TEST(Amg, SweepsWhereTheLastLevelIsLarge) {
+  on_ranks(
+      [](const comm::Communicator& comm) {
+        const Global nx = 64, ny = 40;
+        const auto a = laplacian(nx, ny, 1);
+        const auto A = a.on(comm);
+        AmgOptions<double> o;
+        o.max_levels = 1, o.smoother = AmgSmoother::chebyshev;
+        const Amg<double> M(*A, o);
+        EXPECT_TRUE(M.is_doubtful());
+        EXPECT_NE(M.note().find("2560 unknowns, which sweeps solve"), std::string::npos) << M.note();
+        const double pi = std::acos(-1.0), rho = 2, m = (1.1 + 0.25) * rho / 2, h = (1.1 - 0.25) * rho / 2;
+        const auto T20 = [](double x) {
+          return std::abs(x) <= 1 ? std::cos(20 * std::acos(x)) : std::cosh(20 * std::acosh(std::abs(x)));
+        };
+        for (const auto& [p, q] : {std::pair(1, 1), std::pair(9, 7), std::pair(40, 30), std::pair(64, 40)}) {
+          std::vector<double> v;
+          for (Global y = 1; y <= ny; ++y)
+            for (Global x = 1; x <= nx; ++x)
+              v.push_back(std::sin(pi * p * double(x) / double(nx + 1)) * std::sin(pi * q * double(y) / double(ny + 1)));
+          const double lambda = 4 - 2 * std::cos(pi * p / double(nx + 1)) - 2 * std::cos(pi * q / double(ny + 1));
+          const double factor = (1 - T20((m - lambda / 4) / h) / T20(m / h)) / lambda;
+          Vector<double> y(A->range());
+          M.apply(spread(A->range(), v), y);
+          const auto found = whole(y);
+          for (std::size_t i = 0; i < v.size(); ++i) EXPECT_NEAR(found[i], factor * v[i], 1e-10 * (1 + factor));
+        }
+        o.smoother = AmgSmoother::jacobi;  // 20 steps of omega = 4 / (3 rho)
+        const Amg<double> J(*A, o);
+        std::vector<double> v;
+        for (Global y = 1; y <= ny; ++y)
+          for (Global x = 1; x <= nx; ++x)
+            v.push_back(std::sin(pi * 3 * double(x) / double(nx + 1)) * std::sin(pi * double(y) / double(ny + 1)));
+        const double lambda = 4 - 2 * std::cos(pi * 3 / double(nx + 1)) - 2 * std::cos(pi / double(ny + 1));
+        Vector<double> y(A->range());
+        J.apply(spread(A->range(), v), y);
+        const auto found = whole(y);
+        const double factor = (1 - std::pow(1 - 4 / (3 * rho) * lambda / 4, 20)) / lambda;
+        for (std::size_t i = 0; i < v.size(); ++i) EXPECT_NEAR(found[i], factor * v[i], 1e-10 * (1 + factor));
+      },
+      {2});
 }
 
 TEST(AmgDegenerate, ComponentsAndZeroRows) {

@@ -53,7 +53,7 @@ struct AmgLevel {
 /// singular) on every rank, or by 20 sweeps where it is larger than 2048. With a Hermitian positive definite A and any
 /// of the smoothers the cycle is Hermitian positive definite. For Hermitian A, spai0, l1-jacobi and the couplings
 /// between ranks are those of |D|^-1/2 A |D|^-1/2, so that the units of the unknowns do not matter.
-/// Set-up: collective; about 10 products for rho, three sparse products a level, six where A is not Hermitian. Apply: for a V-cycle 2 sweeps + 1
+/// Set-up: collective; about 10 products for rho, three sparse products a level, four where A is not Hermitian. Apply: for a V-cycle 2 sweeps + 1
 /// products with each level's matrix less one, one with P and R each. Memory: all levels, in total about 1.2 to 1.6
 /// matrices on meshes. The same bits for any number of threads. Any number of columns.
 /// Source: Vanek, Mandel, Brezina (1996), doi 10.1007/BF02238511; spai0: Broeker, Grote (2002), doi
