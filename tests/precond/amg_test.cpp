@@ -170,8 +170,8 @@ TYPED_TEST(AmgOf, StrongCouplingsAndDampingByTheirDefinition) {
         }
       }
       std::vector<T> diagonal;
-      const precond::DiagonalSizes sizes(rows, space);
-      const auto damped = precond::damped_identity(rows, space, nodes, strong, sizes, theta, omega, diagonal);
+      const precond::DiagonalRoots roots(rows, space);
+      const auto damped = precond::damped_identity(rows, space, nodes, strong, roots, theta, omega, diagonal);
       for (Global i = space.begin(); i < space.end(); ++i) {
         const auto stays = [&](Global j) {
           if (j >= space.begin() && j < space.end()) return i / block == j / block || is_strong(i / block, j / block);

@@ -133,31 +133,31 @@ Couplings strong_couplings(const op::Rows<T>& rows, const layout::Space& space, 
 }
 
 template <Scalar T>
-DiagonalSizes::DiagonalSizes(const op::Rows<T>& rows, const layout::Space& space)
+DiagonalRoots::DiagonalRoots(const op::Rows<T>& rows, const layout::Space& space)
     : first_(space.begin()), own_(std::size_t(rows.count()), 0) {
-  op::Rows<T> diagonal;
-  for (std::size_t i = 0; i < own_.size(); ++i) {
-    T a{};
-    for (auto k = std::size_t(rows.start[i]); k < std::size_t(rows.start[i + 1]); ++k) {
-      const Global c = rows.column[k];
-      if (c == first_ + Global(i)) a = rows.value[k];
-      else if (c < first_ || c >= space.end()) other_.push_back(c);
-    }
-    own_[i] = double(std::abs(a));
-    diagonal.column.push_back(first_ + Global(i));
-    diagonal.value.push_back(a);
-    diagonal.start.push_back(Global(i) + 1);
-  }
+  std::vector<T> diagonal(own_.size(), T(0));
+  exec::parallel_for(own_.size(), own_.size() > 5000, [&](std::size_t i) {
+    for (auto k = std::size_t(rows.start[i]); k < std::size_t(rows.start[i + 1]); ++k)
+      if (rows.column[k] == first_ + Global(i)) diagonal[i] = rows.value[k];
+    own_[i] = std::sqrt(double(std::abs(diagonal[i])));
+  });
   if (space.comm().size() == 1) return;
+  for (const Global c : rows.column)
+    if (c < first_ || c >= space.end()) other_.push_back(c);
   std::sort(other_.begin(), other_.end());
   other_.erase(std::unique(other_.begin(), other_.end()), other_.end());
-  const auto found = op::rows_of_others(space, diagonal, other_);
-  for (const T a : found.value) size_.push_back(double(std::abs(a)));
+  op::Rows<T> own;
+  for (std::size_t i = 0; i < own_.size(); ++i) {
+    own.column.push_back(first_ + Global(i));
+    own.start.push_back(Global(i) + 1);
+  }
+  own.value = std::move(diagonal);
+  for (const T a : op::rows_of_others(space, own, other_).value) root_.push_back(std::sqrt(double(std::abs(a))));
 }
 
 template <Scalar T>
 op::Rows<T> damped_identity(const op::Rows<T>& rows, const layout::Space& space, const Nodes& nodes,
-                            const Couplings& strong, const DiagonalSizes& sizes, double theta, double omega,
+                            const Couplings& strong, const DiagonalRoots& roots, double theta, double omega,
                             std::vector<T>& diagonal) {
   using R = real_t<T>;
   const Global first = space.begin(), last = space.end();
@@ -167,7 +167,7 @@ op::Rows<T> damped_identity(const op::Rows<T>& rows, const layout::Space& space,
   const auto stays = [&](std::size_t i, std::size_t k) {
     const Global c = rows.column[k];
     if (c < first || c >= last)
-      return double(std::abs(rows.value[k])) > theta * std::sqrt(sizes(first + Global(i))) * std::sqrt(sizes(c));
+      return double(std::abs(rows.value[k])) > theta * roots(first + Global(i)) * roots(c);
     const auto I = std::size_t(node[i]);
     const Local J = node[std::size_t(c - first)];
     return J == Local(I) || std::binary_search(strong.node.data() + strong.start[I],
@@ -245,9 +245,9 @@ std::vector<Local> aggregates_of(const Couplings& strong, Local& count) {
 
 #define TACIT_INSTANTIATE(T)                                                                                        \
   template Couplings strong_couplings<T>(const op::Rows<T>&, const layout::Space&, const Nodes&, double);           \
-  template DiagonalSizes::DiagonalSizes(const op::Rows<T>&, const layout::Space&);                                            \
+  template DiagonalRoots::DiagonalRoots(const op::Rows<T>&, const layout::Space&);                                            \
   template op::Rows<T> damped_identity<T>(const op::Rows<T>&, const layout::Space&, const Nodes&, const Couplings&, \
-                                          const DiagonalSizes&, double, double, std::vector<T>&);
+                                          const DiagonalRoots&, double, double, std::vector<T>&);
 TACIT_INSTANTIATE(float)
 TACIT_INSTANTIATE(double)
 TACIT_INSTANTIATE(std::complex<float>)

@@ -21,22 +21,22 @@ struct Couplings {
   std::vector<float> size;  ///< ||A_IJ||_F / sqrt(||A_II||_F ||A_JJ||_F)
 };
 
-/// The magnitudes of a matrix's diagonal on this rank and in the columns of other ranks where it has entries.
-class DiagonalSizes {
+/// sqrt |a_cc| on this rank and in the columns of other ranks where the matrix has entries.
+class DiagonalRoots {
  public:
   /// Collective: as rows_of_others().
   template <Scalar T>
-  DiagonalSizes(const op::Rows<T>& rows, const layout::Space& space);
-  /// |a_cc|; 0 where there is no such entry.
+  DiagonalRoots(const op::Rows<T>& rows, const layout::Space& space);
+  /// 0 where there is no such entry.
   double operator()(Global c) const {
     if (c >= first_ && c < first_ + Global(own_.size())) return own_[std::size_t(c - first_)];
-    return size_[std::size_t(std::lower_bound(other_.begin(), other_.end(), c) - other_.begin())];
+    return root_[std::size_t(std::lower_bound(other_.begin(), other_.end(), c) - other_.begin())];
   }
 
  private:
   Global first_;
   std::vector<Global> other_;  // ascending
-  std::vector<double> own_, size_;
+  std::vector<double> own_, root_;
 };
 
 /// The nodes J with ||A_IJ|| > theta sqrt(||A_II|| ||A_JJ||), Frobenius norms. Local; threads share the nodes.
@@ -48,7 +48,7 @@ Couplings strong_couplings(const op::Rows<T>& rows, const layout::Space& space, 
 /// |a_ij| > theta sqrt(|a_ii a_jj|). Where D is zero the row is that of I. Local.
 template <Scalar T>
 op::Rows<T> damped_identity(const op::Rows<T>& rows, const layout::Space& space, const Nodes& nodes,
-                            const Couplings& strong, const DiagonalSizes& sizes, double theta, double omega,
+                            const Couplings& strong, const DiagonalRoots& roots, double theta, double omega,
                             std::vector<T>& diagonal);
 
 /// The aggregate of each node, from 0; -1 for a node without strong couplings. First nodes none of whose neighbours is

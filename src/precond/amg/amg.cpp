@@ -326,24 +326,26 @@ struct Amg<T>::Level {
     }
   }
 
-  void make_smoother(AmgSmoother how, const op::Rows<T>& rows, const DiagonalSizes& sizes, bool hermitian,
+  void make_smoother(AmgSmoother how, const op::Rows<T>& rows, const DiagonalRoots& roots, bool hermitian,
                      double bound) {
     using R = real_t<T>;
     const Space& space = A->range();
     rho = bound;
     scaling.assign(std::size_t(rows.count()), T(0));
-    for (std::size_t i = 0; i < scaling.size(); ++i) {
+    const bool by_sums = how != AmgSmoother::jacobi && how != AmgSmoother::chebyshev;
+    each(scaling.size(), [&](std::size_t i) {
       T own{};
       for (auto k = std::size_t(rows.start[i]); k < std::size_t(rows.start[i + 1]); ++k)
         if (rows.column[k] == space.begin() + Global(i)) own = rows.value[k];
-      if (own == T(0)) continue;
+      if (own == T(0)) return;
       // Of A's row over a_ii, or of that of |D|^-1/2 A |D|^-1/2: a diagonal scaling of A changes neither.
+      const double root = roots(space.begin() + Global(i));
       double sum = 0, squares = 0, others = 0;  // others: of other ranks
-      for (auto k = std::size_t(rows.start[i]); k < std::size_t(rows.start[i + 1]); ++k) {
+      for (auto k = std::size_t(rows.start[i]); by_sums && k < std::size_t(rows.start[i + 1]); ++k) {
         const Global c = rows.column[k];
-        const double other = hermitian ? sizes(c) : double(std::abs(own));
+        const double other = hermitian ? roots(c) : root;
         if (other == 0) continue;
-        const double a = double(std::abs(rows.value[k])) / std::sqrt(double(std::abs(own))) / std::sqrt(other);
+        const double a = double(std::abs(rows.value[k])) / root / other;
         sum += a;
         squares += a * a;
         if (c < space.begin() || c >= space.end()) others += a;
@@ -367,7 +369,7 @@ struct Amg<T>::Level {
         default:
           scaling[i] = inverse(own);
       }
-    }
+    });
     if (how == AmgSmoother::gauss_seidel) block = A->own_block();
   }
 };
@@ -436,7 +438,7 @@ void Amg<T>::build(const op::Csr<T>& A) {
     const Space space = level->A->range();
     op::Rows<T> rows = level->A->rows();
     entries += level->A->entries();
-    const DiagonalSizes sizes(rows, space);
+    const DiagonalRoots roots(rows, space);
     double bound = gershgorin(rows, space);
     if (hermitian_ && space.size() > options_.coarsest) {
       // Lanczos comes from below, and is far closer than the bound where rows have entries of both signs.
@@ -449,7 +451,7 @@ void Amg<T>::build(const op::Csr<T>& A) {
       const double found = op::estimate_spectrum<T, Host>(*level->A, &D, 10).lambda_max;
       if (found > 0) bound = std::min(bound, 1.05 * found);
     }
-    level->make_smoother(options_.smoother, rows, sizes, hermitian_, bound);
+    level->make_smoother(options_.smoother, rows, roots, hermitian_, bound);
     Level& fine = *level;
     levels_.push_back(std::move(level));
     if (space.size() <= options_.coarsest || int(levels_.size()) >= options_.max_levels) {
@@ -474,7 +476,7 @@ void Amg<T>::build(const op::Csr<T>& A) {
     for (Global& c : t.column) c += coarse.begin();
     const double omega = 4 / (3 * std::max(bound, 1.0));
     std::vector<T> diagonal;
-    const auto S = damped_identity(rows, space, nodes, strong, sizes, theta, omega, diagonal);
+    const auto S = damped_identity(rows, space, nodes, strong, roots, theta, omega, diagonal);
     auto P = op::multiply(S, space, t, coarse);
     auto R = op::adjoint(hermitian_ ? P : smoothed_rows(S, diagonal, t, space, coarse), space, coarse);
     comm.check_interrupt();
