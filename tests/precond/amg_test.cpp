@@ -361,6 +361,55 @@ TYPED_TEST(AmgOf, CyclesAreHermitianAndPositiveDefinite) {
       {1, 3});
 }
 
+/// With A and smoothers that are positive definite each further visit of a level takes away of the error: M_V < M_F <
+/// M_W <= A^-1 as quadratic forms, with four levels or more.
+TEST(Amg, FurtherVisitsOfLevelsReduceTheError) {
+  on_ranks(
+      [](const comm::Communicator& comm) {
+        const auto a = laplacian(36, 30, 1);
+        const auto A = a.on(comm);
+        const auto x = spread(A->range(), random_vector<double>(a.n, 3));
+        double before = 0;
+        for (const Cycle cycle : {Cycle::v, Cycle::f, Cycle::w}) {
+          AmgOptions<double> o;
+          o.cycle = cycle, o.coarsest = 3, o.strength = 0;
+          const Amg<double> M(*A, o);
+          ASSERT_GE(M.levels().size(), 4u);
+          Vector<double> y(A->range());
+          M.apply(x, y);
+          const double form = double(real(layout::dot(x, y)));
+          EXPECT_GT(form, before * (1 + 1e-10)) << to_string(cycle);
+          before = form;
+        }
+      },
+      {2});
+}
+
+TEST(Amg, CoarseningEndsBeforeTheLevelsTakeTooMuch) {
+  on_ranks(
+      [](const comm::Communicator& comm) {
+        const auto A = laplacian(28, 28, 1).on(comm);
+        AmgOptions<double> o;
+        o.coarsest = 5;
+        const Amg<double> plain(*A, o);
+        ASSERT_GE(plain.levels().size(), 4u);
+        EXPECT_EQ(plain.note(), "");
+        const auto levels = plain.levels();
+        const double two = double(levels[0].entries + levels[1].entries) / double(levels[0].entries);
+        ASSERT_GT(plain.operator_complexity(), two);
+        o.max_complexity = two;
+        const Amg<double> M(*A, o);
+        EXPECT_EQ(M.levels().size(), 2u);
+        EXPECT_NE(M.note().find(message("coarsening ended at ", levels[1].rows, " unknowns")), std::string::npos) << M.note();
+        EXPECT_FALSE(M.is_doubtful());  // few enough for the dense inverse
+        o.max_levels = 1, o.max_complexity = 3;
+        const Amg<double> one(*A, o);
+        EXPECT_EQ(one.levels().size(), 1u);
+        EXPECT_EQ(one.note(), "");
+      },
+      {3});
+}
+
 /// I + 0.05 (1 1^T - I): rows with many small entries, on which the plain spai0, and Gauss-Seidel on several ranks, do
 /// not converge.
 TYPED_TEST(AmgOf, CyclesOfDenseMatricesArePositiveDefinite) {

@@ -203,7 +203,7 @@ class Operator:
 
     def _state(self) -> tuple[Any, ...]:
         """What `_made_from` needs to make this operator again. Local."""
-        raise TypeError(f"a {self.name} operator can be neither pickled nor copied; make it anew")
+        raise TypeError(f"an operator of kind {self.name!r} can be neither pickled nor copied; make it anew")
 
     @classmethod
     def _made_from(cls, comm: _core.Communicator, *state: Any) -> Operator:
