@@ -169,8 +169,8 @@ void require_rows(const char* of, const Rows<T>& rows, Local count, const Space&
           " entries");
   Global low = 0, high = -1;
   for (const Global c : rows.column) low = std::min(low, c), high = std::max(high, c);
-  require(low >= 0 && high < columns.size(), of, " has an entry in column ", low < 0 ? low : high, "; columns are 0 to ",
-          columns.size() - 1);
+  require(low >= 0 && high < columns.size(), of, " has an entry in column ", low < 0 ? low : high,
+          "; columns are 0 to ", columns.size() - 1);
 }
 
 }  // namespace

@@ -130,7 +130,9 @@ TEST(MultiplyUse, NamesRowsAndColumnsThatDoNotFit) {
       }
       return "nothing";
     };
-    const auto product = [&](const auto& x, const auto& y) { return said([&] { op::multiply(x, inner, y, columns); }); };
+    const auto product = [&](const auto& x, const auto& y) {
+      return said([&] { op::multiply(x, inner, y, columns); });
+    };
     const auto expect = [](const std::string& found, const char* text) {
       EXPECT_NE(found.find(text), std::string::npos) << found;
     };

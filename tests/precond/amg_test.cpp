@@ -326,7 +326,8 @@ TEST(Amg, VectorsThatDependOnOthersGetNoColumn) {
   }
   const Amg<double> of_two(*A, two), of_three(*A, three);
   ASSERT_EQ(of_two.levels().size(), of_three.levels().size());
-  for (std::size_t k = 0; k < of_two.levels().size(); ++k) EXPECT_EQ(of_two.levels()[k].rows, of_three.levels()[k].rows);
+  for (std::size_t k = 0; k < of_two.levels().size(); ++k)
+    EXPECT_EQ(of_two.levels()[k].rows, of_three.levels()[k].rows);
 }
 
 TYPED_TEST(AmgOf, CyclesAreHermitianAndPositiveDefinite) {
@@ -400,7 +401,8 @@ TEST(Amg, CoarseningEndsBeforeTheLevelsTakeTooMuch) {
         o.max_complexity = two;
         const Amg<double> M(*A, o);
         EXPECT_EQ(M.levels().size(), 2u);
-        EXPECT_NE(M.note().find(message("coarsening ended at ", levels[1].rows, " unknowns")), std::string::npos) << M.note();
+        EXPECT_NE(M.note().find(message("coarsening ended at ", levels[1].rows, " unknowns")), std::string::npos)
+            << M.note();
         EXPECT_FALSE(M.is_doubtful());  // few enough for the dense inverse
         o.max_levels = 1, o.max_complexity = 3;
         const Amg<double> one(*A, o);
@@ -432,8 +434,7 @@ TYPED_TEST(AmgOf, CyclesOfDenseMatricesArePositiveDefinite) {
           const Amg<T> M(*A, o);
           ASSERT_GE(M.levels().size(), 2u);
           Vector<T> x(A->range()), y(A->range());
-          for (Global i = A->range().begin(); i < A->range().end(); ++i)
-            x.data()[i - A->range().begin()] = phase<T>(i);
+          for (Global i = A->range().begin(); i < A->range().end(); ++i) x.data()[i - A->range().begin()] = phase<T>(i);
           M.apply(x, y);
           EXPECT_GT(real(layout::dot(x, y)), 0) << to_string(smoother) << ", " << comm.size() << " ranks";
         }
@@ -753,6 +754,71 @@ TYPED_TEST(AmgOf, OneLevelIsTheInverse) {
   });
 }
 
+/// With one level of a singular matrix: its pseudo-inverse.
+TYPED_TEST(AmgOf, OneSingularLevelIsThePseudoInverse) {
+  using T = TypeParam;
+  on_ranks(
+      [](const comm::Communicator& comm) {
+        const auto neumann = laplacian(9, 8, 1, true);
+        Whole<T> a;
+        a.n = neumann.n;
+        for (Global r = 0; r < a.n; ++r) {
+          for (Global k = neumann.start[std::size_t(r)]; k < neumann.start[std::size_t(r) + 1]; ++k) {
+            const Global c = neumann.column[std::size_t(k)];
+            a.push(c, T(real_t<T>(neumann.value[std::size_t(k)])) * phase<T>(r) * conj(phase<T>(c)));
+          }
+          a.end_row();
+        }
+        const auto A = a.on(comm);
+        const Amg<T> M(*A);
+        std::vector<T> null;
+        for (Global i = 0; i < a.n; ++i) null.push_back(phase<T>(i));
+        Vector<T> y(A->range()), ay(A->range()), may(A->range());
+        M.apply(spread(A->range(), null), y);
+        EXPECT_LE(layout::norm(y), tolerance<T>(1000));
+        M.apply(spread(A->range(), random_vector<T>(a.n, 3)), y);
+        A->apply(y, ay);
+        M.apply(ay, may);
+        const double size = layout::norm(y);
+        layout::axpy(T(-1), y, may);
+        EXPECT_LE(layout::norm(may), tolerance<T>(1000) * size);
+      },
+      {2});
+}
+
+/// The bound of D^-1 A is that of all ranks: 1.5 in the first rows and 2 in the last ones. Twenty sweeps on the only
+/// level are written out.
+TEST(Amg, TheBoundIsThatOfAllRanks) {
+  on_ranks(
+      [](const comm::Communicator& comm) {
+        Whole<double> a;  // not Hermitian: no Lanczos process
+        a.n = 2100;
+        const auto diagonal = [&](Global i) { return i < a.n / 2 ? 4.0 : 2.0; };
+        for (Global i = 0; i < a.n; ++i) {
+          if (i > 0) a.push(i - 1, 1);
+          a.push(i, diagonal(i));
+          if (i + 1 < a.n) a.push(i + 1, -1);
+          a.end_row();
+        }
+        const auto A = a.on(comm);
+        AmgOptions<double> o;
+        o.max_levels = 1, o.smoother = AmgSmoother::jacobi;
+        const Amg<double> M(*A, o);
+        const auto f = random_vector<double>(a.n, 3);
+        Vector<double> y(A->range());
+        M.apply(spread(A->range(), f), y);
+        const auto found = whole(y);
+        std::vector<double> x(f.size(), 0.0);
+        for (int sweep = 0; sweep < 20; ++sweep) {
+          auto r = f;
+          a.each([&](Global row, Global c, double v) { r[std::size_t(row)] -= v * x[std::size_t(c)]; });
+          for (std::size_t i = 0; i < x.size(); ++i) x[i] += 4.0 / 6 * r[i] / diagonal(Global(i));
+        }
+        for (std::size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(found[i], x[i], 1e-12);
+      },
+      {2, 3});
+}
+
 /// A last level that is too large to be inverted gets 20 sweeps; those of chebyshev multiply the residual in an
 /// eigenvector by T_20((m - lambda) / h) / T_20(m / h), m and h the middle of [rho / 4, 1.1 rho] and half its length.
 TEST(Amg, SweepsWhereTheLastLevelIsLarge) {
@@ -774,13 +840,25 @@ TEST(Amg, SweepsWhereTheLastLevelIsLarge) {
           std::vector<double> v;
           for (Global y = 1; y <= ny; ++y)
             for (Global x = 1; x <= nx; ++x)
-              v.push_back(std::sin(pi * p * double(x) / double(nx + 1)) * std::sin(pi * q * double(y) / double(ny + 1)));
+              v.push_back(std::sin(pi * p * double(x) / double(nx + 1)) *
+                          std::sin(pi * q * double(y) / double(ny + 1)));
           const double lambda = 4 - 2 * std::cos(pi * p / double(nx + 1)) - 2 * std::cos(pi * q / double(ny + 1));
           const double factor = (1 - T20((m - lambda / 4) / h) / T20(m / h)) / lambda;
           Vector<double> y(A->range());
           M.apply(spread(A->range(), v), y);
           const auto found = whole(y);
           for (std::size_t i = 0; i < v.size(); ++i) EXPECT_NEAR(found[i], factor * v[i], 1e-10 * (1 + factor));
+        }
+        for (const AmgSmoother smoother : all_smoothers) {  // Hermitian all the same
+          o.smoother = smoother;
+          const Amg<double> S(*A, o);
+          const auto x = spread(A->range(), random_vector<double>(a.n, 1)),
+                     y = spread(A->range(), random_vector<double>(a.n, 2));
+          Vector<double> sx(A->range()), sy(A->range());
+          S.apply(x, sx);
+          S.apply(y, sy);
+          EXPECT_NEAR(layout::dot(y, sx), layout::dot(sy, x), 1e-12 * layout::norm(sx) * layout::norm(y))
+              << to_string(smoother);
         }
         o.smoother = AmgSmoother::jacobi;  // 20 steps of omega = 4 / (3 rho)
         const Amg<double> J(*A, o);

@@ -108,7 +108,8 @@ Couplings strong_couplings(const op::Rows<T>& rows, const layout::Space& space, 
       }
     std::sort(s.met.begin(), s.met.end());
     for (const Local J : s.met) {
-      const double a = std::sqrt(s.square_of[std::size_t(J)]), size = std::sqrt(own[I]) * std::sqrt(own[std::size_t(J)]);
+      const double a = std::sqrt(s.square_of[std::size_t(J)]),
+                   size = std::sqrt(own[I]) * std::sqrt(own[std::size_t(J)]);
       if (a > theta * size) take(J, float(size > 0 ? a / size : 1));
       s.square_of[std::size_t(J)] = 0;
     }
@@ -166,12 +167,11 @@ op::Rows<T> damped_identity(const op::Rows<T>& rows, const layout::Space& space,
   diagonal.assign(n, T(0));
   const auto stays = [&](std::size_t i, std::size_t k) {
     const Global c = rows.column[k];
-    if (c < first || c >= last)
-      return double(std::abs(rows.value[k])) > theta * roots(first + Global(i)) * roots(c);
+    if (c < first || c >= last) return double(std::abs(rows.value[k])) > theta * roots(first + Global(i)) * roots(c);
     const auto I = std::size_t(node[i]);
     const Local J = node[std::size_t(c - first)];
-    return J == Local(I) || std::binary_search(strong.node.data() + strong.start[I],
-                                               strong.node.data() + strong.start[I + 1], J);
+    return J == Local(I) ||
+           std::binary_search(strong.node.data() + strong.start[I], strong.node.data() + strong.start[I + 1], J);
   };
   op::Rows<T> s;
   s.start.assign(n + 1, 0);
@@ -245,7 +245,7 @@ std::vector<Local> aggregates_of(const Couplings& strong, Local& count) {
 
 #define TACIT_INSTANTIATE(T)                                                                                        \
   template Couplings strong_couplings<T>(const op::Rows<T>&, const layout::Space&, const Nodes&, double);           \
-  template DiagonalRoots::DiagonalRoots(const op::Rows<T>&, const layout::Space&);                                            \
+  template DiagonalRoots::DiagonalRoots(const op::Rows<T>&, const layout::Space&);                                  \
   template op::Rows<T> damped_identity<T>(const op::Rows<T>&, const layout::Space&, const Nodes&, const Couplings&, \
                                           const DiagonalRoots&, double, double, std::vector<T>&);
 TACIT_INSTANTIATE(float)

@@ -48,7 +48,8 @@ real_t<T> inverse_size(const T* v, std::size_t n) {
   R most = 0;
   for (std::size_t i = 0; i < n; ++i) most = std::max(most, R(std::abs(v[i])));
   const int e = most > 0 ? std::ilogb(most) : 0;
-  return std::ldexp(R(1), std::clamp(-e, std::numeric_limits<R>::min_exponent, std::numeric_limits<R>::max_exponent - 1));
+  return std::ldexp(R(1),
+                    std::clamp(-e, std::numeric_limits<R>::min_exponent, std::numeric_limits<R>::max_exponent - 1));
 }
 
 /// q: rows x k by columns. Orthonormal columns from the first independent ones, in place; their coefficients in `r`,
@@ -397,8 +398,8 @@ Amg<T>::Amg(const op::Csr<T>& A, const AmgOptions<T>& options)
             n, " rows of this rank");
     const auto finite = [](T v) { return std::isfinite(std::real(v)) && std::isfinite(std::imag(v)); };
     const auto wrong = std::find_if_not(o.near_null.begin(), o.near_null.end(), finite);
-    require(wrong == o.near_null.end(), "near_null has ", wrong == o.near_null.end() ? T(0) : *wrong,
-            " at number ", wrong - o.near_null.begin(), " of this rank (counted from 0); finite numbers are needed");
+    require(wrong == o.near_null.end(), "near_null has ", wrong == o.near_null.end() ? T(0) : *wrong, " at number ",
+            wrong - o.near_null.begin(), " of this rank (counted from 0); finite numbers are needed");
     if (!A.fault().empty()) throw Error(ErrorKind::input, "amg: " + A.fault());
   });
   comm::collective(comm, [&] { build(A); });
