@@ -662,16 +662,17 @@ TYPED_TEST(Precond, MatchingKeepsADiagonalThatIsTheBestChoice) {
 /// Units of rows and columns that differ by 10^12: the factors of ilut are those of the matrix in one unit, nearly.
 TYPED_TEST(Precond, ThresholdFactorsAreThoseOfAnyUnits) {
   using T = TypeParam;
-  const auto unit = [](std::uint64_t of, Global i) { return real_t<T>(std::pow(10.0, 6 * noise(of, std::uint64_t(i)))); };
+  const auto unit = [](std::uint64_t of, Global i) {
+    return real_t<T>(std::pow(10.0, 6 * noise(of, std::uint64_t(i))));
+  };
   const auto a = grid<T>(30, 30, 0.3);
   const auto b = random_vector<T>(a.n, 3);
   int iterations = 0;
   double fill = 0;
   for (const bool rows : {false, true})
     for (const bool columns : {false, true}) {
-      const auto scaled = a.map([&](Global r, Global c, T v) {
-        return (rows ? unit(1, r) : 1) * v * (columns ? unit(2, c) : 1);
-      });
+      const auto scaled =
+          a.map([&](Global r, Global c, T v) { return (rows ? unit(1, r) : 1) * v * (columns ? unit(2, c) : 1); });
       const auto A = scaled.on(comm::Communicator::self());
       auto right = b;
       for (Global i = 0; rows && i < a.n; ++i) right[std::size_t(i)] *= unit(1, i);
