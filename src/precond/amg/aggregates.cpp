@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <limits>
+#include <utility>
 
 namespace tacit::precond {
 
@@ -133,38 +135,47 @@ Couplings strong_couplings(const op::Rows<T>& rows, const layout::Space& space, 
   return found;
 }
 
+template <Scalar S>
 template <Scalar T>
-DiagonalRoots::DiagonalRoots(const op::Rows<T>& rows, const layout::Space& space)
-    : first_(space.begin()), own_(std::size_t(rows.count()), 0) {
-  std::vector<T> diagonal(own_.size(), T(0));
-  exec::parallel_for(own_.size(), own_.size() > 5000, [&](std::size_t i) {
-    for (auto k = std::size_t(rows.start[i]); k < std::size_t(rows.start[i + 1]); ++k)
-      if (rows.column[k] == first_ + Global(i)) diagonal[i] = rows.value[k];
-    own_[i] = std::sqrt(double(std::abs(diagonal[i])));
-  });
+ByColumn<S>::ByColumn(const op::Rows<T>& rows, const layout::Space& space, std::vector<S> own)
+    : first_(space.begin()), own_(std::move(own)) {
   if (space.comm().size() == 1) return;
   for (const Global c : rows.column)
-    if (c < first_ || c >= space.end()) other_.push_back(c);
-  std::sort(other_.begin(), other_.end());
-  other_.erase(std::unique(other_.begin(), other_.end()), other_.end());
-  op::Rows<T> own;
+    if (c < first_ || c >= space.end()) column_.push_back(c);
+  std::sort(column_.begin(), column_.end());
+  column_.erase(std::unique(column_.begin(), column_.end()), column_.end());
+  op::Rows<S> diagonal;
+  diagonal.value = own_;
   for (std::size_t i = 0; i < own_.size(); ++i) {
-    own.column.push_back(first_ + Global(i));
-    own.start.push_back(Global(i) + 1);
+    diagonal.column.push_back(first_ + Global(i));
+    diagonal.start.push_back(Global(i) + 1);
   }
-  own.value = std::move(diagonal);
-  for (const T a : op::rows_of_others(space, own, other_).value) root_.push_back(std::sqrt(double(std::abs(a))));
+  others_ = op::rows_of_others(space, diagonal, column_).value;
+}
+
+template <Scalar T>
+ByColumn<double> diagonal_roots(const op::Rows<T>& rows, const layout::Space& space) {
+  std::vector<double> roots(std::size_t(rows.count()), 0);
+  exec::parallel_for(roots.size(), roots.size() > 5000, [&](std::size_t i) {
+    for (auto k = std::size_t(rows.start[i]); k < std::size_t(rows.start[i + 1]); ++k)
+      if (rows.column[k] == space.begin() + Global(i)) roots[i] = std::sqrt(double(std::abs(rows.value[k])));
+  });
+  return {rows, space, std::move(roots)};
 }
 
 template <Scalar T>
 op::Rows<T> damped_identity(const op::Rows<T>& rows, const layout::Space& space, const Nodes& nodes,
-                            const Couplings& strong, const DiagonalRoots& roots, double theta, double omega,
-                            std::vector<T>& diagonal) {
+                            const Couplings& strong, const ByColumn<double>& roots, const ByColumn<T>* v, double theta,
+                            double omega, std::vector<T>& diagonal) {
   using R = real_t<T>;
   const Global first = space.begin(), last = space.end();
   const auto node = node_of_rows(nodes);
   const auto n = std::size_t(rows.count());
   diagonal.assign(n, T(0));
+  const auto ratio = [&](std::size_t i, Global j) {
+    const T of_row = v ? (*v)(first + Global(i)) : T(1);
+    return of_row != T(0) && v ? (*v)(j)*inverse(of_row) : T(1);
+  };
   const auto stays = [&](std::size_t i, std::size_t k) {
     const Global c = rows.column[k];
     if (c < first || c >= last) return double(std::abs(rows.value[k])) > theta * roots(first + Global(i)) * roots(c);
@@ -181,11 +192,14 @@ op::Rows<T> damped_identity(const op::Rows<T>& rows, const layout::Space& space,
     for (auto k = std::size_t(rows.start[i]); k < std::size_t(rows.start[i + 1]); ++k) {
       if (rows.column[k] == first + Global(i)) own = rows.value[k];
       else if (stays(i, k)) ++others;
-      else lumped += rows.value[k];
+      else lumped += rows.value[k] * ratio(i, rows.column[k]);
     }
-    // Lumping may nearly cancel the diagonal, which would make the step along this row large.
+    // Lumping may nearly cancel the diagonal, which would make the step along this row large, or be far larger where
+    // v_i is small.
     const T d = own + lumped;
-    diagonal[i] = std::abs(d) < R(0.25) * std::abs(own) ? own : d;
+    const R size = std::abs(d), least = std::abs(own) / 4,
+            most = own != T(0) ? 16 * least : std::numeric_limits<R>::max();
+    diagonal[i] = size >= least && size <= most ? d : own;
     s.start[i + 1] = diagonal[i] != T(0) ? others + 1 : 1;
   });
   for (std::size_t i = 0; i < n; ++i) s.start[i + 1] += s.start[i];
@@ -245,9 +259,11 @@ std::vector<Local> aggregates_of(const Couplings& strong, Local& count) {
 
 #define TACIT_INSTANTIATE(T)                                                                                        \
   template Couplings strong_couplings<T>(const op::Rows<T>&, const layout::Space&, const Nodes&, double);           \
-  template DiagonalRoots::DiagonalRoots(const op::Rows<T>&, const layout::Space&);                                  \
+  template ByColumn<T>::ByColumn(const op::Rows<T>&, const layout::Space&, std::vector<T>);                         \
+  template ByColumn<double> diagonal_roots<T>(const op::Rows<T>&, const layout::Space&);                            \
   template op::Rows<T> damped_identity<T>(const op::Rows<T>&, const layout::Space&, const Nodes&, const Couplings&, \
-                                          const DiagonalRoots&, double, double, std::vector<T>&);
+                                          const ByColumn<double>&, const ByColumn<T>*, double, double,              \
+                                          std::vector<T>&);
 TACIT_INSTANTIATE(float)
 TACIT_INSTANTIATE(double)
 TACIT_INSTANTIATE(std::complex<float>)

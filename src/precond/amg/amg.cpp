@@ -14,6 +14,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 namespace tacit::precond {
@@ -327,7 +328,7 @@ struct Amg<T>::Level {
     }
   }
 
-  void make_smoother(AmgSmoother how, const op::Rows<T>& rows, const DiagonalRoots& roots, bool hermitian,
+  void make_smoother(AmgSmoother how, const op::Rows<T>& rows, const ByColumn<double>& roots, bool hermitian,
                      double bound) {
     using R = real_t<T>;
     const Space& space = A->range();
@@ -439,7 +440,7 @@ void Amg<T>::build(const op::Csr<T>& A) {
     const Space space = level->A->range();
     op::Rows<T> rows = level->A->rows();
     entries += level->A->entries();
-    const DiagonalRoots roots(rows, space);
+    const auto roots = diagonal_roots(rows, space);
     double bound = gershgorin(rows, space);
     if (hermitian_ && space.size() > options_.coarsest) {
       // Lanczos comes from below, and is far closer than the bound where rows have entries of both signs.
@@ -477,7 +478,9 @@ void Amg<T>::build(const op::Csr<T>& A) {
     for (Global& c : t.column) c += coarse.begin();
     const double omega = 4 / (3 * std::max(bound, 1.0));
     std::vector<T> diagonal;
-    const auto S = damped_identity(rows, space, nodes, strong, roots, theta, omega, diagonal);
+    std::optional<ByColumn<T>> v;
+    if (vectors == 1) v.emplace(rows, space, near_null);
+    const auto S = damped_identity(rows, space, nodes, strong, roots, v ? &*v : nullptr, theta, omega, diagonal);
     auto P = op::multiply(S, space, t, coarse);
     auto R = op::adjoint(hermitian_ ? P : smoothed_rows(S, diagonal, t, space, coarse), space, coarse);
     comm.check_interrupt();
