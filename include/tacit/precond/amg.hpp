@@ -53,10 +53,11 @@ struct AmgLevel {
 /// pseudo-inverse where it is singular) on every rank, or by 20 sweeps where it is larger than 2048. With a Hermitian
 /// positive definite A and any of the smoothers the cycle is Hermitian positive definite. For Hermitian A, spai0,
 /// l1-jacobi and the couplings between ranks are those of |D|^-1/2 A |D|^-1/2, so that the units of the unknowns do not
-/// matter. Set-up: collective; about 10 products for rho, three sparse products a level, four where A is not Hermitian.
-/// Apply: for a V-cycle 2 sweeps + 1 products with each level's matrix less one, one with P and R each. Memory: all
-/// levels, in total about 1.2 to 1.6 matrices on meshes. The same bits for any number of threads. Any number of
-/// columns. Source: Vanek, Mandel, Brezina (1996), doi 10.1007/BF02238511; spai0: Broeker, Grote (2002), doi
+/// matter.
+/// Set-up: collective; about 10 products for rho, three sparse products a level, four where A is not Hermitian. Apply:
+/// for a V-cycle 2 sweeps + 1 products with each level's matrix less one, one with P and R each. Memory: all levels, in
+/// total about 1.2 to 1.6 matrices on meshes. The same bits for any number of threads. Any number of columns.
+/// Source: Vanek, Mandel, Brezina (1996), doi 10.1007/BF02238511; spai0: Broeker, Grote (2002), doi
 /// 10.1016/S0168-9274(01)00110-6; gauss_seidel on ranks: Baker, Falgout, Kolev, Yang (2011), doi 10.1137/100798806.
 template <Scalar T>
 class Amg final : public op::Operator<T, Host>, public op::Noted {
