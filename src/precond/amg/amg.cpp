@@ -394,7 +394,8 @@ Amg<T>::Amg(const op::Csr<T>& A, const AmgOptions<T>& options)
     require(o.max_complexity >= 1, "max_complexity is ", o.max_complexity, "; at least 1 is needed");
     require(o.block >= 1, "block is ", o.block, "; at least 1 unknown is in a node");
     const Local n = A.range().local_size();
-    require(n % o.block == 0, "block is ", o.block, ", and ", n, " rows of a rank are no multiple of it; give each rank whole nodes");
+    require(n % o.block == 0, "block is ", o.block, ", and ", n,
+            " rows of a rank are no multiple of it; give each rank whole nodes");
     require(n == 0 || o.near_null.size() % std::size_t(n) == 0, "near_null has ", o.near_null.size(), " numbers for ",
             n, " rows of this rank");
     const auto finite = [](T v) { return std::isfinite(std::real(v)) && std::isfinite(std::imag(v)); };
