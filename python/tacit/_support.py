@@ -143,7 +143,7 @@ def vectors_of(given: Any, what: str) -> Array | None:
     array = as_array(given, what)
     if array.ndim not in (1, 2):
         raise ValueError(f"{what} has shape {array.shape}; (n,) or (n, k) is needed")
-    return array.reshape(len(array), -1)
+    return array if array.ndim == 2 else array.reshape(len(array), 1)
 
 
 def load_arrays(path: str | os.PathLike[str]) -> Any:

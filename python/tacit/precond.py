@@ -115,6 +115,13 @@ def _of_hmatrix(name: str, options: dict[str, Any]) -> Any:
     return o
 
 
+def _comm_of(A: Any) -> Any:
+    """The communicator of an operator; TypeError for anything else."""
+    if not isinstance(A, Operator):
+        raise TypeError(f"A is a {type(A).__name__}; an operator of Tacit is needed, such as tacit.csr(A)")
+    return A.comm
+
+
 def make(A: Operator, name: str, **options: Any) -> Operator | None:
     """Constructs the preconditioner of this name for `A`; None for "none".
 
@@ -148,7 +155,7 @@ def make(A: Operator, name: str, **options: Any) -> Operator | None:
     True
     """
 
-    on = A.comm
+    on = _comm_of(A)
 
     def look() -> tuple[str, Any, Any]:
         if not isinstance(name, str):
@@ -201,6 +208,12 @@ def amg(A: Operator, near_null: Any = None, **options: Any) -> Reporting:
     Reporting
         An apply is one cycle from zero. Collective. Cost and memory: ``include/tacit/precond/amg.hpp``.
 
+    Raises
+    ------
+    ValueError, TypeError
+        For an option out of range; for `near_null` of another size, with values that are not finite or a vector of
+        zeros.
+
     References
     ----------
     Vanek, Mandel, Brezina (1996), doi 10.1007/BF02238511.
@@ -213,10 +226,17 @@ def amg(A: Operator, near_null: Any = None, **options: Any) -> Reporting:
     >>> tacit.solve(A, np.ones(2500), method="cg", precond=M).iterations < 20, len(M.report["levels"])
     (True, 3)
     """
-    on = A.comm
+    on = _comm_of(A)
     if isinstance(near_null, str) and near_null == "constant":  # the default
         near_null = None
-    vectors, o = agreed(on, lambda: (vectors_of(near_null, "near_null"), _filled("amg", options)))
+
+    def look() -> tuple[Any, Any]:
+        found = vectors_of(near_null, "near_null")
+        if found is not None and found.shape[1] == 0:
+            raise ValueError(f"near_null has shape {found.shape}; at least one vector is needed")
+        return found, _filled("amg", options)
+
+    vectors, o = agreed(on, look)
     agree(on, o, PRECOND, precond="amg", near_null="none" if vectors is None else f"{vectors.shape[1]} vectors")
     A = stored(A, "the preconditioner 'amg'")
     own = None
@@ -273,8 +293,9 @@ def inner(A: Operator, **options: Any) -> Reporting:
             given["rank"] = 0
         return _of_hmatrix("inner", given)
 
-    o = agreed(A.comm, look)
-    agree(A.comm, o, HMATRIX_PRECOND)
+    on = _comm_of(A)
+    o = agreed(on, look)
+    agree(on, o, HMATRIX_PRECOND)
     matrix, precond = A, options.get("precond")
     if isinstance(A, HMatrix):
         rank = 1 if o.rank is None else o.rank

@@ -160,11 +160,28 @@ std::vector<Global> outside(const Space& space, const Rows<T>& rows) {
   return found;
 }
 
+/// Error(usage) where these are no rows of that number with columns in `columns`.
+template <class T>
+void require_rows(const char* of, const Rows<T>& rows, Local count, const Space& columns) {
+  require(rows.count() == count, of, " has ", rows.count(), " rows on this rank; the space of its rows has ", count);
+  require(rows.start.back() == Global(rows.column.size()) && rows.column.size() == rows.value.size(), of, " has ",
+          rows.column.size(), " columns and ", rows.value.size(), " values; its rows have ", rows.start.back(),
+          " entries");
+  Global low = 0, high = -1;
+  for (const Global c : rows.column) low = std::min(low, c), high = std::max(high, c);
+  require(low >= 0 && high < columns.size(), of, " has an entry in column ", low < 0 ? low : high,
+          "; columns are 0 to ", columns.size() - 1);
+}
+
 }  // namespace
 
 template <Scalar T>
 Rows<T> multiply(const Rows<T>& A, const Space& inner, const Rows<T>& B, const Space& columns) {
   const Span span("sparse product", "op");
+  comm::collective(inner.comm(), [&] {
+    require_rows("the left factor of a sparse product", A, A.count(), inner);
+    require_rows("the right factor of a sparse product", B, inner.local_size(), columns);
+  });
   const bool alone = inner.comm().size() == 1;
   const std::vector<Global> needed = alone ? std::vector<Global>{} : outside(inner, A);
   const Rows<T> fetched = alone ? Rows<T>{} : rows_of_others(inner, B, needed);
@@ -214,6 +231,7 @@ Rows<T> adjoint(const Rows<T>& A, const Space& rows, const Space& columns) {
   const Span span("sparse adjoint", "op");
   require(rows.is_replicated() == columns.is_replicated(), "the adjoint of a ", rows.size(), " by ", columns.size(),
           " matrix needs rows and columns that are both spread over ranks, or both replicated");
+  comm::collective(rows.comm(), [&] { require_rows("a matrix to be adjoined", A, rows.local_size(), columns); });
   const bool alone = rows.comm().size() == 1 || rows.is_replicated();
   const Global first = columns.begin(), last = columns.end();
   std::vector<Global> row, column;  // of entries that other ranks own

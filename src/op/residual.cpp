@@ -5,6 +5,7 @@
 #include <tacit/op/residual.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <vector>
 
@@ -70,8 +71,17 @@ std::vector<T> ghosts_of(const Csr<T, Host>& A, const Vector<T, Host>& x) {
 template <Scalar T, Memory M>
 bool precise_residual(const Operator<T, M>& A, real_t<T> factor, const Vector<T, M>& b, const Vector<T, M>& x,
                       Vector<T, M>& r) {
+  int exponent = 0;
+  require(std::abs(std::frexp(factor, &exponent)) == real_t<T>(0.5), "the factor of a precise residual is ", factor,
+          "; a power of two, or minus one, is needed");
   const auto* const csr = dynamic_cast<const Csr<T, M>*>(&A);
   if (!csr || x.columns() != 1) return false;
+  require(x.space() == A.domain() && b.space() == A.range() && r.space() == A.range(), "a precise residual of a ",
+          A.range().size(), " by ", A.domain().size(), " matrix, with x of ", x.space().size(), " elements, b of ",
+          b.space().size(), " and r of ", r.space().size(), ", or spread over ranks otherwise");
+  require(b.columns() == 1 && r.columns() == 1, "a precise residual with ", b.columns(), " columns of b and ",
+          r.columns(), " of r for one of x");
+  require(x.data() != r.data() || x.size() == 0, "a precise residual cannot replace x, which it reads");
   const Span span("precise residual", "op");
   exec::settle();
   const Rows<T> rows = csr->rows();

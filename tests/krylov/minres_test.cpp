@@ -193,6 +193,26 @@ TYPED_TEST(Minres, SingularSystems) {
       {2});
 }
 
+/// A r = 0 from the beginning: b in the null space, and A = 0.
+TYPED_TEST(Minres, NoStepWhereTheMatrixMapsTheRightHandSideToZero) {
+  using T = TypeParam;
+  on_ranks(
+      [](const comm::Communicator& comm) {
+        for (const double entry : {0.0, 3.0}) {
+          const auto a = diagonal<T>({entry, entry, entry, entry, 0});
+          std::vector<T> b(5, T(0));
+          b[4] = T(2);
+          const auto s = run(*a.on(comm), b, with(Method::minres, 1e-6));
+          EXPECT_EQ(s.report.reason, Reason::breakdown);
+          EXPECT_EQ(s.report.iterations, 0);
+          EXPECT_EQ(s.report.residual_norm, 1);
+          EXPECT_NE(s.report.detail.find("||A r|| / (||A|| ||r||) = 0"), std::string::npos) << s.report.detail;
+          for (const T& v : s.x) EXPECT_EQ(v, T(0));
+        }
+      },
+      {2});
+}
+
 TYPED_TEST(Minres, ScalesByMagnitudesOfTheDiagonal) {
   using T = TypeParam;
   // Rows and columns scaled so badly that minres needs the fallback; the diagonal has both signs.

@@ -7,6 +7,7 @@
 #include "support/threads.hpp"
 
 #include <algorithm>
+#include <string>
 #include <vector>
 
 using namespace tacit;
@@ -93,9 +94,9 @@ TYPED_TEST(Multiply, AdjointHasTheConjugatesAcrossTheDiagonal) {
         const auto rows = space_of(comm, 31, of_rows), columns = space_of(comm, 47, of_columns);
         const auto found = op::adjoint(a.rows_of(rows), rows, columns);
         const auto mine = expected.rows_of(columns);
-        ASSERT_EQ(found.start, mine.start);
-        ASSERT_EQ(found.column, mine.column);
-        ASSERT_EQ(found.value, mine.value);
+        EXPECT_EQ(found.start, mine.start);  // a rank that left would leave the others waiting
+        EXPECT_EQ(found.column, mine.column);
+        EXPECT_EQ(found.value, mine.value);
       }
   });
 }
@@ -110,6 +111,45 @@ TEST(MultiplySizes, EmptyMatricesAndNoRows) {
     EXPECT_TRUE(outer.column.empty());
     EXPECT_EQ(op::adjoint(tall.rows_of(some), some, none).count(), 0);
     EXPECT_EQ(op::adjoint(wide.rows_of(none), none, some).count(), some.local_size());
+  });
+}
+
+/// What is wrong on the last rank alone is thrown on all.
+TEST(MultiplyUse, NamesRowsAndColumnsThatDoNotFit) {
+  test::on_ranks([](const comm::Communicator& comm) {
+    const auto inner = Space::distributed(comm, 47), columns = Space::distributed(comm, 39);
+    const auto rows = Space::distributed(comm, 31);
+    const auto a = left<double>(1).rows_of(rows), b = right<double>(2).rows_of(inner);
+    const bool last = comm.rank() + 1 == comm.size();
+    const auto said = [](auto&& f) -> std::string {
+      try {
+        f();
+      } catch (const Error& e) {
+        EXPECT_EQ(e.kind(), ErrorKind::usage);
+        return e.what();
+      }
+      return "nothing";
+    };
+    const auto product = [&](const auto& x, const auto& y) {
+      return said([&] { op::multiply(x, inner, y, columns); });
+    };
+    const auto expect = [](const std::string& found, const char* text) {
+      EXPECT_NE(found.find(text), std::string::npos) << found;
+    };
+    auto wrong = a;
+    if (last) wrong.column.back() = 47;
+    expect(product(wrong, b), "left factor of a sparse product has an entry in column 47; columns are 0 to 46");
+    expect(said([&] { op::adjoint(wrong, rows, inner); }), "has an entry in column 47");
+    if (last) wrong.column.back() = -3;
+    expect(product(wrong, b), "an entry in column -3");
+    auto few = b;
+    if (last) few.start.pop_back();
+    expect(product(a, few), "right factor of a sparse product has");
+    auto values = a;
+    if (last) values.value.pop_back();
+    expect(product(values, b), "left factor of a sparse product has");
+    expect(said([&] { op::adjoint(values, rows, inner); }), "a matrix to be adjoined has");
+    EXPECT_EQ(product(a, b), "nothing");
   });
 }
 

@@ -8,6 +8,9 @@
 #include "support/reference.hpp"
 #include "support/systems.hpp"
 
+#include <limits>
+#include <string>
+
 using namespace tacit;
 using comm::Communicator;
 using layout::Vector;
@@ -77,6 +80,60 @@ TYPED_TEST(Residual, IsRefusedWhereThereAreSeveralColumns) {
     layout::fill(r, T(3));
     EXPECT_FALSE(op::precise_residual<T>(A, real_t<T>(1), b, x, r));
     for (std::size_t i = 0; i < r.size(); ++i) EXPECT_EQ(r.data()[i], T(3));
+  });
+}
+
+/// Rows and columns spread otherwise, rows without entries, ranks without rows or columns; r is b.
+TYPED_TEST(Residual, OfMatricesThatAreNotSquare) {
+  using T = TypeParam;
+  test::on_ranks([](const Communicator& comm) {
+    const auto matrix =
+        test::random_matrix<T>(23, 41, 3, [](Global i, Global j) { return i % 5 != 2 && (i * 7 + j * 5) % 11 < 4; });
+    std::vector<Global> all_last(std::size_t(comm.size()) + 1, 0);
+    all_last.back() = 41;
+    const auto range = layout::Space::distributed(comm, 23);
+    for (const auto& domain :
+         {layout::Space::distributed(comm, 41), layout::Space::distributed(comm, layout::Partition(all_last))}) {
+      const op::Csr<T> A(range, domain, matrix.rows_of(range));
+      std::vector<T> x;
+      for (std::size_t i = 0; i < 41; ++i) x.push_back(test::number<T>(5, i));
+      const auto product = matrix.times(x);
+      const auto X = test::spread(domain, x);
+      Vector<T> r(range);
+      layout::fill(r, T(1));
+      ASSERT_TRUE(op::precise_residual<T>(A, real_t<T>(1), r, X, r));
+      for (Global i = range.begin(); i < range.end(); ++i)
+        EXPECT_LE(std::abs(r.data()[i - range.begin()] - (T(1) - product[std::size_t(i)])), 60 * test::epsilon<T>());
+    }
+  });
+}
+
+TEST(ResidualUse, NamesWhatDoesNotFit) {
+  test::on_ranks([](const Communicator& comm) {
+    const auto range = layout::Space::distributed(comm, 7), domain = layout::Space::distributed(comm, 9);
+    const auto matrix = test::random_matrix<double>(7, 9, 3, [](Global, Global) { return true; });
+    const op::Csr<double> A(range, domain, matrix.rows_of(range));
+    Vector<double> x(domain), b(range), r(range), two(range, 2);
+    const auto said = [&](double factor, const auto& right, const auto& from, auto& to) -> std::string {
+      try {
+        op::precise_residual<double>(A, factor, right, from, to);
+      } catch (const Error& e) {
+        EXPECT_EQ(e.kind(), ErrorKind::usage);
+        return e.what();
+      }
+      return "nothing";
+    };
+    const auto expect = [](const std::string& found, const char* text) {
+      EXPECT_NE(found.find(text), std::string::npos) << found;
+    };
+    expect(said(0.1, b, x, r), "factor of a precise residual is 0.1");
+    expect(said(0, b, x, r), "factor of a precise residual is 0;");
+    expect(said(std::numeric_limits<double>::quiet_NaN(), b, x, r), "is nan");
+    expect(said(1, b, b, r), "7 by 9 matrix, with x of 7 elements");
+    expect(said(1, x, x, r), "b of 9");
+    expect(said(1, two, x, r), "2 columns of b");
+    expect(said(1, b, x, two), "2 of r");
+    EXPECT_EQ(said(-0.5, b, x, r), "nothing");
   });
 }
 

@@ -610,6 +610,131 @@ TYPED_TEST(Precond, MatchingMaximisesTheProductOfTheDiagonal) {
   }
 }
 
+/// The same for entries of any size, up to the ends of the range, against all permutations.
+TYPED_TEST(Precond, MatchingOfEntriesOfAnySize) {
+  using T = TypeParam;
+  using R = real_t<T>;
+  const double range = std::numeric_limits<R>::max_exponent - 8;
+  for (int seed = 0; seed < 60; ++seed) {
+    const Local n = Local(1 + seed % 7);
+    const double spread = seed % 3 == 0 ? 1 : seed % 3 == 1 ? 20 : range;
+    op::LocalRows<T> a;
+    a.columns = n;
+    std::vector<double> logarithm(std::size_t(n * n), -std::numeric_limits<double>::infinity());
+    for (Local i = 0; i < n; ++i) {
+      for (Local j = 0; j < n; ++j) {
+        const auto at = std::uint64_t(i * n + j);
+        if (noise(std::uint64_t(seed), at) > 0.4) continue;
+        const R size = std::exp2(R(spread * noise(std::uint64_t(seed + 100), at)));
+        a.column.push_back(j);
+        a.value.push_back(T(-size));
+        logarithm[at] = std::log2(double(size));
+      }
+      a.start.push_back(Global(a.column.size()));
+    }
+    const auto sum = [&](const std::vector<Local>& column) {
+      double all = 0;
+      for (Local i = 0; i < n; ++i) all += logarithm[std::size_t(i * n + column[std::size_t(i)])];
+      return all;
+    };
+    std::vector<Local> all(static_cast<std::size_t>(n));
+    std::iota(all.begin(), all.end(), Local(0));
+    double best = -std::numeric_limits<double>::infinity();
+    do best = std::max(best, sum(all));
+    while (std::next_permutation(all.begin(), all.end()));
+    const auto m = precond::maximum_product_matching(a);
+    ASSERT_EQ(m.unmatched > 0, !std::isfinite(best)) << "seed " << seed;
+    if (m.unmatched == 0) {
+      EXPECT_NEAR(sum(m.column), best, 1e-9) << "seed " << seed;
+    }
+  }
+}
+
+/// Entries r_i b_ij c_j with |b_ij| <= |b_ii| = 1, many of them 1, for scalings that are not powers of two: no product
+/// is larger than that of the diagonal, and many are the same.
+TYPED_TEST(Precond, MatchingKeepsADiagonalThatIsTheBestChoice) {
+  using T = TypeParam;
+  using R = real_t<T>;
+  for (int seed = 0; seed < 60; ++seed) {
+    const Local n = Local(2 + 3 * (seed % 9));
+    const auto scale = [&](int of, Local i) {
+      return std::exp2(R(12 * noise(std::uint64_t(seed + of), std::uint64_t(i))));
+    };
+    op::LocalRows<T> a;
+    a.columns = n;
+    for (Local i = 0; i < n; ++i) {
+      for (Local j = 0; j < n; ++j) {
+        const double u = noise(std::uint64_t(seed + 900), std::uint64_t(i * n + j));
+        if (i != j && u < 0) continue;
+        a.column.push_back(j);
+        a.value.push_back(T(scale(100, i) * (i == j || u > 0.4 ? R(1) : R(0.5)) * scale(200, j)));
+      }
+      a.start.push_back(Global(a.column.size()));
+    }
+    // Products of float entries differ by their rounding.
+    const auto m = precond::maximum_product_matching(a);
+    double taken = 0, diagonal = 0;
+    for (Local i = 0; i < n; ++i)
+      for (Global k = a.start[std::size_t(i)]; k < a.start[std::size_t(i) + 1]; ++k) {
+        const double size = std::log2(double(std::abs(a.value[std::size_t(k)])));
+        if (a.column[std::size_t(k)] == i) diagonal += size;
+        if (a.column[std::size_t(k)] == m.column[std::size_t(i)]) taken += size;
+      }
+    const bool better = taken > diagonal + 1e-11;
+    EXPECT_EQ(m.unmatched, 0);
+    for (Local i = 0; i < n && !better; ++i) EXPECT_EQ(m.column[std::size_t(i)], i) << "seed " << seed;
+    if (std::same_as<R, double>) {
+      EXPECT_FALSE(better);
+    }
+  }
+}
+
+/// Units of rows and columns that differ by 10^12: the factors of ilut are those of the matrix in one unit, nearly.
+TYPED_TEST(Precond, ThresholdFactorsAreThoseOfAnyUnits) {
+  using T = TypeParam;
+  const auto unit = [](std::uint64_t of, Global i) {
+    return real_t<T>(std::pow(10.0, 6 * noise(of, std::uint64_t(i))));
+  };
+  const auto a = grid<T>(30, 30, 0.3);
+  const auto b = random_vector<T>(a.n, 3);
+  int iterations = 0;
+  double fill = 0;
+  for (const bool rows : {false, true})
+    for (const bool columns : {false, true}) {
+      const auto scaled =
+          a.map([&](Global r, Global c, T v) { return (rows ? unit(1, r) : 1) * v * (columns ? unit(2, c) : 1); });
+      const auto A = scaled.on(comm::Communicator::self());
+      auto right = b;
+      for (Global i = 0; rows && i < a.n; ++i) right[std::size_t(i)] *= unit(1, i);
+      const BlockJacobi<T> P(*A, Factorisation::ilut);
+      EXPECT_EQ(P.note(), "");
+      Vector<T> x(A->domain());
+      krylov::Options o;
+      o.method = krylov::Method::gmres, o.rtol = std::same_as<real_t<T>, double> ? 1e-8 : 1e-4;
+      const auto report = krylov::solve<T, Host>(*A, &P, spread(A->range(), right), x, o);
+      EXPECT_TRUE(report.converged()) << report.detail;
+      if (!rows && !columns) iterations = report.iterations, fill = P.fill();
+      EXPECT_LE(report.iterations, iterations + 2) << rows << columns;
+      EXPECT_LE(P.fill(), 1.15 * fill) << rows << columns;
+    }
+}
+
+/// Rows 1 and 2 and columns 2 and 3 without entries: 2 stays on the diagonal.
+TYPED_TEST(Precond, MatchingOfAStructurallySingularMatrix) {
+  using T = TypeParam;
+  op::LocalRows<T> a;
+  a.columns = 4;
+  a.start = {0, 1, 1, 1, 2};
+  a.column = {0, 1};
+  a.value = {T(2), T(2)};
+  const auto m = precond::maximum_product_matching(a);
+  EXPECT_EQ(m.unmatched, 2);
+  EXPECT_EQ(m.column, (std::vector<Local>{0, 3, 2, 1}));
+  const auto none = precond::maximum_product_matching(op::LocalRows<T>{});
+  EXPECT_EQ(none.unmatched, 0);
+  EXPECT_TRUE(none.column.empty());
+}
+
 TYPED_TEST(Precond, BlocksOfARankDropTheCouplingsBetweenThem) {
   using T = TypeParam;
   on_ranks([](const comm::Communicator& comm) {

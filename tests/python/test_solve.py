@@ -954,6 +954,25 @@ def test_nullspace() -> None:
         tacit.solve(a, b, nullspace="linear")
 
 
+def test_nullspace_on_ranks_without_rows() -> None:
+    n = 30
+    line = sp.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(n, n)).tolil()
+    line[0, 0] = line[n - 1, n - 1] = 1
+    a = sp.csr_array(line)
+    b = np.arange(float(n)) - (n - 1) / 2
+
+    def rank(comm: Any) -> None:
+        mine = slice(0, n) if comm.rank == 1 else slice(0, 0)
+        A = tacit.csr(a[mine], own_rows=True, comm=comm)
+        for space in (np.ones((n, 1))[mine], np.ones(n)[mine]):
+            r = tacit.solve(A, b[mine], method="cg", nullspace=space)
+            assert r.converged
+            assert abs(r.x.sum()) <= 1e-10 * n
+            assert np.linalg.norm(b[mine] - (a @ r.x)[mine] if comm.rank == 1 else 0) <= 1.01e-8 * np.linalg.norm(b)
+
+    tacit.comm.run_threads(3, rank)
+
+
 @pytest.mark.parametrize("method", ["cg", "minres"])
 def test_nullspace_is_taken_out_of_what_the_preconditioner_gives(method: str) -> None:
     n = 12

@@ -13,10 +13,11 @@
 namespace tacit::precond {
 
 enum class AmgSmoother {
-  spai0,         ///< u += M r, M the diagonal that minimises ||I - M A||_F: no parameter
+  spai0,         ///< u += M r, M the diagonal that minimises ||I - M A||_F, at most 1.8 / rho D^-1
   jacobi,        ///< u += omega D^-1 r, omega = 4/3 / rho(D^-1 A)
-  l1_jacobi,     ///< u += D_1^-1 r, D_1 the sums of the rows' magnitudes; always converges for definite A
-  gauss_seidel,  ///< forward before, backward after the coarser level; Jacobi's coupling between ranks
+  l1_jacobi,     ///< u += D_1^-1 r, D_1 the sums of the rows' magnitudes
+  gauss_seidel,  ///< forward before, backward after the coarser level; Jacobi's coupling between ranks, with half the
+                 ///< sums of these couplings added to the diagonal where they exceed it
   chebyshev      ///< a polynomial of degree `sweeps` in D^-1 A, small on [rho / 4, 1.1 rho]
 };
 using tacit::to_string;
@@ -47,19 +48,22 @@ struct AmgLevel {
 
 /// x -> one cycle for A u = x from u = 0, on levels that are made of aggregates: nodes with strong couplings are joined
 /// (greedily, in their order; not across ranks), T has the near-null vectors, orthonormal on each aggregate, as its
-/// columns, P = (I - 4/3 / rho D^-1 A) T without weak couplings, R = P^H (R = T^H (I - 4/3 / rho A D^-1) where A is not
-/// Hermitian), and the next matrix is R A P. The last level is solved by a dense inverse (a pseudo-inverse where it is
-/// singular) on every rank, or by 20 sweeps where it is larger than 2048. With a Hermitian positive definite A and any
-/// of the smoothers the cycle is Hermitian positive definite.
-/// Set-up: collective; about 10 products for rho, three sparse products a level. Apply: for a V-cycle 2 sweeps + 1
-/// products with each level's matrix less one, one with P and R each. Memory: all levels, in total about 1.2 to 1.6
-/// matrices on meshes. The same bits for any number of threads. Any number of columns.
+/// columns, P = (I - 4/3 / rho D^-1 A) T with weak couplings added to the diagonal, R = P^H (R = T^H (I - 4/3 / rho A
+/// D^-1) where A is not Hermitian), and the next matrix is R A P. The last level is solved by a dense inverse (a
+/// pseudo-inverse where it is singular) on every rank, or by 20 sweeps where it is larger than 2048. With a Hermitian
+/// positive definite A and any of the smoothers the cycle is Hermitian positive definite. For Hermitian A, spai0,
+/// l1-jacobi and the couplings between ranks are those of |D|^-1/2 A |D|^-1/2, so that the units of the unknowns do not
+/// matter.
+/// Set-up: collective; about 10 products for rho, three sparse products a level, four where A is not Hermitian. Apply:
+/// for a V-cycle 2 sweeps + 1 products with each level's matrix less one, one with P and R each. Memory: all levels, in
+/// total about 1.2 to 1.6 matrices on meshes. The same bits for any number of threads. Any number of columns.
 /// Source: Vanek, Mandel, Brezina (1996), doi 10.1007/BF02238511; spai0: Broeker, Grote (2002), doi
-/// 10.1016/S0168-9274(01)00110-6.
+/// 10.1016/S0168-9274(01)00110-6; gauss_seidel on ranks: Baker, Falgout, Kolev, Yang (2011), doi 10.1137/100798806.
 template <Scalar T>
 class Amg final : public op::Operator<T, Host>, public op::Noted {
  public:
-  /// Error(usage): a matrix that is not square, options out of range, near_null of another size.
+  /// Error(usage): a matrix that is not square, options out of range, near_null of another size, with values that are
+  /// not finite or a vector of zeros.
   explicit Amg(const op::Csr<T>& A, const AmgOptions<T>& options = {});
   ~Amg() override;
   std::string name() const override { return "amg"; }

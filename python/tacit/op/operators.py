@@ -210,7 +210,7 @@ class Operator:
 
     def _state(self) -> tuple[Any, ...]:
         """What `_made_from` needs to make this operator again. Local."""
-        raise TypeError(f"a {self.name} operator can be neither pickled nor copied; make it anew")
+        raise TypeError(f"an operator of kind {self.name!r} can be neither pickled nor copied; make it anew")
 
     @classmethod
     def _made_from(cls, comm: _core.Communicator, *state: Any) -> Operator:
@@ -298,7 +298,7 @@ class Csr(Operator):
         operators composed of this one use the new values, with the bits of a matrix made anew from them. What
         ``precond="auto"`` has learnt is kept, and its preconditioner is made anew at the next solve. Preconditioners
         made earlier (an operator given as ``precond``) stay as they are, but for those that multiply by this matrix
-        (polynomial, inner), whose other data stays: make them anew.
+        (polynomial, amg, inner), whose other data stays: make them anew.
 
         Parameters
         ----------

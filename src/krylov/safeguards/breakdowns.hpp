@@ -47,8 +47,10 @@ class MinresGuard {
   bool allows_step(double image, double stretch, double share) {
     const double error = stretch * double(std::numeric_limits<real_t<T>>::epsilon());
     return (!(image <= tiny) && !(error > 0.5) && !(error > 0.005 && share < 3 * error)) ||
-           monitor_.breakdown("||A r|| / (||A|| ||r||)", image,
-                              "no x has a smaller residual r, because the matrix is singular or nearly so");
+           monitor_.breakdown(
+               "||A r|| / (||A|| ||r||)", image,
+               "in this precision no step makes the residual r smaller: the matrix, or its product with the "
+               "preconditioner, is singular or nearly so");
   }
 
  private:

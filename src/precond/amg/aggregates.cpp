@@ -1,10 +1,14 @@
 #include "aggregates.hpp"
 
+#include "../scalar.hpp"
+
 #include <tacit/exec/parallel.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <limits>
+#include <utility>
 
 namespace tacit::precond {
 
@@ -18,10 +22,9 @@ std::vector<Local> node_of_rows(const Nodes& nodes) {
   return node;
 }
 
-template <class T>
-double square(T a) {
-  const double size = double(std::abs(a));
-  return size * size;
+/// 2^-e with the e for which the square root of `size` is about 2^e; 1 for 0.
+double inverse_root(double size) {
+  return size > 0 ? std::ldexp(1.0, -std::ilogb(size) / 2) : 1;
 }
 
 /// strong_couplings() of nodes of one row each.
@@ -70,13 +73,20 @@ Couplings strong_couplings(const op::Rows<T>& rows, const layout::Space& space, 
   const Global first = space.begin(), last = space.end();
   const auto node = node_of_rows(nodes);
   const auto count = std::size_t(nodes.count());
-  std::vector<double> own(count, 0);  // ||A_II||
+  // Squares of the entries of S A S, S = diag(scale), which has nodes A_II of size about 1: those of A may leave the
+  // range.
+  std::vector<double> scale(count, 1), own(count, 0);  // own: ||A_II||, scaled
   exec::parallel_for(count, count > 5000, [&](std::size_t I) {
-    double sum = 0;
-    for (auto i = std::size_t(nodes.start[I]); i < std::size_t(nodes.start[I + 1]); ++i)
-      for (auto k = std::size_t(rows.start[i]); k < std::size_t(rows.start[i + 1]); ++k)
-        if (const Global c = rows.column[k]; c >= first && c < last && node[std::size_t(c - first)] == Local(I))
-          sum += square(rows.value[k]);
+    const auto each_own = [&](auto&& f) {
+      for (auto i = std::size_t(nodes.start[I]); i < std::size_t(nodes.start[I + 1]); ++i)
+        for (auto k = std::size_t(rows.start[i]); k < std::size_t(rows.start[i + 1]); ++k)
+          if (const Global c = rows.column[k]; c >= first && c < last && node[std::size_t(c - first)] == Local(I))
+            f(double(std::abs(rows.value[k])));
+    };
+    double most = 0, sum = 0;
+    each_own([&](double a) { most = std::max(most, a); });
+    const double s = scale[I] = inverse_root(most);
+    each_own([&](double a) { sum += a * s * s * (a * s * s); });
     own[I] = std::sqrt(sum);
   });
   // The couplings of node I, found twice: to be counted, and to be stored. `square_of` and `met` are zero between
@@ -92,16 +102,17 @@ Couplings strong_couplings(const op::Rows<T>& rows, const layout::Space& space, 
         const Global c = rows.column[k];
         if (c < first || c >= last) continue;
         const Local J = node[std::size_t(c - first)];
-        const double a = square(rows.value[k]);
-        if (J == Local(I) || a == 0) continue;
+        if (J == Local(I)) continue;
+        const double size = double(std::abs(rows.value[k])) * scale[I] * scale[std::size_t(J)], a = size * size;
+        if (a == 0) continue;
         if (s.square_of[std::size_t(J)] == 0) s.met.push_back(J);
         s.square_of[std::size_t(J)] += a;
       }
     std::sort(s.met.begin(), s.met.end());
     for (const Local J : s.met) {
       const double a = std::sqrt(s.square_of[std::size_t(J)]),
-                   scale = std::sqrt(own[I]) * std::sqrt(own[std::size_t(J)]);
-      if (a > theta * scale) take(J, float(scale > 0 ? a / scale : 1));
+                   size = std::sqrt(own[I]) * std::sqrt(own[std::size_t(J)]);
+      if (a > theta * size) take(J, float(size > 0 ? a / size : 1));
       s.square_of[std::size_t(J)] = 0;
     }
   };
@@ -124,56 +135,87 @@ Couplings strong_couplings(const op::Rows<T>& rows, const layout::Space& space, 
   return found;
 }
 
+template <Scalar S>
+template <Scalar T>
+ByColumn<S>::ByColumn(const op::Rows<T>& rows, const layout::Space& space, std::vector<S> own)
+    : first_(space.begin()), own_(std::move(own)) {
+  if (space.comm().size() == 1) return;
+  for (const Global c : rows.column)
+    if (c < first_ || c >= space.end()) column_.push_back(c);
+  std::sort(column_.begin(), column_.end());
+  column_.erase(std::unique(column_.begin(), column_.end()), column_.end());
+  op::Rows<S> diagonal;
+  diagonal.value = own_;
+  for (std::size_t i = 0; i < own_.size(); ++i) {
+    diagonal.column.push_back(first_ + Global(i));
+    diagonal.start.push_back(Global(i) + 1);
+  }
+  others_ = op::rows_of_others(space, diagonal, column_).value;
+}
+
+template <Scalar T>
+ByColumn<double> diagonal_roots(const op::Rows<T>& rows, const layout::Space& space) {
+  std::vector<double> roots(std::size_t(rows.count()), 0);
+  exec::parallel_for(roots.size(), roots.size() > 5000, [&](std::size_t i) {
+    for (auto k = std::size_t(rows.start[i]); k < std::size_t(rows.start[i + 1]); ++k)
+      if (rows.column[k] == space.begin() + Global(i)) roots[i] = std::sqrt(double(std::abs(rows.value[k])));
+  });
+  return {rows, space, std::move(roots)};
+}
+
 template <Scalar T>
 op::Rows<T> damped_identity(const op::Rows<T>& rows, const layout::Space& space, const Nodes& nodes,
-                            const Couplings& strong, double theta, double omega) {
+                            const Couplings& strong, const ByColumn<double>& roots, const ByColumn<T>* v, double theta,
+                            double omega, std::vector<T>& diagonal) {
   using R = real_t<T>;
   const Global first = space.begin(), last = space.end();
   const auto node = node_of_rows(nodes);
   const auto n = std::size_t(rows.count());
+  diagonal.assign(n, T(0));
+  const auto ratio = [&](std::size_t i, Global j) {
+    const T of_row = v ? (*v)(first + Global(i)) : T(1);
+    return of_row != T(0) && v ? (*v)(j)*inverse(of_row) : T(1);
+  };
+  const auto stays = [&](std::size_t i, std::size_t k) {
+    const Global c = rows.column[k];
+    if (c < first || c >= last) return double(std::abs(rows.value[k])) > theta * roots(first + Global(i)) * roots(c);
+    const auto I = std::size_t(node[i]);
+    const Local J = node[std::size_t(c - first)];
+    return J == Local(I) ||
+           std::binary_search(strong.node.data() + strong.start[I], strong.node.data() + strong.start[I + 1], J);
+  };
   op::Rows<T> s;
   s.start.assign(n + 1, 0);
-  const auto row = [&](std::size_t i, auto&& stays, T& diagonal) {
-    const auto I = std::size_t(node[i]);
-    const auto* const begin = strong.node.data() + strong.start[I];
-    const auto* const end = strong.node.data() + strong.start[I + 1];
-    T own{}, lumped{};
-    for (auto k = std::size_t(rows.start[i]); k < std::size_t(rows.start[i + 1]); ++k)
-      if (rows.column[k] == first + Global(i)) own = rows.value[k];
-    for (auto k = std::size_t(rows.start[i]); k < std::size_t(rows.start[i + 1]); ++k) {
-      const Global c = rows.column[k];
-      if (c == first + Global(i)) {
-        stays(k);
-      } else if (c < first || c >= last) {
-        if (double(std::abs(rows.value[k])) > theta * double(std::abs(own))) stays(k);
-        else lumped += rows.value[k];
-      } else {
-        const Local J = node[std::size_t(c - first)];
-        if (J == Local(I) || std::binary_search(begin, end, J)) stays(k);
-        else lumped += rows.value[k];
-      }
-    }
-    diagonal = own + lumped;
-    // Lumping may nearly cancel the diagonal, which would make the step along this row large.
-    if (std::abs(diagonal) < R(0.25) * std::abs(own)) diagonal = own;
-  };
   exec::parallel_for(n, n > 5000, [&](std::size_t i) {
-    T d{};
-    row(
-        i, [&](std::size_t) { ++s.start[i + 1]; }, d);
+    T own{}, lumped{};
+    Global others = 0;
+    for (auto k = std::size_t(rows.start[i]); k < std::size_t(rows.start[i + 1]); ++k) {
+      if (rows.column[k] == first + Global(i)) own = rows.value[k];
+      else if (stays(i, k)) ++others;
+      else lumped += rows.value[k] * ratio(i, rows.column[k]);
+    }
+    // Lumping may nearly cancel the diagonal, which would make the step along this row large, or be far larger where
+    // v_i is small.
+    const T d = own + lumped;
+    const R size = std::abs(d), least = std::abs(own) / 4,
+            most = own != T(0) ? 16 * least : std::numeric_limits<R>::max();
+    diagonal[i] = size >= least && size <= most ? d : own;
+    s.start[i + 1] = diagonal[i] != T(0) ? others + 1 : 1;
   });
   for (std::size_t i = 0; i < n; ++i) s.start[i + 1] += s.start[i];
   s.column.resize(std::size_t(s.start.back()));
   s.value.resize(s.column.size());
   exec::parallel_for(n, n > 5000, [&](std::size_t i) {
-    const auto begin = std::size_t(s.start[i]);
-    auto at = begin;
-    T d{};
-    row(
-        i, [&](std::size_t k) { s.column[at] = rows.column[k], s.value[at++] = rows.value[k]; }, d);
-    const T factor = d != T(0) ? T(R(-omega)) / d : T(0);
-    for (auto k = begin; k < at; ++k)
-      s.value[k] = s.column[k] == first + Global(i) ? T(1) + factor * d : factor * s.value[k];
+    const Global own = first + Global(i);
+    const T d = diagonal[i], factor = d != T(0) ? R(-omega) * inverse(d) : T(0);
+    auto at = std::size_t(s.start[i]);
+    const auto put = [&](Global c, T v) { s.column[at] = c, s.value[at++] = v; };
+    bool before = true;  // the diagonal, which may have no entry in A
+    for (auto k = std::size_t(rows.start[i]); d != T(0) && k < std::size_t(rows.start[i + 1]); ++k) {
+      if (before && rows.column[k] >= own) put(own, T(1) + factor * d), before = false;
+      if (rows.column[k] != own && stays(i, k)) put(rows.column[k], factor * rows.value[k]);
+    }
+    if (before) put(own, T(1) + factor * d);
   });
   return s;
 }
@@ -217,8 +259,11 @@ std::vector<Local> aggregates_of(const Couplings& strong, Local& count) {
 
 #define TACIT_INSTANTIATE(T)                                                                                        \
   template Couplings strong_couplings<T>(const op::Rows<T>&, const layout::Space&, const Nodes&, double);           \
+  template ByColumn<T>::ByColumn(const op::Rows<T>&, const layout::Space&, std::vector<T>);                         \
+  template ByColumn<double> diagonal_roots<T>(const op::Rows<T>&, const layout::Space&);                            \
   template op::Rows<T> damped_identity<T>(const op::Rows<T>&, const layout::Space&, const Nodes&, const Couplings&, \
-                                          double, double);
+                                          const ByColumn<double>&, const ByColumn<T>*, double, double,              \
+                                          std::vector<T>&);
 TACIT_INSTANTIATE(float)
 TACIT_INSTANTIATE(double)
 TACIT_INSTANTIATE(std::complex<float>)

@@ -3,6 +3,7 @@
 
 #include <tacit/op/csr.hpp>
 
+#include <algorithm>
 #include <vector>
 
 namespace tacit::precond {
@@ -20,15 +21,40 @@ struct Couplings {
   std::vector<float> size;  ///< ||A_IJ||_F / sqrt(||A_II||_F ||A_JJ||_F)
 };
 
+/// A number for each column in which a rank's rows have entries, also for those of other ranks.
+template <Scalar S>
+class ByColumn {
+ public:
+  /// `own`: of this rank's columns. Collective: as rows_of_others().
+  template <Scalar T>
+  ByColumn(const op::Rows<T>& rows, const layout::Space& space, std::vector<S> own);
+  S operator()(Global c) const {
+    if (c >= first_ && c < first_ + Global(own_.size())) return own_[std::size_t(c - first_)];
+    return others_[std::size_t(std::lower_bound(column_.begin(), column_.end(), c) - column_.begin())];
+  }
+
+ private:
+  Global first_;
+  std::vector<Global> column_;  // of other ranks, ascending
+  std::vector<S> own_, others_;
+};
+
+/// sqrt |a_cc|; 0 where there is no such entry. Collective.
+template <Scalar T>
+ByColumn<double> diagonal_roots(const op::Rows<T>& rows, const layout::Space& space);
+
 /// The nodes J with ||A_IJ|| > theta sqrt(||A_II|| ||A_JJ||), Frobenius norms. Local; threads share the nodes.
 template <Scalar T>
 Couplings strong_couplings(const op::Rows<T>& rows, const layout::Space& space, const Nodes& nodes, double theta);
 
 /// The rows of I - omega D^-1 A_F; A_F has the entries of A that couple strongly, or within a node, the others of a row
-/// are added to its diagonal D. Entries in columns of other ranks stay where |a_ij| > theta |a_ii|. Local.
+/// are added to its diagonal D, which is returned as well: times v_j / v_i with the near-null vector v, so that A_F v =
+/// A v; null: with v = 1. Entries in columns of other ranks stay where |a_ij| > theta sqrt(|a_ii a_jj|). Where D is
+/// zero the row is that of I. Local.
 template <Scalar T>
 op::Rows<T> damped_identity(const op::Rows<T>& rows, const layout::Space& space, const Nodes& nodes,
-                            const Couplings& strong, double theta, double omega);
+                            const Couplings& strong, const ByColumn<double>& roots, const ByColumn<T>* v, double theta,
+                            double omega, std::vector<T>& diagonal);
 
 /// The aggregate of each node, from 0; -1 for a node without strong couplings. First nodes none of whose neighbours is
 /// in an aggregate found one with all of them, then others join the aggregate that they are coupled to most, and what

@@ -1,3 +1,4 @@
+#include "../scalar.hpp"
 #include "aggregates.hpp"
 
 #include <tacit/base/lapack.hpp>
@@ -13,6 +14,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 namespace tacit::precond {
@@ -40,6 +42,17 @@ struct Tentative {
   std::vector<T> coarse;                // by rows of the next level
 };
 
+/// 2^-e for the largest magnitude 2^e of n numbers; 1 where all are 0. Squares of numbers times this stay in the range.
+template <Scalar T>
+real_t<T> inverse_size(const T* v, std::size_t n) {
+  using R = real_t<T>;
+  R most = 0;
+  for (std::size_t i = 0; i < n; ++i) most = std::max(most, R(std::abs(v[i])));
+  const int e = most > 0 ? std::ilogb(most) : 0;
+  return std::ldexp(R(1),
+                    std::clamp(-e, std::numeric_limits<R>::min_exponent, std::numeric_limits<R>::max_exponent - 1));
+}
+
 /// q: rows x k by columns. Orthonormal columns from the first independent ones, in place; their coefficients in `r`,
 /// k x k by columns. Returns their number. Gram-Schmidt, twice.
 template <Scalar T>
@@ -49,15 +62,16 @@ int orthonormal_columns(std::vector<T>& q, std::size_t rows, int k, std::vector<
   int kept = 0;
   for (int c = 0; c < k; ++c) {
     T* const v = q.data() + std::size_t(c) * rows;
+    const R scale = inverse_size(v, rows);
     R before = 0;
-    for (std::size_t i = 0; i < rows; ++i) before += std::norm(v[i]);
+    for (std::size_t i = 0; i < rows; ++i) before += std::norm(v[i] *= scale);
     for (int pass = 0; pass < 2; ++pass)
       for (int j = 0; j < kept; ++j) {
         const T* const u = q.data() + std::size_t(j) * rows;
         T h{};
         for (std::size_t i = 0; i < rows; ++i) h += conj(u[i]) * v[i];
         for (std::size_t i = 0; i < rows; ++i) v[i] -= h * u[i];
-        r[std::size_t(c) * std::size_t(k) + std::size_t(j)] += h;
+        r[std::size_t(c) * std::size_t(k) + std::size_t(j)] += h / scale;
       }
     R left = 0;
     for (std::size_t i = 0; i < rows; ++i) left += std::norm(v[i]);
@@ -66,7 +80,7 @@ int orthonormal_columns(std::vector<T>& q, std::size_t rows, int k, std::vector<
     const R norm = std::sqrt(left);
     T* const to = q.data() + std::size_t(kept) * rows;
     for (std::size_t i = 0; i < rows; ++i) to[i] = v[i] / norm;
-    r[std::size_t(c) * std::size_t(k) + std::size_t(kept++)] = T(norm);
+    r[std::size_t(c) * std::size_t(k) + std::size_t(kept++)] = T(norm / scale);
   }
   return kept;
 }
@@ -116,6 +130,20 @@ op::Rows<T> tentative(const Nodes& nodes, const std::vector<Local>& aggregate, L
   return t;
 }
 
+/// Scales each of the `vectors` to a largest element of about 1. Error(usage) where one is zero: coarser levels would
+/// not have it. Collective.
+template <Scalar T>
+void normalise(std::vector<T>& near_null, std::size_t vectors, const comm::Communicator& comm) {
+  for (std::size_t c = 0; c < vectors; ++c) {
+    double most = 0;
+    for (std::size_t i = c; i < near_null.size(); i += vectors) most = std::max(most, double(std::abs(near_null[i])));
+    most = comm.all_max(most);
+    require(most > 0, "vector ", c, " of near_null (counted from 0) is zero");
+    const int e = std::ilogb(most);
+    for (std::size_t i = c; e != 0 && i < near_null.size(); i += vectors) near_null[i] = times_power(near_null[i], -e);
+  }
+}
+
 /// max_i sum_j |a_ij| / |a_ii|: a bound of the eigenvalues of D^-1 A. Collective.
 template <Scalar T>
 double gershgorin(const op::Rows<T>& rows, const Space& space) {
@@ -130,6 +158,21 @@ double gershgorin(const op::Rows<T>& rows, const Space& space) {
     if (own > 0) most = std::max(most, sum / own);
   }
   return space.comm().all_max(most);
+}
+
+/// The rows of (I - omega D^-H A_F^H) T, from S = I - omega D^-1 A_F: R^H for an A that is not Hermitian. Collective.
+template <Scalar T>
+op::Rows<T> smoothed_rows(const op::Rows<T>& S, const std::vector<T>& diagonal, op::Rows<T> t, const Space& space,
+                          const Space& coarse) {
+  const auto each_row = [&](op::Rows<T>& rows, auto&& factor) {
+    for (std::size_t i = 0; i < diagonal.size(); ++i)
+      for (auto k = std::size_t(rows.start[i]); diagonal[i] != T(0) && k < std::size_t(rows.start[i + 1]); ++k)
+        rows.value[k] *= factor(diagonal[i]);
+  };
+  each_row(t, [](T d) { return conj(d); });
+  auto q = op::multiply(op::adjoint(S, space, space), space, t, coarse);
+  each_row(q, [](T d) { return inverse(conj(d)); });
+  return q;
 }
 
 }  // namespace
@@ -285,36 +328,50 @@ struct Amg<T>::Level {
     }
   }
 
-  void make_smoother(AmgSmoother how, const op::Rows<T>& rows, double bound) {
+  void make_smoother(AmgSmoother how, const op::Rows<T>& rows, const ByColumn<double>& roots, bool hermitian,
+                     double bound) {
     using R = real_t<T>;
     const Space& space = A->range();
     rho = bound;
     scaling.assign(std::size_t(rows.count()), T(0));
-    for (std::size_t i = 0; i < scaling.size(); ++i) {
+    const bool by_sums = how != AmgSmoother::jacobi && how != AmgSmoother::chebyshev;
+    each(scaling.size(), [&](std::size_t i) {
       T own{};
       for (auto k = std::size_t(rows.start[i]); k < std::size_t(rows.start[i + 1]); ++k)
         if (rows.column[k] == space.begin() + Global(i)) own = rows.value[k];
-      if (own == T(0)) continue;
-      R sum = 0, squares = 0;  // relative to the diagonal: squares of entries may leave the range
-      for (auto k = std::size_t(rows.start[i]); k < std::size_t(rows.start[i + 1]); ++k) {
-        const R a = std::abs(rows.value[k]) / std::abs(own);
+      if (own == T(0)) return;
+      // Of A's row over a_ii, or of that of |D|^-1/2 A |D|^-1/2: a diagonal scaling of A changes neither.
+      const double root = roots(space.begin() + Global(i));
+      double sum = 0, squares = 0, others = 0;  // others: of other ranks
+      for (auto k = std::size_t(rows.start[i]); by_sums && k < std::size_t(rows.start[i + 1]); ++k) {
+        const Global c = rows.column[k];
+        const double other = hermitian ? roots(c) : root;
+        if (other == 0) continue;
+        const double a = double(std::abs(rows.value[k])) / root / other;
         sum += a;
         squares += a * a;
+        if (c < space.begin() || c >= space.end()) others += a;
       }
       switch (how) {
         case AmgSmoother::spai0:
-          scaling[i] = T(1 / squares) / own;
+          // With M <= 1.8 / rho D^-1 it converges for definite A, also where rows have many entries.
+          scaling[i] = R(hermitian ? std::min(1 / squares, 1.8 / bound) : 1 / squares) * inverse(own);
+          break;
+        case AmgSmoother::gauss_seidel:
+          // M + M^H - A = D + 2 E - C, C the couplings of ranks, is to be definite: E = C's row sums / 2 where these
+          // exceed D.
+          scaling[i] = R(hermitian && others >= 1 ? 1 / (1 + others / 2) : 1) * inverse(own);
           break;
         case AmgSmoother::l1_jacobi:
-          scaling[i] = T(1 / sum) / own;
+          scaling[i] = R(1 / sum) * inverse(own);
           break;
         case AmgSmoother::jacobi:
-          scaling[i] = T(R(4 / (3 * bound))) / own;
+          scaling[i] = R(4 / (3 * bound)) * inverse(own);
           break;
         default:
-          scaling[i] = T(1) / own;
+          scaling[i] = inverse(own);
       }
-    }
+    });
     if (how == AmgSmoother::gauss_seidel) block = A->own_block();
   }
 };
@@ -337,12 +394,17 @@ Amg<T>::Amg(const op::Csr<T>& A, const AmgOptions<T>& options)
     require(o.max_complexity >= 1, "max_complexity is ", o.max_complexity, "; at least 1 is needed");
     require(o.block >= 1, "block is ", o.block, "; at least 1 unknown is in a node");
     const Local n = A.range().local_size();
-    require(n % o.block == 0, "block is ", o.block, ", and ", n, " rows of a rank are no multiple of it");
+    require(n % o.block == 0, "block is ", o.block, ", and ", n,
+            " rows of a rank are no multiple of it; give each rank whole nodes");
     require(n == 0 || o.near_null.size() % std::size_t(n) == 0, "near_null has ", o.near_null.size(), " numbers for ",
             n, " rows of this rank");
+    const auto finite = [](T v) { return std::isfinite(std::real(v)) && std::isfinite(std::imag(v)); };
+    const auto wrong = std::find_if_not(o.near_null.begin(), o.near_null.end(), finite);
+    require(wrong == o.near_null.end(), "near_null has ", wrong == o.near_null.end() ? T(0) : *wrong, " at number ",
+            wrong - o.near_null.begin(), " of this rank (counted from 0); finite numbers are needed");
     if (!A.fault().empty()) throw Error(ErrorKind::input, "amg: " + A.fault());
   });
-  build(A);
+  comm::collective(comm, [&] { build(A); });
 }
 
 template <Scalar T>
@@ -369,33 +431,37 @@ void Amg<T>::build(const op::Csr<T>& A) {
     for (std::size_t i = 0; i < std::size_t(own_rows); ++i)
       near_null[i * std::size_t(vectors) + i % std::size_t(vectors)] = T(1);
   }
+  if (A.range().size() > 0) normalise(near_null, std::size_t(vectors), comm);
   double theta = options_.strength;
   Global entries = 0;
   auto level = std::make_unique<Level>();
   level->A = &A;
   for (;;) {
+    comm.check_interrupt();
     const Space space = level->A->range();
     op::Rows<T> rows = level->A->rows();
     entries += level->A->entries();
+    const auto roots = diagonal_roots(rows, space);
     double bound = gershgorin(rows, space);
     if (hermitian_ && space.size() > options_.coarsest) {
       // Lanczos comes from below, and is far closer than the bound where rows have entries of both signs.
       const auto d = level->A->diagonal();
-      std::vector<T> inverse(d.size());
-      std::transform(d.begin(), d.end(), inverse.begin(), [](T a) { return a != T(0) ? T(1) / a : T(1); });
+      std::vector<T> inverses(d.size());
+      std::transform(d.begin(), d.end(), inverses.begin(), [](T a) { return a != T(0) ? inverse(a) : T(1); });
       Vector<T> v(space);
-      v.assign(inverse);
+      v.assign(inverses);
       const op::Diagonal<T> D(std::move(v));
       const double found = op::estimate_spectrum<T, Host>(*level->A, &D, 10).lambda_max;
       if (found > 0) bound = std::min(bound, 1.05 * found);
     }
-    level->make_smoother(options_.smoother, rows, bound);
+    level->make_smoother(options_.smoother, rows, roots, hermitian_, bound);
     Level& fine = *level;
     levels_.push_back(std::move(level));
     if (space.size() <= options_.coarsest || int(levels_.size()) >= options_.max_levels) {
       if (space.size() <= largest_direct) direct_ = std::make_unique<Direct>(rows, space);
       break;
     }
+    comm.check_interrupt();
     const auto strong = strong_couplings(rows, space, nodes, theta);
     Local count = 0;
     const auto aggregate = aggregates_of(strong, count);
@@ -404,18 +470,25 @@ void Amg<T>::build(const op::Csr<T>& A) {
     auto t = tentative<T>(nodes, aggregate, count, near_null, vectors, coarse_nodes, coarse_null);
     const Local coarse_rows = coarse_nodes.start.back();
     const auto counts = comm.all_gather(Global(coarse_rows));
-    const Space coarse = space.is_replicated() ? Space::replicated(comm, coarse_rows)
-                                               : Space::distributed(comm, layout::Partition::of_counts(counts));
+    const Space coarse = Space::distributed(comm, layout::Partition::of_counts(counts));
     if (coarse.size() == 0 || double(coarse.size()) > 0.8 * double(space.size())) {
       if (space.size() <= largest_direct) direct_ = std::make_unique<Direct>(rows, space);
       break;
     }
+    comm.check_interrupt();
     for (Global& c : t.column) c += coarse.begin();
     const double omega = 4 / (3 * std::max(bound, 1.0));
-    const auto S = damped_identity(rows, space, nodes, strong, theta, omega);
+    std::vector<T> diagonal;
+    std::optional<ByColumn<T>> v;
+    if (vectors == 1) v.emplace(rows, space, near_null);
+    const auto S = damped_identity(rows, space, nodes, strong, roots, v ? &*v : nullptr, theta, omega, diagonal);
     auto P = op::multiply(S, space, t, coarse);
-    auto R = hermitian_ ? op::adjoint(P, space, coarse) : op::multiply(op::adjoint(t, space, coarse), space, S, space);
-    auto next = op::multiply(R, space, op::multiply(rows, space, P, coarse), coarse);
+    auto R = op::adjoint(hermitian_ ? P : smoothed_rows(S, diagonal, t, space, coarse), space, coarse);
+    comm.check_interrupt();
+    auto product = op::multiply(rows, space, P, coarse);
+    comm.check_interrupt();
+    auto next = op::multiply(R, space, product, coarse);
+    product = {};
     const Global next_entries = comm.all_sum(next.start.back());
     if (double(entries + next_entries) > options_.max_complexity * double(A.entries())) {
       note_ = message("coarsening ended at ", space.size(), " unknowns: the next level would bring the entries to ",
