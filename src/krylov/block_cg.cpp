@@ -52,7 +52,7 @@ class BlockCgSearch final : public BlockSearch<T> {
     Small sigma(sigma_.rows, 1);
     for (int a = 0; a < sigma.rows; ++a) sigma(a, 0) = sigma_(a, of.place);
     layout::fill(of.run.r, T(0));
-    add_product(1, *u_, sigma, of.run.r);  // r = U sigma
+    add_product(*u_, sigma, of.run.r);  // r = U sigma
     return layout::max_norm(of.run.r);
   }
 
@@ -74,7 +74,7 @@ class BlockCgSearch final : public BlockSearch<T> {
     const auto f = factor(gram_, tiny());
     if (f.negative < 0) return {"(r, P r)", f.negative, "the preconditioner is not positive definite"};
     if (f.rank() == 0) return {"(r, P r)", 0, "the preconditioner maps the residuals to zero"};
-    turn(f);
+    turn_to(f);
     apply(this->leader().A, *s_, q_, 1, false);  // Q = A S
     const bool close = f.least < std::sqrt(unit);
     const auto energy = products(close);  // H = S^H A S, and S^H W
@@ -84,26 +84,23 @@ class BlockCgSearch final : public BlockSearch<T> {
               "the matrix is not positive definite"};
     const auto alpha = close ? solve(h, overlap_) : solve(h, Small::identity(energy.rows));
     gamma_ = alpha * sigma_;
-    add_product(-1, *q_, alpha, *u_);  // U = W - A S alpha, in the place of W
+    // U = W - A S alpha, in the place of W
+    add_product(*q_, minus(alpha), *u_, this->leader().P ? nullptr : &sums_);
     for (Member* m : this->members()) m->gain = gain_of(m->place, energy);
-    measure();
+    measure(!this->leader().P);
     return {};
   }
 
-  /// W and S of this iteration, from U and C; D and Sigma in their coordinates.
-  void turn(const GramFactor<W>& f) {
-    settle();
-    const auto& pu = v_ ? *v_ : *u_;
+  /// W and S of this iteration, from U and C; Sigma in the coordinates of W.
+  void turn_to(const GramFactor<W>& f) {
+    const Vector& pu = v_ ? *v_ : *u_;
     const auto beta = !s_ ? Small() : overlap_.empty() ? adjoint(f.C) : solve_adjoint(overlap_, adjoint(f.C));
-    if (f.rank() == u_->columns()) {
-      Vector* const s = s_ ? &*s_ : nullptr;
-      if (!s) s_.emplace(space_, f.rank());
-      renew(pu, f, s, beta, *s_);    // S = P W + S beta
-      renew<T>(*u_, f, nullptr, {}, *u_);  // W = U C^-1
-    } else {
+    const auto gamma = std::exchange(gamma_, {});
+    if (s_ && f.rank() == u_->columns()) {
+      turn(f, beta, gamma, *u_, pu, &*s_, *d_, *s_, *u_);
+    } else {  // the first, or one that reduces the block
       Vector s(space_, f.rank()), w(space_, f.rank());
-      renew(pu, f, s_ ? &*s_ : nullptr, beta, s);
-      renew<T>(*u_, f, nullptr, {}, w);
+      turn(f, beta, gamma, *u_, pu, s_ ? &*s_ : nullptr, *d_, s, w);
       s_.emplace(std::move(s)), u_.emplace(std::move(w)), q_.reset(), v_.reset();
     }
     sigma_ = f.C * sigma_;
@@ -118,15 +115,15 @@ class BlockCgSearch final : public BlockSearch<T> {
     overlap_ = with_overlap ? part(m, 1) : Small();
     return part(m, 0);
   }
-  /// P U, U^H P U, and the norms of the residuals from U^H U. One reduction.
-  void measure() {
+  /// P U, U^H P U, and the norms of the residuals from U^H U, of which sums_ may hold the local sums. One reduction.
+  void measure(bool squares_are_there = false) {
     const auto* const P = this->leader().P;
     std::vector<std::pair<const Vector*, const Vector*>> pairs{{&*u_, &*u_}};
     if (P) {
       apply(*P, *u_, v_, -1, true);
       pairs.emplace_back(&*u_, &*v_);
     }
-    gram<T>(pairs, sums_);
+    if (!squares_are_there) gram<T>(pairs, sums_);
     space_.sum(sums_.data(), sums_.size());
     const int m = u_->columns();
     const auto squares = part(m, 0);
@@ -161,7 +158,7 @@ class BlockCgSearch final : public BlockSearch<T> {
   }
   /// D += S gamma, which is delayed until S changes or D is asked for.
   void settle() {
-    if (!gamma_.empty()) add_product(1, *s_, gamma_, *d_);
+    if (!gamma_.empty()) add_product(*s_, gamma_, *d_);
     gamma_ = {};
   }
   /// Of the Gram matrix: its rounding, relative to its diagonal. Sums of products of floats are exact in double, but

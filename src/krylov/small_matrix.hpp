@@ -42,6 +42,11 @@ SmallMatrix<W> operator*(const SmallMatrix<W>& a, const SmallMatrix<W>& b) {
                  W(0), c.values.data(), c.columns);
   return c;
 }
+template <Scalar W>
+SmallMatrix<W> minus(SmallMatrix<W> a) {
+  for (W& v : a.values) v = -v;
+  return a;
+}
 /// A^H
 template <Scalar W>
 SmallMatrix<W> adjoint(const SmallMatrix<W>& a) {
@@ -147,6 +152,20 @@ SmallMatrix<W> solve(const GramFactor<W>& f, const SmallMatrix<W>& y) {
   for (int i = 0; i < n; ++i)
     for (int j = 0; j < k; ++j) x(f.kept[std::size_t(i)], j) = t(i, j);
   return x;
+}
+
+/// The n x rank matrix E with U E = W for U = W C: the inverse of the triangle, and rows of zeros for columns that were
+/// not kept.
+template <Scalar W>
+SmallMatrix<W> inverse(const GramFactor<W>& f) {
+  const int r = f.rank();
+  auto one = SmallMatrix<W>::identity(r);
+  SmallMatrix<W> e(f.C.columns, r);
+  // R by rows is R^T by columns.
+  lapack::trsm('L', 'L', 'N', 'N', r, r, f.triangle.values.data(), r, one.values.data(), r);
+  for (int i = 0; i < r; ++i)
+    for (int j = 0; j < r; ++j) e(f.kept[std::size_t(i)], j) = one(i, j);
+  return e;
 }
 
 }  // namespace tacit::krylov
