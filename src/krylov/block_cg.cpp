@@ -29,8 +29,8 @@ namespace {
 ///
 /// The Gram matrix of U is known to eps, relative to its diagonal, so that W is orthonormal to eps / (the smallest
 /// pivot). Where that exceeds sqrt(eps), S^H W is computed, in the reduction of S^H A S, and the step is exact for this
-/// W as for any other. Sums are in double precision. Breakdowns: (r, P r) and (p, A p) for some r or p of the block, not
-/// positive.
+/// W as for any other. Sums are in double precision. Breakdowns: (r, P r) and (p, A p) for some r or p of the block,
+/// not positive.
 template <Scalar T>
 class BlockCgSearch final : public BlockSearch<T> {
   using Vector = layout::Vector<T, Host>;

@@ -40,8 +40,8 @@ class BlockSearch : public Shared {
   virtual ~BlockSearch() = default;
   bool waits_for_all() const override { return true; }
 
-  /// For the calling column: the operators that count its products and applies of P. An apply to the block counts as one
-  /// for each column in the search.
+  /// For the calling column: the operators that count its products and applies of P. An apply to the block counts as
+  /// one for each column in the search.
   void count_for(const Operator& A, const Operator* P) {
     const auto seat = std::size_t(lockstep_.seat());
     if (counters_.size() <= seat) counters_.resize(seat + 1);

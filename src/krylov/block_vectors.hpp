@@ -17,7 +17,9 @@ namespace tacit::krylov {
 
 namespace detail {
 
-inline std::size_t pieces_of(std::size_t n) { return std::clamp<std::size_t>(n / 1024, 1, 64); }
+inline std::size_t pieces_of(std::size_t n) {
+  return std::clamp<std::size_t>(n / 1024, 1, 64);
+}
 
 /// f(piece, first row, rows, memory of the thread) for chunks of n rows of `width` elements.
 template <class Memory, class F>
@@ -165,8 +167,8 @@ void add_product(const layout::Vector<T>& x, const SmallMatrix<exec::wide_t<T>>&
   if (squares) detail::sum_pieces(parts, length, *squares);
 }
 
-/// D += S gamma (where there is a gamma), S_next = P U C^-1 + S beta and W = U C^-1, for U^H P U = C^H C. `pu` is P U, or
-/// u; s is null where there is none yet. `next` and `w` have as many columns as C has rows, and may be s and u where
+/// D += S gamma (where there is a gamma), S_next = P U C^-1 + S beta and W = U C^-1, for U^H P U = C^H C. `pu` is P U,
+/// or u; s is null where there is none yet. `next` and `w` have as many columns as C has rows, and may be s and u where
 /// these have as many. Local; one pass.
 template <Scalar T>
 void turn(const GramFactor<exec::wide_t<T>>& f, const SmallMatrix<exec::wide_t<T>>& beta,
@@ -180,8 +182,7 @@ void turn(const GramFactor<exec::wide_t<T>>& f, const SmallMatrix<exec::wide_t<T
   };
   const auto step = [&](std::size_t, std::size_t first, std::size_t rows, Own& own) {
     const T* const old = s ? s->data() + first * std::size_t(before) : nullptr;
-    if (!of_d.empty())
-      detail::add_product(T(1), old, before, of_d.data(), k, rows, d.data() + first * std::size_t(k));
+    if (!of_d.empty()) detail::add_product(T(1), old, before, of_d.data(), k, rows, d.data() + first * std::size_t(k));
     inverse(u.data() + first * std::size_t(m), rows, own.w);
     if (&pu == &u) own.s = own.w;
     else inverse(pu.data() + first * std::size_t(m), rows, own.s);

@@ -390,8 +390,7 @@ class Solve final : public OuterIteration {
                        (diagonal_looked_at_ && inverse_.empty()));
     {
       const Span span(to_string(method_), "krylov");
-      run_by_engine({*A_, P_, *residual_, trial(), *workspace_, a_exponent_, negated_, together_},
-                    monitor);
+      run_by_engine({*A_, P_, *residual_, trial(), *workspace_, a_exponent_, negated_, together_}, monitor);
       for (auto& text : monitor.take_told()) report_.warnings.push_back(std::move(text));
       if (auto refusal = monitor.take_refusal()) return refusal;
     }

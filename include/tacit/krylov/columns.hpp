@@ -45,9 +45,9 @@ struct ColumnReports {
 ///
 /// Columns are solved one after another (`alone` tells) with engine "tasks", with powers "kernel", and with richardson
 /// where A has a kernel for several steps (Operator::sweeps), which read the matrix once for several products of one
-/// column. So they are, but in block_cg, on one rank where neither A nor P reads eight times as much as a vector, as with matrices of few
-/// entries a row: there a block saves nothing, and the vectors of one column stay in the caches. Method::automatic
-/// takes no s-step or pipelined variant here, because it would have to measure products.
+/// column. So they are, but in block_cg, on one rank where neither A nor P reads eight times as much as a vector, as
+/// with matrices of few entries a row: there a block saves nothing, and the vectors of one column stay in the caches.
+/// Method::automatic takes no s-step or pipelined variant here, because it would have to measure products.
 ///
 /// The same on any number of ranks as solve(): columns end at the same iterations as alone, but for rounding errors of
 /// products with several columns. The callback is told the column; true ends that column only.
