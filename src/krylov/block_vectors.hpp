@@ -47,9 +47,16 @@ void add_product(T alpha, const T* x, int m, const T* a, int k, std::size_t rows
 }
 
 /// sum += x^H y for `rows` rows of m and k columns. Products by columns write y^T conj(x), which is x^H y by rows.
+/// `hermitian`: so it is, and of blocks below the diagonal nothing needs to be written.
 template <Scalar W>
-void add_gram(const W* x, int m, const W* y, int k, std::size_t rows, W* sum) {
+void add_gram(const W* x, int m, const W* y, int k, std::size_t rows, bool hermitian, W* sum) {
   if constexpr (!is_complex<W>) {
+    constexpr int lanes = dense::Register<W>::lanes;
+    if (hermitian && k % lanes == 0) {
+      for (int j = 0; j < k; j += lanes)
+        dense::add_product_nt(y + j, k, x, m, lanes, j + lanes, Local(rows), W(1), sum + j, k);
+      return;
+    }
     if (k % dense::Register<W, 32>::lanes == 0)
       return dense::add_product_nt(y, k, x, m, k, m, Local(rows), W(1), sum, k);
   }
@@ -61,13 +68,13 @@ template <Scalar T>
 struct Widening {
   using W = exec::wide_t<T>;
   std::vector<W> x, y;
-  void add(const T* a, int m, const T* b, int k, std::size_t rows, W* sum) {
+  void add(const T* a, int m, const T* b, int k, std::size_t rows, bool hermitian, W* sum) {
     if constexpr (std::same_as<T, W>) {
-      add_gram(a, m, b, k, rows, sum);
+      add_gram(a, m, b, k, rows, hermitian, sum);
     } else {
       x.assign(a, a + rows * std::size_t(m));
       if (a != b) y.assign(b, b + rows * std::size_t(k));
-      add_gram(x.data(), m, a == b ? x.data() : y.data(), k, rows, sum);
+      add_gram(x.data(), m, a == b ? x.data() : y.data(), k, rows, hermitian, sum);
     }
   }
 };
@@ -125,31 +132,37 @@ void sum_pieces(const std::vector<W>& parts, std::size_t length, std::vector<W>&
 
 }  // namespace detail
 
-/// Local sums x^H y, by rows, for pairs of vectors with the same rows: one after the other in `sums`, which is resized.
-/// One pass over each pair.
+/// x^H y is wanted; Hermitian but for rounding: its triangle.
 template <Scalar T>
-void gram(std::span<const std::pair<const layout::Vector<T>*, const layout::Vector<T>*>> pairs,
-          std::vector<exec::wide_t<T>>& sums) {
+struct Pair {
+  const layout::Vector<T>&x, &y;
+  bool hermitian;
+};
+
+/// Local sums x^H y, by rows, of each pair, one after the other in `sums`, which is resized; of a Hermitian one the
+/// upper triangle, and anything below. One pass over each pair.
+template <Scalar T>
+void gram(std::span<const Pair<T>> pairs, std::vector<exec::wide_t<T>>& sums) {
   std::size_t length = 0, width = 0;
-  for (const auto& [x, y] : pairs) {
-    length += std::size_t(x->columns()) * std::size_t(y->columns());
-    width = std::max(width, std::size_t(std::max(x->columns(), y->columns())));
+  for (const auto& [x, y, hermitian] : pairs) {
+    length += std::size_t(x.columns()) * std::size_t(y.columns());
+    width = std::max(width, std::size_t(std::max(x.columns(), y.columns())));
   }
-  const auto n = std::size_t(pairs.front().first->space().local_size());
+  const auto n = std::size_t(pairs.front().x.space().local_size());
   std::vector<exec::wide_t<T>> parts(detail::pieces_of(n) * length);
   using Own = detail::Widening<T>;
   detail::by_chunks<Own>(n, width, [&](std::size_t piece, std::size_t first, std::size_t rows, Own& own) {
     auto* sum = parts.data() + piece * length;
-    for (const auto& [x, y] : pairs) {
-      const int m = x->columns(), k = y->columns();
-      own.add(x->data() + first * std::size_t(m), m, y->data() + first * std::size_t(k), k, rows, sum);
+    for (const auto& [x, y, hermitian] : pairs) {
+      const int m = x.columns(), k = y.columns();
+      own.add(x.data() + first * std::size_t(m), m, y.data() + first * std::size_t(k), k, rows, hermitian, sum);
       sum += std::size_t(m) * std::size_t(k);
     }
   });
   detail::sum_pieces(parts, length, sums);
 }
 
-/// y += x a, and where `squares` is given, the local sums y^H y of the result. Local; one pass.
+/// y += x a, and where `squares` is given, the local sums y^H y of the result, as of gram(). Local; one pass.
 template <Scalar T>
 void add_product(const layout::Vector<T>& x, const SmallMatrix<exec::wide_t<T>>& a, layout::Vector<T>& y,
                  std::vector<exec::wide_t<T>>* squares = nullptr) {
@@ -162,18 +175,18 @@ void add_product(const layout::Vector<T>& x, const SmallMatrix<exec::wide_t<T>>&
                          [&](std::size_t piece, std::size_t first, std::size_t rows, Own& own) {
                            T* const to = y.data() + first * std::size_t(k);
                            detail::add_product(T(1), x.data() + first * std::size_t(m), m, narrow.data(), k, rows, to);
-                           if (squares) own.add(to, k, to, k, rows, parts.data() + piece * length);
+                           if (squares) own.add(to, k, to, k, rows, true, parts.data() + piece * length);
                          });
   if (squares) detail::sum_pieces(parts, length, *squares);
 }
 
-/// D += S gamma (where there is a gamma), S_next = P U C^-1 + S beta and W = U C^-1, for U^H P U = C^H C. `pu` is P U,
-/// or u; s is null where there is none yet. `next` and `w` have as many columns as C has rows, and may be s and u where
-/// these have as many. Local; one pass.
+/// D += S gamma (where there is a gamma), S_next = P U C^-1 + S beta and W = U C^-1, for U^H P U = C^H C; where w is
+/// null, W is U and S_next = P U + S beta. `pu` is P U, or u; s is null where there is none yet. `next` and `w` have as
+/// many columns as C has rows, and may be s and u where these have as many. Local; one pass.
 template <Scalar T>
 void turn(const GramFactor<exec::wide_t<T>>& f, const SmallMatrix<exec::wide_t<T>>& beta,
           const SmallMatrix<exec::wide_t<T>>& gamma, const layout::Vector<T>& u, const layout::Vector<T>& pu,
-          const layout::Vector<T>* s, layout::Vector<T>& d, layout::Vector<T>& next, layout::Vector<T>& w) {
+          const layout::Vector<T>* s, layout::Vector<T>& d, layout::Vector<T>& next, layout::Vector<T>* w) {
   const int m = u.columns(), r = f.rank(), before = s ? s->columns() : 0, k = d.columns();
   const detail::InverseOf<T> inverse(f);
   const auto of_s = detail::narrowed<T>(beta), of_d = detail::narrowed<T>(gamma);
@@ -182,13 +195,15 @@ void turn(const GramFactor<exec::wide_t<T>>& f, const SmallMatrix<exec::wide_t<T
   };
   const auto step = [&](std::size_t, std::size_t first, std::size_t rows, Own& own) {
     const T* const old = s ? s->data() + first * std::size_t(before) : nullptr;
+    const T *const from = u.data() + first * std::size_t(m), *const image = pu.data() + first * std::size_t(m);
     if (!of_d.empty()) detail::add_product(T(1), old, before, of_d.data(), k, rows, d.data() + first * std::size_t(k));
-    inverse(u.data() + first * std::size_t(m), rows, own.w);
-    if (&pu == &u) own.s = own.w;
-    else inverse(pu.data() + first * std::size_t(m), rows, own.s);
+    if (w) inverse(from, rows, own.w);
+    if (!w) own.s.assign(image, image + rows * std::size_t(m));
+    else if (&pu == &u) own.s = own.w;
+    else inverse(image, rows, own.s);
     if (s) detail::add_product(T(1), old, before, of_s.data(), r, rows, own.s.data());
     std::copy(own.s.begin(), own.s.end(), next.data() + first * std::size_t(r));
-    std::copy(own.w.begin(), own.w.end(), w.data() + first * std::size_t(r));
+    if (w) std::copy(own.w.begin(), own.w.end(), w->data() + first * std::size_t(r));
   };
   detail::by_chunks<Own>(std::size_t(u.space().local_size()), std::size_t(m), step);
 }
