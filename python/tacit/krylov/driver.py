@@ -151,7 +151,8 @@ def solve(
         gmres should it break down; gmres for the rest. Without one: see there), "cg", "minres", "bicgstab", "gmres",
         "fgmres", "idr", "richardson", "chebyshev"; with one reduction for several iterations: "ca-cg", "ca-bicgstab",
         "ca-gmres"; with reductions hidden behind products: "pipelined-cg", "pipelined-bicgstab", "pipelined-gmres";
-        with both: "pipelined-ca-gmres"; with one search space for many right-hand sides: "block-cg". An object carries its options: ``tacit.methods.CaGmres(step=10)``.
+        with both: "pipelined-ca-gmres"; with one search space for many right-hand sides: "block-cg". An object carries
+        its options: ``tacit.methods.CaGmres(step=10)``.
     precond : str, dict, object of :mod:`tacit.precond` or operator, optional
         An approximate inverse: a name, ``dict(name="polynomial", degree=4)``, ``tacit.precond.Polynomial(degree=4)``,
         or anything that A may be. "auto": candidates from cheap factors to nearly complete ones are tried, with this
