@@ -67,7 +67,7 @@ SOLVE: Mapping[str, Option] = {
     'history': Option('flag', True, (), -INFINITY, INFINITY, False, 0, 'a number', 'keep the residual of every iteration', '', ()),
     'fallbacks': Option('flag', True, (), -INFINITY, INFINITY, False, 0, 'a number', 'where the method gets no further, scale by the diagonal, take another shadow residual (bicgstab) or longer cycles (gmres without restart), and tell so in the warnings; false: the method as it stands', '', ()),
 }
-SOLVE_NAMES = ('auto', 'cg', 'minres', 'bicgstab', 'gmres', 'fgmres', 'idr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres',)
+SOLVE_NAMES = ('auto', 'cg', 'minres', 'bicgstab', 'gmres', 'fgmres', 'idr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'block-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres',)
 BEM: Mapping[str, Option] = {
     'discretisation': Option('choice', 'collocation', ('collocation', 'galerkin'), -INFINITY, INFINITY, False, 0, 'a number', 'collocation: the potential at centroids; galerkin: its mean over triangles, a symmetric matrix', '', ()),
     'quadrature': Option('real', 0.05, (), 0.0, INFINITY, True, 0, 'a number > 0', 'relative accuracy of entries by quadrature, in tolerances', '', ()),
@@ -96,7 +96,7 @@ HMATRIX_PRECOND: Mapping[str, Option] = {
     'rank': Option('whole', None, (), 0.0, INFINITY, False, 0, 'at least 0 term (0: any number)', 'low-rank blocks are taken with at most so many terms', 'hlu: as they are; inner: 1', ('hlu', 'inner')),
     'leaf_size': Option('whole', 64, (), 1.0, INFINITY, False, 0, 'at least 1 row', 'clusters of at most so many rows are not cut', '', ('hlu',)),
     'precision': Option('choice', 'auto', ('auto', 'single', 'full'), -INFINITY, INFINITY, False, 0, 'a number', 'of the factors, which are approximate anyway; auto: single where the tolerance allows it', '', ('block-jacobi', 'hlu')),
-    'method': Option('choice', 'bicgstab', ('cg', 'minres', 'bicgstab', 'gmres', 'fgmres', 'idr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres'), -INFINITY, INFINITY, False, 0, 'a number', 'of the iterations', '', ('inner',), SOLVE),
+    'method': Option('choice', 'bicgstab', ('cg', 'minres', 'bicgstab', 'gmres', 'fgmres', 'idr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'block-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres'), -INFINITY, INFINITY, False, 0, 'a number', 'of the iterations', '', ('inner',), SOLVE),
     'iterations': Option('whole', 20, (), 1.0, INFINITY, False, 0, 'at least 1 iteration', 'at most so many for each solve', '', ('inner',)),
     'rtol': Option('real', 0.0, (), 0.0, 1.0, False, 0, 'a number >= 0 and below 1', 'a solve ends earlier where its residual has fallen by this', '', ('inner',)),
     'precond': Option('choice', None, ('none', 'jacobi', 'block-jacobi', 'ilu0', 'ic0', 'iluk', 'ick', 'ilut', 'spai', 'fsai', 'polynomial', 'amg', 'schwarz', 'hlu', 'inner'), -INFINITY, INFINITY, False, 0, 'a number', 'of the iterations', 'jacobi for an H-matrix, else none', ('inner',), PRECOND),
@@ -143,7 +143,7 @@ MULTIGRID: Mapping[str, Option] = {
     'pre': Option('whole', 2, (), 0.0, 1000.0, False, 0, 'from 0 to 1000 sweeps', 'sweeps before the coarser level', '', ()),
     'post': Option('whole', 2, (), 0.0, 1000.0, False, 0, 'from 0 to 1000 sweeps', 'sweeps after it', '', ()),
     'symmetric': Option('flag', False, (), -INFINITY, INFINITY, False, 0, 'a number', 'sweeps after mirror those before: for cg', '', ()),
-    'bottom': Option('choice', 'automatic', ('automatic', 'direct', 'smoother', 'cg', 'minres', 'bicgstab', 'gmres', 'fgmres', 'idr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres'), -INFINITY, INFINITY, False, 0, 'a number', 'solver of the coarsest level; automatic: direct for few cells, else the cheapest of bicgstab and ca-bicgstab by measured reductions and products', '', (), SOLVE),
+    'bottom': Option('choice', 'automatic', ('automatic', 'direct', 'smoother', 'cg', 'minres', 'bicgstab', 'gmres', 'fgmres', 'idr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'block-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres'), -INFINITY, INFINITY, False, 0, 'a number', 'solver of the coarsest level; automatic: direct for few cells, else the cheapest of bicgstab and ca-bicgstab by measured reductions and products', '', (), SOLVE),
     'bottom_reduction': Option('real', 0.001, (), 0.0, INFINITY, True, 0, 'a number > 0', 'a bottom solve reduces its residual by this factor', '', ()),
     'bottom_norm': Option('choice', 'max', ('2', 'max'), -INFINITY, INFINITY, False, 0, 'a number', 'of that residual', '', ()),
     'bottom_max_iterations': Option('whole', 1000, (), 0.0, INFINITY, False, 0, 'at least 0 iterations', 'of a bottom solve', '1000', ()),
@@ -291,7 +291,7 @@ class MultigridOptions(TypedDict, total=False):
     pre: int
     post: int
     symmetric: bool
-    bottom: Literal['automatic', 'direct', 'smoother', 'cg', 'minres', 'bicgstab', 'gmres', 'fgmres', 'idr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres'] | Method
+    bottom: Literal['automatic', 'direct', 'smoother', 'cg', 'minres', 'bicgstab', 'gmres', 'fgmres', 'idr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'block-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres'] | Method
     bottom_reduction: float
     bottom_norm: Literal['2', 'max']
     bottom_max_iterations: int | None

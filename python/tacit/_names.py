@@ -32,6 +32,7 @@ _ELSEWHERE: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("fgmres lgmres dgmres minres gcrotmk", ("gmres",)),
     ("pcg fcg conjugate_gradients", ("cg",)),
     ("pipecg groppcg", ("pipelined_cg",)),
+    ("bcg bfbcg blockcg", ("block_cg",)),
     ("pipebcgs", ("pipelined_bicgstab",)),
     ("pgmres pipefgmres", ("pipelined_gmres",)),
     ("ilu ilut spilu", ("ilu0",)),

@@ -395,7 +395,7 @@ class Inner(Preconditioner):
 
     Parameters
     ----------
-    method : one of ['cg', 'minres', 'bicgstab', 'gmres', 'fgmres', 'idr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres'] or object of tacit.methods, optional
+    method : one of ['cg', 'minres', 'bicgstab', 'gmres', 'fgmres', 'idr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'block-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres'] or object of tacit.methods, optional
         Of the iterations. Default: bicgstab.
     iterations : int, optional
         At most so many for each solve. At least 1 iteration. Default: 20.
@@ -415,7 +415,7 @@ class Inner(Preconditioner):
     Ida, Iwashita, Mifune, Takahashi (2016), doi 10.1109/TMAG.2015.2464104.
     """
 
-    method: Literal['cg', 'minres', 'bicgstab', 'gmres', 'fgmres', 'idr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres'] | Method | None = None
+    method: Literal['cg', 'minres', 'bicgstab', 'gmres', 'fgmres', 'idr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'block-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres'] | Method | None = None
     iterations: int | None = None
     rtol: float | None = None
     precond: Literal['none', 'jacobi', 'block-jacobi', 'ilu0', 'ic0', 'iluk', 'ick', 'ilut', 'spai', 'fsai', 'polynomial', 'amg', 'schwarz', 'hlu', 'inner'] | Any | None = None

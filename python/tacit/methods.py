@@ -270,6 +270,16 @@ class CaCg(Method):
     replacement: int | None = None
 
 
+class BlockCg(Method):
+    """Cg for many right-hand sides that share one search space: fewer iterations; with one, cg.
+
+    References
+    ----------
+    O'Leary (1980), doi 10.1016/0024-3795(80)90247-5; Dubrulle (2001), ETNA 12, algorithm BCGrQ; Ji, Li (2017), doi
+    10.1007/s10543-016-0631-z.
+    """
+
+
 class CaBicgstab(Method):
     """S-step bicgstab: one reduction for `step` iterations.
 
@@ -376,4 +386,4 @@ class PipelinedCaGmres(Method):
     basis: Literal['auto', 'newton', 'chebyshev', 'monomial'] | None = None
 
 
-__all__ = ['Auto', 'Bicgstab', 'CaBicgstab', 'CaCg', 'CaGmres', 'Cg', 'Chebyshev', 'Fgmres', 'Gmres', 'Idr', 'Minres', 'PipelinedBicgstab', 'PipelinedCaGmres', 'PipelinedCg', 'PipelinedGmres', 'Richardson', 'names']
+__all__ = ['Auto', 'Bicgstab', 'BlockCg', 'CaBicgstab', 'CaCg', 'CaGmres', 'Cg', 'Chebyshev', 'Fgmres', 'Gmres', 'Idr', 'Minres', 'PipelinedBicgstab', 'PipelinedCaGmres', 'PipelinedCg', 'PipelinedGmres', 'Richardson', 'names']

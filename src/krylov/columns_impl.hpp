@@ -1,6 +1,7 @@
 // solve_columns(): a Solve (solve_impl.hpp) for each column, in lockstep.
 #pragma once
 
+#include "block_search.hpp"
 #include "lockstep.hpp"
 #include "solve_impl.hpp"
 
@@ -19,7 +20,7 @@ std::string why_alone(const op::Operator<T, Host>& A, const op::Operator<T, Host
   if (options.powers == Powers::kernel) return "a matrix powers kernel works on one column";
   if (options.method == Method::richardson && A.sweeps_at_once() > 1)
     return message("the ", A.name(), " operator does several steps of richardson at once for one column only");
-  if (!gains_by_blocks(A) && !(P && gains_by_blocks(*P)))
+  if (options.method != Method::block_cg && !gains_by_blocks(A) && !(P && gains_by_blocks(*P)))
     return "on one rank a product with several columns saves nothing where the operator reads little beside them";
   return {};
 }
@@ -78,26 +79,31 @@ class ManySolves {
 
  private:
   void together() {
-    reports_.together = std::min(B_.columns(), most_columns_together);
+    const bool block = options_.method == Method::block_cg;
+    reports_.together = std::min(B_.columns(), block ? most_columns_of_a_block : most_columns_together);
     Lockstep lockstep(A_.range().comm(), reports_.together);
     BlockProduct<T> products(A_, lockstep);
     std::optional<BlockProduct<T>> preconditions;
     if (P_) preconditions.emplace(*P_, lockstep);
+    const auto search = block ? make_block_cg_search<T>(A_.range(), lockstep) : nullptr;
     std::deque<std::function<void()>> columns;
     for (int c = 0; c < B_.columns(); ++c)
       columns.emplace_back([&, c] {
         const OfColumn<T> A(A_, products, lockstep);
         std::optional<OfColumn<T>> P;
         if (P_) P.emplace(*P_, *preconditions, lockstep);
-        solve(A, P ? &*P : nullptr, c, [&](const std::function<void()>& f) { lockstep.outside(f); });
+        if (search) search->count_for(A, P ? &*P : nullptr);
+        solve(A, P ? &*P : nullptr, c, search.get(), [&](const std::function<void()>& f) { lockstep.outside(f); });
       });
     lockstep.run(std::move(columns));
   }
   void one_by_one() {
-    for (int c = 0; c < B_.columns(); ++c) solve(A_, P_, c, [](const std::function<void()>& f) { f(); });
+    for (int c = 0; c < B_.columns(); ++c) solve(A_, P_, c, nullptr, [](const std::function<void()>& f) { f(); });
+    if (options_.method == Method::block_cg && B_.columns() > 1)
+      for (auto& r : reports_.columns) r.warnings.push_back("each column was solved by cg: " + reports_.alone);
   }
   template <class Outside>
-  void solve(const Operator& A, const Operator* P, int c, const Outside& outside) {
+  void solve(const Operator& A, const Operator* P, int c, BlockSearch<T>* search, const Outside& outside) {
     Vector<T, Host> b(A.range()), x(A.domain());
     take_column(B_, c, b);
     take_column(X_, c, x);
@@ -110,7 +116,7 @@ class ManySolves {
         outside([&] { stop = options_.callback(mine); });
         return stop;
       };
-    reports_.columns[std::size_t(c)] = Solve<T, Host>(A, P, b, x, own, hermitian_, null_).run();
+    reports_.columns[std::size_t(c)] = Solve<T, Host>(A, P, b, x, own, hermitian_, null_, search).run();
     put_column(x, c, X_);
   }
 

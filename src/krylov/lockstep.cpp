@@ -127,9 +127,10 @@ void Lockstep::serve_most() {
   std::map<Shared*, int> count;
   for (const auto& s : seats_)
     if (s->waits_for) ++count[s->waits_for];
+  const auto rank = [&](Shared* w) { return std::pair(!w->waits_for_all(), count[w]); };
   Shared* work = nullptr;
   for (const auto& s : seats_)  // in the order of seats, which is the same on all ranks
-    if (s->waits_for && (!work || count[s->waits_for] > count[work])) work = s->waits_for;
+    if (s->waits_for && (!work || rank(s->waits_for) > rank(work))) work = s->waits_for;
   if (!work) return;  // all have ended
   std::vector<int> served;
   for (int i = 0; i < int(seats_.size()); ++i)

@@ -25,6 +25,8 @@ class Shared {
  public:
   /// Does what these fibers (by their seats, ascending) have asked for. On the caller's stack. Collective.
   virtual void serve(std::span<const int> seats) = 0;
+  /// Whether it is served only when no computation waits for anything else.
+  virtual bool waits_for_all() const { return false; }
 
  protected:
   ~Shared() = default;

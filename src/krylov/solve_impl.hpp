@@ -63,7 +63,7 @@ template <Scalar T, Memory M>
 class Solve final : public OuterIteration {
  public:
   Solve(const op::Operator<T, M>& A, const op::Operator<T, M>* P, const Vector<T, M>& b, Vector<T, M>& x,
-        const Options& options, bool hermitian, const NullSpace<T, M>* null_space)
+        const Options& options, bool hermitian, const NullSpace<T, M>* null_space, BlockSearch<T>* together = nullptr)
       : given_A_(&A),
         given_P_(P),
         A_(&A),
@@ -74,7 +74,8 @@ class Solve final : public OuterIteration {
         options_(options),
         hermitian_(hermitian),
         null_(null_space),
-        b_(b) {}
+        b_(b),
+        together_(together) {}
 
   Report run() {
     const double from = wall_time();
@@ -389,7 +390,8 @@ class Solve final : public OuterIteration {
                        (diagonal_looked_at_ && inverse_.empty()));
     {
       const Span span(to_string(method_), "krylov");
-      run_by_engine({*A_, P_, *residual_, trial(), *workspace_, a_exponent_, projection()}, monitor);
+      run_by_engine(
+          {*A_, P_, *residual_, trial(), *workspace_, a_exponent_, negated_, together_, projection()}, monitor);
       for (auto& text : monitor.take_told()) report_.warnings.push_back(std::move(text));
       if (auto refusal = monitor.take_refusal()) return refusal;
     }
@@ -745,6 +747,7 @@ class Solve final : public OuterIteration {
   const Orthonormal<T, M>* left_ = nullptr;              // the null space of A^H, where it is known
   std::unique_ptr<op::Operator<T, M>> null_A_, null_P_;  // A or P, with a projection after each apply
   Vector<T, M> b_;                                       // a copy: it is scaled
+  BlockSearch<T>* together_;                             // of all columns, or null
   std::unique_ptr<op::Scaled<T, M>> scaled_A_, scaled_P_;
   std::unique_ptr<Iteration<T, M>> iteration_;
   std::vector<T> inverse_;  // of the diagonal, where it may serve

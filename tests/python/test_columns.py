@@ -411,3 +411,65 @@ def test_empty_ranks() -> None:
     for r in tacit.comm.run_threads(5, rank):
         assert r.converged
         assert np.allclose(a @ r.x, b)
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+@pytest.mark.parametrize("scalar", SCALARS)
+def test_block_cg_shares_a_search_space(scalar: str, ranks: int) -> None:
+    rtol = 1e-4 if scalar in ("float32", "complex64") else 1e-9
+    a = as_scalar(sp.csr_array(laplacian(16, 15) + 0.25 * sp.eye_array(240)), scalar)
+    b = right_sides(240, 6, scalar)
+    b[:, 4] = b[:, 1]
+    b[:, 5] = 0
+
+    def rank(comm: Any) -> Any:
+        A = tacit.csr(a, comm=comm)
+        own = slice(*A.own_range)
+        steps = []
+
+        def stop(state: Any) -> bool:
+            steps.append(state.column)
+            return bool(state.column == 2 and state.iteration == 5)
+
+        block = tacit.solve(A, b, method="block-cg", precond="jacobi", rtol=rtol)
+        lockstep = tacit.solve(A, b, method=tacit.methods.Cg(), precond="jacobi", rtol=rtol)
+        guessed = tacit.solve(
+            A, b[own], block.x[own], method=tacit.methods.BlockCg(), precond="jacobi", rtol=1.01 * rtol
+        )
+        stopped = tacit.solve(A, b, method="block-cg", rtol=rtol, callback=stop)
+        assert steps.count(2) == 5
+        return block, lockstep, guessed, stopped
+
+    for block, lockstep, guessed, stopped in tacit.comm.run_threads(ranks, rank):
+        assert (block.together, block.alone, block.converged) == (6, "", True)
+        assert np.all(residuals(a, block.x[:, :5], b[:, :5]) <= 1.001 * rtol)
+        assert np.array_equal(block.x[:, 5], np.zeros(240))
+        pairs = zip(block.columns[:5], lockstep.columns[:5], strict=True)
+        assert all(one.iterations <= 0.85 * other.iterations for one, other in pairs)
+        assert all(c.method == "block-cg" and len(c.history) == c.iterations + 1 for c in block.columns)
+        assert [c.iterations for c in guessed.columns] == [0] * 6
+        assert [c.reason for c in stopped.columns] == ["converged"] * 2 + ["stopped"] + ["converged"] * 3
+        if ranks > 1:
+            assert block.counts["reductions"] < lockstep.counts["reductions"]
+
+
+def test_block_cg_with_preconditioners_of_every_kind() -> None:
+    a, b = laplacian(16, 15), right_sides(240, 5)
+    operator = tacit.csr(a)
+    for precond in ("ic0", "amg", "fsai", "polynomial", "block-jacobi", tacit.precond.Ick(levels=1), "auto"):
+        r = tacit.solve(operator, b, method="block-cg", precond=precond)
+        assert r.converged, precond
+        assert np.all(residuals(a, r.x, b) <= 1.001e-8)
+        assert {c.method for c in r.columns} == {"block-cg"}
+
+
+def test_block_cg_alone_says_that_it_is_cg() -> None:
+    a, b = laplacian(16, 15), right_sides(240, 3)
+    r = tacit.solve(a, b, method="block-cg", engine="tasks")
+    assert r.together == 1
+    assert "tasks" in r.alone
+    assert all("each column was solved by cg" in c.warnings[-1] for c in r.columns)
+    one = tacit.solve(a, b[:, 0], method="block-cg")
+    assert np.array_equal(one.x, tacit.solve(a, b[:, 0], method="cg").x)
+    with pytest.raises(ValueError, match="block-cg has none"):
+        tacit.solve(a, b, method="block-cg", restart=3)

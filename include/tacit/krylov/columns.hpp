@@ -16,6 +16,9 @@ namespace tacit::krylov {
 /// its method.
 inline constexpr int most_columns_together = 8;
 
+/// At most so many columns share a search space, in Method::block_cg; further ones begin when a search has ended.
+inline constexpr int most_columns_of_a_block = 64;
+
 struct ColumnReports {
   /// As of solve(), in the order of the columns of B. Their counts hold applies only, because messages and reductions
   /// serve many columns; their seconds run until the column's end, with other columns solved meanwhile.
@@ -35,11 +38,16 @@ struct ColumnReports {
 /// column that is out of step (after a restart, say) waits for the others to come to the same operation.
 /// Pseudo-block methods: Belos (Bavier, Hoemmen, Rajamanickam, Thornquist 2012, doi 10.3233/SPR-2012-0352).
 ///
+/// Method::block_cg is another: there the columns share one search space, so that all of them need fewer iterations
+/// than any would alone; each step is made when all columns have come to it. Scaling, judge, fallbacks and reasons are
+/// those of each column. A column whose recomputed residual is not at its goal yet goes on in another search when this
+/// one has ended. Columns that depend on others (equal right-hand sides) take no part of the space.
+///
 /// Columns are solved one after another (`alone` tells) with engine "tasks", with powers "kernel", and with richardson
 /// where A has a kernel for several steps (Operator::sweeps), which read the matrix once for several products of one
-/// column. So they are on one rank where neither A nor P reads eight times as much as a vector, as with matrices of few
-/// entries a row: there a block saves nothing, and the vectors of one column stay in the caches. Method::automatic
-/// takes no s-step or pipelined variant here, because it would have to measure products.
+/// column. So they are, but in block_cg, on one rank where neither A nor P reads eight times as much as a vector, as
+/// with matrices of few entries a row: there a block saves nothing, and the vectors of one column stay in the caches.
+/// Method::automatic takes no s-step or pipelined variant here, because it would have to measure products.
 ///
 /// The same on any number of ranks as solve(): columns end at the same iterations as alone, but for rounding errors of
 /// products with several columns. The callback is told the column; true ends that column only.

@@ -48,33 +48,53 @@ class Orthonormal {
   }
   int dimension() const { return int(q_.size()); }
   std::span<const Vector> vectors() const { return q_; }
-  /// v := v - Q Q^H v; returns ||Q^H v||. One reduction, two passes; several columns one after the other, through host
-  /// memory. Collective.
+  /// v := v - Q Q^H v; returns ||Q^H v||. One reduction, two passes over Q for each column; several columns through
+  /// host memory. Collective.
   double project(Vector& v) const {
     if (q_.empty()) return 0;
     if (v.columns() > 1) return project_columns(v);
+    std::vector<T> h(q_.size());
+    dots(v, h.data());
+    v.space().sum(h.data(), h.size());
+    subtract(h.data(), v);
+    return length_of(h);
+  }
+
+ private:
+  std::vector<const T*> pointers() const {
     std::vector<const T*> q;
     for (const auto& one : q_) q.push_back(one.data());
-    std::vector<T> h(q.size());
-    exec::basis_dots<T, M>(q.data(), int(q.size()), v.data(), v.size(), h.data(), false);
-    v.space().sum(h.data(), h.size());
-    exec::basis_subtract<T, M>(q.data(), int(q.size()), h.data(), T(1), v.data(), v.size(), false);
+    return q;
+  }
+  /// h := the local part of Q^H v.
+  void dots(const Vector& v, T* h) const {
+    const auto q = pointers();
+    exec::basis_dots<T, M>(q.data(), int(q.size()), v.data(), v.size(), h, false);
+  }
+  /// v := v - Q h
+  void subtract(const T* h, Vector& v) const {
+    const auto q = pointers();
+    exec::basis_subtract<T, M>(q.data(), int(q.size()), h, T(1), v.data(), v.size(), false);
+  }
+  static double length_of(const std::vector<T>& h) {
     double length = 0;
     for (const T& c : h) length = std::hypot(length, double(std::abs(c)));
     return length;
   }
-
- private:
   double project_columns(Vector& v) const {
     const auto k = std::size_t(v.columns());
     auto all = v.to_host();
     Vector one(v.space());
-    double length = 0;
-    for (std::size_t c = 0; c < k; ++c) {
-      std::vector<T> column(all.size() / k);
+    std::vector<T> column(all.size() / k), h(q_.size() * k);
+    const auto take = [&](std::size_t c) {
       for (std::size_t i = 0; i < column.size(); ++i) column[i] = all[i * k + c];
       one.assign(column);
-      length = std::hypot(length, project(one));
+    };
+    for (std::size_t c = 0; c < k; ++c) take(c), dots(one, h.data() + c * q_.size());
+    v.space().sum(h.data(), h.size());
+    for (std::size_t c = 0; c < k; ++c) {
+      take(c);
+      subtract(h.data() + c * q_.size(), one);
       column = one.to_host();
       for (std::size_t i = 0; i < column.size(); ++i) all[i * k + c] = column[i];
     }
@@ -82,7 +102,7 @@ class Orthonormal {
     Vector back(v.space(), v.columns());
     back.assign(all);
     layout::copy(back, v);
-    return length;
+    return length_of(h);
   }
   std::vector<Vector> q_;
 };

@@ -28,6 +28,10 @@ class Workspace {
   std::deque<layout::Vector<T, M>> vectors_;  // references stay valid while it grows
 };
 
+/// The search space that the columns of a solve with many right-hand sides share (block methods).
+template <Scalar T>
+class BlockSearch;
+
 /// What a method is given: solve A d = r from d = 0, P being an approximate inverse of A (null: none).
 /// r may be overwritten; d must hold the best d known when the method returns.
 template <Scalar T, Memory M>
@@ -37,7 +41,9 @@ struct Run {
   layout::Vector<T, M>& r;
   layout::Vector<T, M>& d;
   Workspace<T, M>& w;
-  int exponent = 0;  ///< A is the user's A times 2^-exponent
+  int exponent = 0;                    ///< A is the user's A times 2^-exponent
+  bool negated = false;                ///< and times -1
+  BlockSearch<T>* together = nullptr;  ///< of all columns; null where a column is solved alone
   std::function<void(layout::Vector<T, M>&)> project{};  ///< takes out the given null space of A; empty: none is given
 };
 

@@ -151,7 +151,8 @@ def solve(
         gmres should it break down; gmres for the rest. Without one: see there), "cg", "minres", "bicgstab", "gmres",
         "fgmres", "idr", "richardson", "chebyshev"; with one reduction for several iterations: "ca-cg", "ca-bicgstab",
         "ca-gmres"; with reductions hidden behind products: "pipelined-cg", "pipelined-bicgstab", "pipelined-gmres";
-        with both: "pipelined-ca-gmres". An object carries its options: ``tacit.methods.CaGmres(step=10)``.
+        with both: "pipelined-ca-gmres"; with one search space for many right-hand sides: "block-cg". An object carries
+        its options: ``tacit.methods.CaGmres(step=10)``.
     precond : str, dict, object of :mod:`tacit.precond` or operator, optional
         An approximate inverse: a name, ``dict(name="polynomial", degree=4)``, ``tacit.precond.Polynomial(degree=4)``,
         or anything that A may be. "auto": candidates from cheap factors to nearly complete ones are tried, with this
@@ -217,13 +218,15 @@ def solve(
     all ranks.
 
     Memory: the distributed matrix, the vectors of the method (cg 4, bicgstab 7, gmres restart + 3), and 2 vectors; with
-    k right-hand sides this for each of up to 8 columns that are solved together, and 2 vectors for each of these.
+    k right-hand sides this for each of up to 8 columns (block-cg: 64) that are solved together, and 2 vectors for each
+    of these.
 
     Several right-hand sides: every column is a solve of its own, with its own residual, reason and fallbacks, by any
     method, and the columns advance together: one product of A, and one reduction, serves all that are at the same
     point. ``result.together`` says how many advanced together, and ``result.alone`` why, where they were solved one
     after another (engine "tasks", powers "kernel", richardson on a stencil, device "cuda"). The preconditioner is made
-    once. A callback is told the column (``state.column``), and stops that column only.
+    once. A callback is told the column (``state.column``), and stops that column only. In "block-cg" the columns share
+    one search space, so that all of them need fewer iterations.
 
     Examples
     --------

@@ -17,9 +17,13 @@ class CgGuard {
   /// The step of length rz / pAp. It reduces ||x - x_k||_A^2 by rz^2 / pAp: Hestenes and Stiefel, theorem 6:1.
   bool allows_step(double rz, double pAp) {
     if (!(pAp > 0)) return monitor_.breakdown("(p, A p)", pAp, "the matrix is not positive definite");
-    energy_ += rz / pAp * rz;
-    if (energy_ > 1.01 * seen_) seen_ = energy_, monitor_.progress();
+    has_gained(rz / pAp * rz);
     return true;
+  }
+  /// A step that has reduced ||x - x_k||_A^2 by so much.
+  void has_gained(double energy) {
+    energy_ += energy;
+    if (energy_ > 1.01 * seen_) seen_ = energy_, monitor_.progress();
   }
 
  private:

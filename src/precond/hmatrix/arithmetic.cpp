@@ -1,8 +1,8 @@
 #include "block.hpp"
-#include "kernels.hpp"
 #include "pivots.hpp"
 
 #include <tacit/base/lapack.hpp>
+#include <tacit/base/small_products.hpp>
 #include <tacit/exec/branches.hpp>
 
 #include <algorithm>
@@ -12,6 +12,8 @@
 
 namespace tacit::precond::detail {
 namespace {
+
+using dense::add_product, dense::add_product_nt, dense::add_product_tn;
 
 template <Scalar F>
 real_t<F> norm2(const F* v, Local n) {

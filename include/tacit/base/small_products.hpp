@@ -10,20 +10,20 @@
 #include <cstddef>
 #include <cstring>
 
-namespace tacit::precond::detail {
+namespace tacit::dense {
 
-template <class R>
+template <class R, int Bytes = 64>
 struct Register {
-  static constexpr int lanes = int(64 / sizeof(R));
-  typedef R type __attribute__((vector_size(64), aligned(sizeof(R)), may_alias));
+  static constexpr int lanes = int(Bytes / sizeof(R));
+  typedef R type __attribute__((vector_size(Bytes), aligned(sizeof(R)), may_alias));
 };
 
 // C += alpha A B for V registers of rows and K columns; B(l, j) stands at b[l bl + j bj].
-template <class R, int V, int K>
+template <class R, int V, int K, int Bytes = 64>
 inline void tile(const R* a, std::ptrdiff_t lda, const R* b, std::ptrdiff_t bl, std::ptrdiff_t bj, Local depth, R alpha,
                  R* c, std::ptrdiff_t ldc) {
-  using Vec = typename Register<R>::type;
-  constexpr int n = Register<R>::lanes;
+  using Vec = typename Register<R, Bytes>::type;
+  constexpr int n = Register<R, Bytes>::lanes;
   Vec sum[K][V] = {};
   for (Local l = 0; l < depth; ++l) {
     Vec column[V];
@@ -45,13 +45,13 @@ inline void tile(const R* a, std::ptrdiff_t lda, const R* b, std::ptrdiff_t bl, 
     }
 }
 
-template <class R, int V>
+template <class R, int V, int Bytes = 64>
 inline void tiles(const R* a, std::ptrdiff_t lda, const R* b, std::ptrdiff_t bl, std::ptrdiff_t bj, Local columns,
                   Local depth, R alpha, R* c, std::ptrdiff_t ldc) {
   Local j = 0;
-  for (; j + 4 <= columns; j += 4) tile<R, V, 4>(a, lda, b + j * bj, bl, bj, depth, alpha, c + j * ldc, ldc);
-  if (columns - j >= 2) tile<R, V, 2>(a, lda, b + j * bj, bl, bj, depth, alpha, c + j * ldc, ldc), j += 2;
-  if (columns > j) tile<R, V, 1>(a, lda, b + j * bj, bl, bj, depth, alpha, c + j * ldc, ldc);
+  for (; j + 4 <= columns; j += 4) tile<R, V, 4, Bytes>(a, lda, b + j * bj, bl, bj, depth, alpha, c + j * ldc, ldc);
+  if (columns - j >= 2) tile<R, V, 2, Bytes>(a, lda, b + j * bj, bl, bj, depth, alpha, c + j * ldc, ldc), j += 2;
+  if (columns > j) tile<R, V, 1, Bytes>(a, lda, b + j * bj, bl, bj, depth, alpha, c + j * ldc, ldc);
 }
 
 // C += alpha A B, A rows x depth, B depth x columns with strides bl and bj.
@@ -63,6 +63,7 @@ void add_product_strided(const R* a, std::ptrdiff_t lda, const R* b, std::ptrdif
   for (; rows - i >= 4 * n; i += 4 * n) tiles<R, 4>(a + i, lda, b, bl, bj, columns, depth, alpha, c + i, ldc);
   if (rows - i >= 2 * n) tiles<R, 2>(a + i, lda, b, bl, bj, columns, depth, alpha, c + i, ldc), i += 2 * n;
   if (rows - i >= n) tiles<R, 1>(a + i, lda, b, bl, bj, columns, depth, alpha, c + i, ldc), i += n;
+  if (rows - i >= n / 2) tiles<R, 1, 32>(a + i, lda, b, bl, bj, columns, depth, alpha, c + i, ldc), i += n / 2;
   if (i == rows) return;
   for (Local j = 0; j < columns; ++j)
     for (Local l = 0; l < depth; ++l) {
@@ -145,4 +146,4 @@ void add_product_tn(const F* a, Local lda, const F* b, Local ldb, Local rows, Lo
   }
 }
 
-}  // namespace tacit::precond::detail
+}  // namespace tacit::dense
