@@ -1,7 +1,9 @@
 // Block conjugate gradients, as one of the columns sees them; the formulas are in ../block_cg.cpp.
 #pragma once
 
+#ifndef __CUDACC__  // columns meet on the host only
 #include "../block_search.hpp"
+#endif
 #include "cg.hpp"
 
 #include <tacit/krylov/iteration.hpp>
