@@ -37,7 +37,7 @@ struct Run {
   layout::Vector<T, M>& r;
   layout::Vector<T, M>& d;
   Workspace<T, M>& w;
-  int exponent = 0;  ///< A is the user's A times 2^-exponent
+  int exponent = 0;                                      ///< A is the user's A times 2^-exponent
   std::function<void(layout::Vector<T, M>&)> project{};  ///< takes out the given null space of A; empty: none is given
 };
 
