@@ -648,12 +648,16 @@ class Solve final : public OuterIteration {
     const Method kind = classical_of(method_);
     const bool erratic = kind == Method::bicgstab || kind == Method::idr;
     int more = needs_definite() ? 0 : monitor_->prediction();
-    // A residual that the method believed in for a moment predicts nothing; nor does a rate so long after the end that
-    // the short recurrences would have in exact arithmetic.
-    if (erratic && (norm > 10 * monitor_->lowest() || (done > 5 * space_.size() && more > 2 * done))) more = -1;
+    // A residual that the method believed in for a moment predicts nothing; nor does a rate before a rest, or so long
+    // after the end that the short recurrences would have in exact arithmetic.
+    const bool rests = erratic && monitor_->lowest_at() < done - done / 4;
+    if (erratic && (rests || norm > 10 * monitor_->lowest() || (done > 5 * space_.size() && more > 2 * done)))
+      more = -1;
     const Global long_enough = kind == Method::gmres ? 2 * restart_ : erratic ? space_.size() : 20;
     if (more < 0 && done > long_enough)
-      return {Reason::max_iterations, "the residual has hardly fallen in the last half of the iterations",
+      return {Reason::max_iterations,
+              rests ? message("the residual has not fallen below its lowest since iteration ", monitor_->lowest_at())
+                    : "the residual has hardly fallen in the last half of the iterations",
               "Use another method or a stronger preconditioner; more iterations are unlikely to help."};
     if (more > done && done >= 100)
       return {

@@ -77,6 +77,17 @@ def test_transposes_of_hermitian_matrices_are_hermitian() -> None:
     assert not tacit.csr(a + sp.diags_array(0.5 * np.ones(63), offsets=1)).T.is_hermitian()
 
 
+def test_more_iterations_are_not_the_advice_where_the_residual_rests() -> None:
+    rested = 0
+    for seed in range(60):
+        A = diagnoses.singular_values(np.r_[np.logspace(0, -10, 17), 0, 0, 0], seed)
+        r = tacit.solve(A, A @ np.ones(20), method="bicgstab", rtol=1e-10, fallbacks=False, history=True)
+        if r.reason == "max_iterations" and np.argmin(r.history) < 0.7 * r.iterations:
+            rested += 1
+            assert "more iterations are unlikely to help" in r.advice, r.advice
+    assert rested > 0
+
+
 def test_a_nearly_singular_matrix_is_not_called_inconsistent() -> None:
     values = np.r_[1e-14, np.linspace(1, 2, 59)]
     r = tacit.solve(diagnoses.spectrum(values), diagnoses.normal(60), method="gmres")

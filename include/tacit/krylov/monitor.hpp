@@ -140,6 +140,8 @@ class Monitor {
 
   /// The lowest residual after an iteration, as the method believed.
   double lowest() const { return lowest_; }
+  /// The iteration in which it last fell, by a thousandth at least.
+  int lowest_at() const { return lowest_at_; }
 
   Outcome outcome() const { return outcome_; }
   int iterations() const { return iterations_; }
@@ -157,6 +159,7 @@ class Monitor {
   }
   /// Keeps the lowest residual, and what it was at the last powers of two.
   void watch() {
+    if (norm_ < 0.999 * lowest_) lowest_at_ = iterations_;
     lowest_ = std::min(lowest_, norm_);
     if (iterations_ < mark_at_) return;
     half_ = std::exchange(mark_, lowest_), half_at_ = mark_at_ / 2, mark_at_ *= 2;
@@ -165,10 +168,10 @@ class Monitor {
   const Options& options_;
   double b_norm_, goal_;
   int max_iterations_, window_;
-  int iterations_ = 0, best_at_ = 0, ask_at_ = 0;
+  int iterations_ = 0, start_at_ = 0, best_at_ = 0, ask_at_ = 0, halving_ = 0;
   double norm_ = 0, start_ = 0, best_ = 0, factor_ = 1;
   double lowest_ = std::numeric_limits<double>::infinity(), half_ = 0, mark_ = 0;
-  int mark_at_ = 1, half_at_ = 0;
+  int lowest_at_ = 0, mark_at_ = 1, half_at_ = 0;
   bool begun_ = false, pending_ = false, patient_ = false, scaled_ = false;
   Outcome outcome_ = Outcome::cycle_end;
   std::string detail_;
