@@ -634,6 +634,7 @@ class Solve final : public OuterIteration {
   };
   Proof proof(const Vector<T, M>& y, const Vector<T, M>& Ay);
   bool names_cause(const Vector<T, M>& y, const Vector<T, M>& Ay, const char* which, const char* part);
+  double goal_of_two_norm() const;
   double least_level() const;
   bool explain_by_guesses();
   bool explain_nearly(double b_norm);
