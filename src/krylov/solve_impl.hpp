@@ -387,6 +387,9 @@ class Solve final : public OuterIteration {
     }
     monitor.be_patient(P_ || !options_.fallbacks || !given_A_->has_diagonal() ||
                        (diagonal_looked_at_ && inverse_.empty()));
+    // In exact arithmetic bicgstab ends within n iterations. One that long after has not begun to converge wanders.
+    const bool has_rungs = options_.fallbacks && method_ == Method::bicgstab;
+    monitor.halve_within(has_rungs ? int(std::clamp<Global>(5 * space_.size(), 100, 50000)) : 0);
     {
       const Span span(to_string(method_), "krylov");
       run_by_engine({*A_, P_, *residual_, trial(), *workspace_, a_exponent_, projection()}, monitor);

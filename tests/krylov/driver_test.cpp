@@ -2,6 +2,7 @@
 #include "support/communicators.hpp"
 #include "support/methods.hpp"
 
+#include <tacit/krylov/monitor.hpp>
 #include <tacit/op/function.hpp>
 #include <tacit/precond/make.hpp>
 
@@ -42,6 +43,27 @@ void stops_on_the_largest_element(double size, double rtol) {
 TEST(Driver, MaxNormIsThatOfTheGivenSystem) {
   for (const double size : {1e-30, 1.0, 1e30}) stops_on_the_largest_element<double>(size, 1e-6);
   for (const double size : {1e-4, 1e4}) stops_on_the_largest_element<float>(size, 1e-3);
+}
+
+/// A run that never halves its residual ends; one that has halved it goes on.
+TEST(Monitor, EndsRunsThatWander) {
+  const auto comm = comm::Communicator::self();
+  const Options o = with(Method::bicgstab, 1e-8);
+  for (const double low : {0.6, 0.4}) {
+    krylov::Monitor monitor(comm, o, 1, 1e-8, 1000, 500);
+    monitor.halve_within(40);
+    monitor.begin(1);
+    int k = 0;
+    while (monitor.go_on(k == 10 ? low : 0.9 - 0.001 * k) && k < 200) ++k;
+    EXPECT_EQ(k, low < 0.5 ? 200 : 40);
+    EXPECT_EQ(monitor.outcome(), low < 0.5 ? krylov::Outcome::cycle_end : krylov::Outcome::no_progress);
+    EXPECT_EQ(monitor.lowest_at(), 10);
+    monitor.end(monitor.outcome());
+    monitor.begin(0.5);  // counted from the start of each run
+    for (k = 0; monitor.go_on(0.45) && k < 200;) ++k;
+    EXPECT_EQ(k, 40);
+    EXPECT_EQ(monitor.outcome(), krylov::Outcome::no_progress);
+  }
 }
 
 TEST(Driver, OneRankThatStopsStopsAll) {

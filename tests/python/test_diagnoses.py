@@ -23,6 +23,7 @@ QUICK = [
     "b is the null vector",
     "zero column",
     "rank 50 of 60, complex",
+    "rank 50 of 60, consistent",
     "zero matrix",
     "nilpotent, in the range",
     "convection",
@@ -100,6 +101,15 @@ def test_a_solution_within_the_tolerance_is_not_denied() -> None:
         r = tacit.solve(A, b, method="idr", precond="none", max_iterations=400)
         assert "inconsistent" not in r.detail, r.detail
     assert solved > 4
+
+
+def test_bicgstab_leaves_a_run_that_wanders() -> None:
+    # Where the spectrum surrounds 0, steps of least residual along t = A s are too short.
+    for values in (np.linspace(1, 2, 60), np.r_[np.linspace(1, 2, 50), np.zeros(10)]):
+        for seed in range(5):
+            A = diagnoses.singular_values(values, seed)
+            r = tacit.solve(A, A @ np.ones(60), method="bicgstab")
+            assert r.converged, r.advice
 
 
 def test_a_nearly_singular_matrix_is_not_called_inconsistent() -> None:
