@@ -469,6 +469,7 @@ class Solve final : public OuterIteration {
       case Outcome::breakdown:
         // After progress a breakdown is a reason to start anew from here; without progress it ends the solve.
         if (gain <= 0.9) return {};
+        if (rescale_preconditioner()) return {};
         if (monitor.outcome() == Outcome::breakdown && std::isfinite(norm) && turn_sign(monitor, *residual_)) return {};
         if (monitor.outcome() != Outcome::non_finite && std::isfinite(norm) && fall_back(monitor)) return {};
         if (monitor.outcome() == Outcome::breakdown && change_method(monitor)) return {};
@@ -485,7 +486,7 @@ class Solve final : public OuterIteration {
         return after_claim(gain, norm);
       case Outcome::cycle_end:
         idle_ = gain > 1 - 1e-6 ? idle_ + 1 : 0;
-        if (idle_ >= 3 && fall_back(monitor)) {
+        if (idle_ >= 3 && (rescale_preconditioner() || fall_back(monitor))) {
           idle_ = 0;
           return {};
         }
@@ -507,7 +508,7 @@ class Solve final : public OuterIteration {
     if (!claimed && options_.fallbacks && is_hopeless(norm)) return hopeless(norm);
     // The projected problem of gmres and b - A x part where the basis has lost its orthogonality.
     const bool parted = claimed && is_gmres(method_) && norm > 1e3 * monitor.norm();
-    if ((parted || idle_ >= 2 || (gain > 0.5 && !claimed)) && fall_back(monitor)) {
+    if ((parted || idle_ >= 2 || (gain > 0.5 && !claimed)) && (rescale_preconditioner() || fall_back(monitor))) {
       idle_ = 0;
       return {};
     }
@@ -604,6 +605,8 @@ class Solve final : public OuterIteration {
   // What is said of failures, and the sign of a definite matrix: safeguards/explain.hpp, null_vector.hpp.
   int sign_of_diagonal();
   void scale_operators();
+  void scale_preconditioner(int e);
+  bool rescale_preconditioner();
   bool turn_sign(const Monitor& monitor, Vector<T, M>& r);
   bool is_hopeless(double norm);
   double asymmetry(const op::Operator<T, M>& B);
@@ -775,12 +778,13 @@ class Solve final : public OuterIteration {
   Method method_ = Method::automatic;
   std::unique_ptr<Vector<T, M>> residual_;  // the last recomputed b - A x
   bool may_change_ = false, diagonal_looked_at_ = false;
-  bool negated_ = false;   // what is solved is -A x = -b
-  bool hopeless_ = false;  // cg cannot work with this A
+  bool negated_ = false;     // what is solved is -A x = -b
+  bool P_rescaled_ = false;  // or looked at for that
+  bool hopeless_ = false;    // cg cannot work with this A
   bool may_use_adjoint_ = false;
   double A_norm_ = 0;  // an estimate, from below
   Proof nearly_;       // that A is nearly singular, the strongest so far
-  int a_exponent_ = 0, b_exponent_ = 0;
+  int a_exponent_ = 0, b_exponent_ = 0, P_exponent_ = 0, P_sign_ = 1;
   double b_norm_ = 0, goal_ = 0;
   double A_size_ = 0;  // the largest entry of A', or an estimate of its norm
   Report report_;

@@ -443,6 +443,29 @@ TEST(Driver, ExplanationsOfShortSolvesAreShort) {
   EXPECT_LE(products - report.counts.operator_applies, 40);
 }
 
+/// Methods that have no parameters of P A solve with a preconditioner of any size.
+TEST(Driver, SizesOfPreconditionersDoNotMatter) {
+  const auto a = grid<double>(7, 6);
+  const auto b = random_vector<double>(a.n, 3);
+  const double sizes[][2] = {{1e-160, 1}, {1e160, 1}, {1, 1e-170}, {1, 1e170}};  // of A, of P
+  for (const auto& [of_A, of_P] : sizes) {
+    const double scale = of_A;
+    const auto scaled = a.map([scale](Global, Global, double v) { return scale * v; });
+    const auto A = scaled.on(comm::Communicator::self());
+    const auto P = diagonal<double>(std::vector<double>(std::size_t(a.n), of_P)).on(A->range());
+    for (const auto& m : all_methods()) {
+      Options o;
+      m.choose(o);
+      if (o.method == Method::richardson || o.method == Method::chebyshev) continue;  // their parameters are of P A
+      // With subnormal (p, A p) it neither breaks down nor stagnates before its limit.
+      if (o.method == Method::pipelined_cg && of_A < 1) continue;
+      o.rtol = 1e-8;
+      const auto found = run(*A, b, o, P.get()).report;
+      EXPECT_TRUE(found.converged()) << m.name << ", A " << of_A << ", P " << of_P << ": " << found.detail;
+    }
+  }
+}
+
 TEST(Driver, NamesReplacedPivotsAsTheCauseOfAFailure) {
   on_ranks([](const comm::Communicator& comm) {
     // A zero diagonal: the rows of a nonsingular matrix in another order.
