@@ -388,6 +388,9 @@ class Solve final : public OuterIteration {
     }
     monitor.be_patient(P_ || !options_.fallbacks || !given_A_->has_diagonal() ||
                        (diagonal_looked_at_ && inverse_.empty()));
+    // In exact arithmetic bicgstab ends within n iterations. One that long after has not begun to converge wanders.
+    const bool has_rungs = options_.fallbacks && method_ == Method::bicgstab;
+    monitor.halve_within(has_rungs ? int(std::clamp<Global>(5 * space_.size(), 100, 50000)) : 0);
     {
       const Span span(to_string(method_), "krylov");
       run_by_engine(
@@ -468,6 +471,7 @@ class Solve final : public OuterIteration {
       case Outcome::breakdown:
         // After progress a breakdown is a reason to start anew from here; without progress it ends the solve.
         if (gain <= 0.9) return {};
+        if (rescale_preconditioner()) return {};
         if (monitor.outcome() == Outcome::breakdown && std::isfinite(norm) && turn_sign(monitor, *residual_)) return {};
         if (monitor.outcome() != Outcome::non_finite && std::isfinite(norm) && fall_back(monitor)) return {};
         if (monitor.outcome() == Outcome::breakdown && change_method(monitor)) return {};
@@ -484,7 +488,7 @@ class Solve final : public OuterIteration {
         return after_claim(gain, norm);
       case Outcome::cycle_end:
         idle_ = gain > 1 - 1e-6 ? idle_ + 1 : 0;
-        if (idle_ >= 3 && fall_back(monitor)) {
+        if (idle_ >= 3 && (rescale_preconditioner() || fall_back(monitor))) {
           idle_ = 0;
           return {};
         }
@@ -506,7 +510,7 @@ class Solve final : public OuterIteration {
     if (!claimed && options_.fallbacks && is_hopeless(norm)) return hopeless(norm);
     // The projected problem of gmres and b - A x part where the basis has lost its orthogonality.
     const bool parted = claimed && is_gmres(method_) && norm > 1e3 * monitor.norm();
-    if ((parted || idle_ >= 2 || (gain > 0.5 && !claimed)) && fall_back(monitor)) {
+    if ((parted || idle_ >= 2 || (gain > 0.5 && !claimed)) && (rescale_preconditioner() || fall_back(monitor))) {
       idle_ = 0;
       return {};
     }
@@ -603,6 +607,8 @@ class Solve final : public OuterIteration {
   // What is said of failures, and the sign of a definite matrix: safeguards/explain.hpp, null_vector.hpp.
   int sign_of_diagonal();
   void scale_operators();
+  void scale_preconditioner(int e);
+  bool rescale_preconditioner();
   bool turn_sign(const Monitor& monitor, Vector<T, M>& r);
   bool is_hopeless(double norm);
   double asymmetry(const op::Operator<T, M>& B);
@@ -636,6 +642,7 @@ class Solve final : public OuterIteration {
   };
   Proof proof(const Vector<T, M>& y, const Vector<T, M>& Ay);
   bool names_cause(const Vector<T, M>& y, const Vector<T, M>& Ay, const char* which, const char* part);
+  double goal_of_two_norm() const;
   double least_level() const;
   bool explain_by_guesses();
   bool explain_nearly(double b_norm);
@@ -650,12 +657,16 @@ class Solve final : public OuterIteration {
     const Method kind = classical_of(method_);
     const bool erratic = kind == Method::bicgstab || kind == Method::idr;
     int more = needs_definite() ? 0 : monitor_->prediction();
-    // A residual that the method believed in for a moment predicts nothing; nor does a rate so long after the end that
-    // the short recurrences would have in exact arithmetic.
-    if (erratic && (norm > 10 * monitor_->lowest() || (done > 5 * space_.size() && more > 2 * done))) more = -1;
+    // A residual that the method believed in for a moment predicts nothing; nor does a rate before a rest, or so long
+    // after the end that the short recurrences would have in exact arithmetic.
+    const bool rests = erratic && monitor_->lowest_at() < done - done / 4;
+    if (erratic && (rests || norm > 10 * monitor_->lowest() || (done > 5 * space_.size() && more > 2 * done)))
+      more = -1;
     const Global long_enough = kind == Method::gmres ? 2 * restart_ : erratic ? space_.size() : 20;
     if (more < 0 && done > long_enough)
-      return {Reason::max_iterations, "the residual has hardly fallen in the last half of the iterations",
+      return {Reason::max_iterations,
+              rests ? message("the residual has not fallen below its lowest since iteration ", monitor_->lowest_at())
+                    : "the residual has hardly fallen in the last half of the iterations",
               "Use another method or a stronger preconditioner; more iterations are unlikely to help."};
     if (more > done && done >= 100)
       return {
@@ -770,12 +781,13 @@ class Solve final : public OuterIteration {
   Method method_ = Method::automatic;
   std::unique_ptr<Vector<T, M>> residual_;  // the last recomputed b - A x
   bool may_change_ = false, diagonal_looked_at_ = false;
-  bool negated_ = false;   // what is solved is -A x = -b
-  bool hopeless_ = false;  // cg cannot work with this A
+  bool negated_ = false;     // what is solved is -A x = -b
+  bool P_rescaled_ = false;  // or looked at for that
+  bool hopeless_ = false;    // cg cannot work with this A
   bool may_use_adjoint_ = false;
   double A_norm_ = 0;  // an estimate, from below
   Proof nearly_;       // that A is nearly singular, the strongest so far
-  int a_exponent_ = 0, b_exponent_ = 0;
+  int a_exponent_ = 0, b_exponent_ = 0, P_exponent_ = 0, P_sign_ = 1;
   double b_norm_ = 0, goal_ = 0;
   double A_size_ = 0;  // the largest entry of A', or an estimate of its norm
   Report report_;

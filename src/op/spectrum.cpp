@@ -2,9 +2,9 @@
 
 namespace tacit::op {
 
-#define TACIT_INSTANTIATE(T) \
+#define TACIT_INSTANTIATE(T)                                                                            \
   template Spectrum estimate_spectrum<T, Host>(const Operator<T, Host>&, const Operator<T, Host>*, int, \
-                                              const std::function<void(Vector<T, Host>&)>&);
+                                               const std::function<void(Vector<T, Host>&)>&);
 TACIT_INSTANTIATE(float)
 TACIT_INSTANTIATE(double)
 TACIT_INSTANTIATE(std::complex<float>)

@@ -2,9 +2,9 @@
 
 namespace tacit::op {
 
-#define TACIT_INSTANTIATE(T) \
+#define TACIT_INSTANTIATE(T)                                                                                  \
   template Spectrum estimate_spectrum<T, Device>(const Operator<T, Device>&, const Operator<T, Device>*, int, \
-                                              const std::function<void(Vector<T, Device>&)>&);
+                                                 const std::function<void(Vector<T, Device>&)>&);
 TACIT_INSTANTIATE(float)
 TACIT_INSTANTIATE(double)
 TACIT_INSTANTIATE(std::complex<float>)

@@ -2,6 +2,7 @@
 #include "support/communicators.hpp"
 #include "support/methods.hpp"
 
+#include <tacit/krylov/monitor.hpp>
 #include <tacit/op/function.hpp>
 #include <tacit/precond/make.hpp>
 
@@ -42,6 +43,27 @@ void stops_on_the_largest_element(double size, double rtol) {
 TEST(Driver, MaxNormIsThatOfTheGivenSystem) {
   for (const double size : {1e-30, 1.0, 1e30}) stops_on_the_largest_element<double>(size, 1e-6);
   for (const double size : {1e-4, 1e4}) stops_on_the_largest_element<float>(size, 1e-3);
+}
+
+/// A run that never halves its residual ends; one that has halved it goes on.
+TEST(Monitor, EndsRunsThatWander) {
+  const auto comm = comm::Communicator::self();
+  const Options o = with(Method::bicgstab, 1e-8);
+  for (const double low : {0.6, 0.4}) {
+    krylov::Monitor monitor(comm, o, 1, 1e-8, 1000, 500);
+    monitor.halve_within(40);
+    monitor.begin(1);
+    int k = 0;
+    while (monitor.go_on(k == 10 ? low : 0.9 - 0.001 * k) && k < 200) ++k;
+    EXPECT_EQ(k, low < 0.5 ? 200 : 40);
+    EXPECT_EQ(monitor.outcome(), low < 0.5 ? krylov::Outcome::cycle_end : krylov::Outcome::no_progress);
+    EXPECT_EQ(monitor.lowest_at(), 10);
+    monitor.end(monitor.outcome());
+    monitor.begin(0.5);  // counted from the start of each run
+    for (k = 0; monitor.go_on(0.45) && k < 200;) ++k;
+    EXPECT_EQ(k, 40);
+    EXPECT_EQ(monitor.outcome(), krylov::Outcome::no_progress);
+  }
 }
 
 TEST(Driver, OneRankThatStopsStopsAll) {
@@ -419,6 +441,29 @@ TEST(Driver, ExplanationsOfShortSolvesAreShort) {
   ASSERT_LT(report.counts.operator_applies, 20);
   EXPECT_NE(report.detail.find("lambda_max"), std::string::npos) << report.detail;
   EXPECT_LE(products - report.counts.operator_applies, 40);
+}
+
+/// Methods that have no parameters of P A solve with a preconditioner of any size.
+TEST(Driver, SizesOfPreconditionersDoNotMatter) {
+  const auto a = grid<double>(7, 6);
+  const auto b = random_vector<double>(a.n, 3);
+  const double sizes[][2] = {{1e-160, 1}, {1e160, 1}, {1, 1e-170}, {1, 1e170}};  // of A, of P
+  for (const auto& [of_A, of_P] : sizes) {
+    const double scale = of_A;
+    const auto scaled = a.map([scale](Global, Global, double v) { return scale * v; });
+    const auto A = scaled.on(comm::Communicator::self());
+    const auto P = diagonal<double>(std::vector<double>(std::size_t(a.n), of_P)).on(A->range());
+    for (const auto& m : all_methods()) {
+      Options o;
+      m.choose(o);
+      if (o.method == Method::richardson || o.method == Method::chebyshev) continue;  // their parameters are of P A
+      // With subnormal (p, A p) it neither breaks down nor stagnates before its limit.
+      if (o.method == Method::pipelined_cg && of_A < 1) continue;
+      o.rtol = 1e-8;
+      const auto found = run(*A, b, o, P.get()).report;
+      EXPECT_TRUE(found.converged()) << m.name << ", A " << of_A << ", P " << of_P << ": " << found.detail;
+    }
+  }
 }
 
 TEST(Driver, NamesReplacedPivotsAsTheCauseOfAFailure) {

@@ -133,8 +133,8 @@ TYPED_TEST(GivenNullSpace, IsCheckedAndMadeOrthonormal) {
       {2, 3});
 }
 
-/// Lanczos vectors with a part in the null space would show the eigenvalue 0 of P A, or a P that is not Hermitian beside
-/// the projection of its results.
+/// Lanczos vectors with a part in the null space would show the eigenvalue 0 of P A, or a P that is not Hermitian
+/// beside the projection of its results.
 TYPED_TEST(GivenNullSpace, ChebyshevEstimatesTheSpectrumBesideIt) {
   using T = TypeParam;
   on_ranks(
@@ -157,9 +157,9 @@ TYPED_TEST(GivenNullSpace, ChebyshevEstimatesTheSpectrumBesideIt) {
           Vector<T> x(A->domain());
           return krylov::solve<T, Host>(*A, P, spread(A->range(), random_vector<T>(a.n, 6)), x, o, true, &null);
         };
-        for (const op::Operator<T, Host>* P : {(const op::Operator<T, Host>*)nullptr,
-                                               (const op::Operator<T, Host>*)&jacobi,
-                                               (const op::Operator<T, Host>*)&leaning}) {
+        for (const op::Operator<T, Host>* P :
+             {(const op::Operator<T, Host>*)nullptr, (const op::Operator<T, Host>*)&jacobi,
+              (const op::Operator<T, Host>*)&leaning}) {
           const auto cg = solved(Method::cg, P), chebyshev = solved(Method::chebyshev, P);
           const std::string what = P ? P->name() : "none";
           EXPECT_TRUE(cg.converged() && chebyshev.converged()) << what << ": " << chebyshev.detail;

@@ -278,8 +278,7 @@ void check_values(std::span<const Option<Options>> all, const Options& options) 
       const OptionValue is = find_option(all, other, "").get(options);
       const std::string given = std::holds_alternative<std::monostate>(is) ? "not given" : text_of(is);
       require(detail::open_to(choices, given), o.name, " ", text_of(value), " goes with ", other, " ",
-              detail::listed(choices), "; ",
-              other, " is ", given);
+              detail::listed(choices), "; ", other, " is ", given);
     }
     const auto look = [&](double number) {
       require(o.range.has(number), o.name, " is ", text_of(value), "; it takes ", o.range.needed);

@@ -47,6 +47,7 @@ class Monitor {
     if (!std::exchange(begun_, true)) record(norm);
     norm_ = norm;
     start_ = norm;
+    start_at_ = iterations_;
     best_ = norm;
     best_at_ = iterations_;
     factor_ = 1;
@@ -62,6 +63,8 @@ class Monitor {
   /// Calls `better` once, at this iteration; the run ends as `slow` if it returns true.
   void ask_at(int iteration, std::function<bool()> better) { ask_at_ = iteration, better_ = std::move(better); }
   void be_patient(bool patient) { patient_ = patient; }
+  /// Runs end as no_progress, too, where after so many iterations (0: any number) their residual has never halved.
+  void halve_within(int iterations) { halving_ = iterations; }
   /// The norms of this run are those of another quantity (the preconditioned residual): multiplies them by `factor`.
   void scale_norms(double factor) { factor_ = factor, scaled_ = true; }
   bool asks_for_max_norm() const { return options_.norm == Norm::max; }
@@ -99,6 +102,7 @@ class Monitor {
     if (norm_ > options_.divergence * std::max(b_norm_, start_)) return end(Outcome::diverged);
     if (norm_ < 0.999 * best_) best_ = norm_, best_at_ = iterations_;
     if (iterations_ - best_at_ >= window_) return end(Outcome::no_progress);
+    if (halving_ > 0 && iterations_ - start_at_ >= halving_ && best_ > 0.5 * start_) return end(Outcome::no_progress);
     if (iterations_ >= max_iterations_) return end(Outcome::max_iterations);
     if (better_ && iterations_ >= ask_at_ && std::exchange(better_, nullptr)()) return end(Outcome::slow);
     pending_ = true;
@@ -140,6 +144,8 @@ class Monitor {
 
   /// The lowest residual after an iteration, as the method believed.
   double lowest() const { return lowest_; }
+  /// The iteration in which it last fell, by a thousandth at least.
+  int lowest_at() const { return lowest_at_; }
 
   Outcome outcome() const { return outcome_; }
   int iterations() const { return iterations_; }
@@ -157,6 +163,7 @@ class Monitor {
   }
   /// Keeps the lowest residual, and what it was at the last powers of two.
   void watch() {
+    if (norm_ < 0.999 * lowest_) lowest_at_ = iterations_;
     lowest_ = std::min(lowest_, norm_);
     if (iterations_ < mark_at_) return;
     half_ = std::exchange(mark_, lowest_), half_at_ = mark_at_ / 2, mark_at_ *= 2;
@@ -165,10 +172,10 @@ class Monitor {
   const Options& options_;
   double b_norm_, goal_;
   int max_iterations_, window_;
-  int iterations_ = 0, best_at_ = 0, ask_at_ = 0;
+  int iterations_ = 0, start_at_ = 0, best_at_ = 0, ask_at_ = 0, halving_ = 0;
   double norm_ = 0, start_ = 0, best_ = 0, factor_ = 1;
   double lowest_ = std::numeric_limits<double>::infinity(), half_ = 0, mark_ = 0;
-  int mark_at_ = 1, half_at_ = 0;
+  int lowest_at_ = 0, mark_at_ = 1, half_at_ = 0;
   bool begun_ = false, pending_ = false, patient_ = false, scaled_ = false;
   Outcome outcome_ = Outcome::cycle_end;
   std::string detail_;

@@ -97,7 +97,8 @@ class Bicgstab final : public Iteration<T, M> {
       const auto [ts, tt, ss] = space.sum(smoothing(t, r, half)).wait();
       // Where s is at the goal the half step is enough; t may then be 0.
       const bool enough = root(ss) <= monitor.goal();
-      if (enough || !guard.allows_smoothing(std::abs(ts), real(tt), root(ss))) {
+      const double whole = root(tt) * root(ss);  // |(t, s)| is at most that
+      if (enough || !guard.allows_smoothing(is_long() ? whole : std::abs(ts), real(tt), root(ss))) {
         layout::axpy(alpha, ph, d);
         rr = ss, rho = T(1);
         if (enough) continue;
@@ -105,6 +106,8 @@ class Bicgstab final : public Iteration<T, M> {
         break;
       }
       omega = ts / tt;
+      if (const double angle = std::abs(ts) / whole; is_long() && angle < 0.7)
+        omega = (angle > 0 ? ts / T(real_t<T>(std::abs(ts))) : T(1)) * T(real_t<T>(0.7 * root(ss) / root(tt)));
       const T old = rho;
       const auto both =  // d += alpha P p + omega P s;  r = s - omega t
           P ? sweep(reads(r0, ph, sh, t), updates(parts(d), r), writes(), formula::BicgstabStep<T>{alpha, omega})
@@ -119,10 +122,15 @@ class Bicgstab final : public Iteration<T, M> {
   std::string step_down() override {
     if (shadow_ == 12) return {};
     ++shadow_;
-    return "it went on with another shadow residual";
+    return is_long() ? "it went on with another shadow residual and longer smoothing steps"
+                     : "it went on with another shadow residual";
   }
 
  private:
+  /// Every other rung: |omega| is at least 0.7 ||s|| / ||t||. Where s is nearly orthogonal to t, as where the spectrum
+  /// surrounds 0, the step of least residual is so short that alpha and beta lose their digits. Sleijpen and van der
+  /// Vorst (1995), doi 10.1007/BF02142822.
+  bool is_long() const { return shadow_ > 0 && shadow_ % 2 == 0; }
   static double root(T square) { return std::sqrt(double(real(square))); }
 
   // (s, s) is formed with s on the host, where loops with few sums are faster; on devices with (t, s) and (t, t),

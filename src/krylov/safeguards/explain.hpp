@@ -25,20 +25,44 @@ void Solve<T, M>::scale_operators() {
   scaled_A_ = std::make_unique<op::Scaled<T, M>>(*given_A_, std::ldexp(R(negated_ ? -1 : 1), -a_exponent_));
   A_ = scaled_A_.get();
   if (given_P_) {
-    R sign = 1;
     if (negated_) {
       Vector<T, M> z(space_);
       given_P_->apply(b_, z);
-      if (real(layout::dot(b_, z)) < 0) sign = -1;
+      P_sign_ = real(layout::dot(b_, z)) < 0 ? -1 : 1;
     }
-    scaled_P_ = std::make_unique<op::Scaled<T, M>>(*given_P_, std::ldexp(sign, a_exponent_));
-    P_ = scaled_P_.get();
+    scale_preconditioner(P_rescaled_ ? P_exponent_ : a_exponent_);
   }
   if (!negated_) return;
   layout::scale(T(-1), b_);
   report_.warnings.push_back(message(
       to_string(method_),
       " solves -A x = -b: ", given_A_->has_diagonal() ? "the diagonal of A is negative" : "(r, A r) is negative"));
+}
+
+/// P_ := the given P times 2^e, with its sign. Local.
+template <Scalar T, Memory M>
+void Solve<T, M>::scale_preconditioner(int e) {
+  P_exponent_ = e;
+  scaled_P_ = std::make_unique<op::Scaled<T, M>>(*given_P_, std::ldexp(real_t<T>(P_sign_), e));
+  P_ = scaled_P_.get();
+}
+
+/// After a run that has brought nothing: where P makes vectors so much longer or shorter that inner products of its
+/// results may leave the range, scales it by a power of two. Methods with parameters of P A keep their P; others give
+/// the same iterates. Once. One apply of P. Collective.
+template <Scalar T, Memory M>
+bool Solve<T, M>::rescale_preconditioner() {
+  const bool sees_size =
+      method_ == Method::richardson || (method_ == Method::chebyshev && (options_.lambda_min || options_.lambda_max));
+  if (!given_P_ || sees_size || std::exchange(P_rescaled_, true)) return false;
+  Vector<T, M> z(space_);
+  given_P_->apply(b_, z);
+  const double size = layout::norm(z) / layout::norm(b_);
+  constexpr int most = std::numeric_limits<real_t<T>>::max_exponent;
+  if (!(size > 0) || !std::isfinite(size) || std::abs(P_exponent_ + std::ilogb(size)) <= most / 8) return false;
+  scale_preconditioner(std::clamp(-std::ilogb(size), 1 - most, most - 1));
+  iteration_.reset();
+  return true;
 }
 
 /// After a breakdown of cg in its first iteration: where A does not know its diagonal and (r, A r) < 0, takes -A in its

@@ -112,7 +112,9 @@ bool Solve<T, M>::names_cause(const Vector<T, M>& y, const Vector<T, M>& Ay, con
   const Proof found = proof(y, Ay);
   if (!(found.level > least_level())) return false;
   const bool passed = options_.norm == Norm::two && report_.residual_norm * b_norm_ < 0.9 * found.level;
-  if (found.singular && !passed) {
+  // An x of that length may still be exact to the goal.
+  const bool too_long = found.noise > goal_of_two_norm();
+  if (found.singular && too_long && !passed) {
     say_instead(message("the system is inconsistent: A is singular, or nearly so, and ", which,
                         ", so that no x brings ||b - A x|| below ", about(found.level / layout::norm(b_)), " of ||b||"),
                 message("Take ", part,
@@ -135,11 +137,17 @@ bool Solve<T, M>::explain_nearly(double b_norm) {
   return true;
 }
 
+/// The goal, or the least 2-norm that is above a goal for the largest element. Local.
+template <Scalar T, Memory M>
+double Solve<T, M>::goal_of_two_norm() const {
+  return goal_ * (options_.norm == Norm::max ? std::sqrt(double(space_.size())) : 1);
+}
+
 /// The level above which b has a part outside the range: well above the goal and the rounding of b.
 template <Scalar T, Memory M>
 double Solve<T, M>::least_level() const {
-  const double goal = goal_ * (options_.norm == Norm::max ? std::sqrt(double(space_.size())) : 1);
-  return std::max(10 * goal, std::sqrt(double(std::numeric_limits<real_t<T>>::epsilon())) * layout::norm(b_));
+  return std::max(10 * goal_of_two_norm(),
+                  std::sqrt(double(std::numeric_limits<real_t<T>>::epsilon())) * layout::norm(b_));
 }
 
 /// Null vectors that can be guessed: the rows where A is zero, and the vector of ones. Six products. Collective.
