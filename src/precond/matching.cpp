@@ -23,20 +23,16 @@ class Assignment {
         n_(a.count()),
         logarithm_(std::size_t(n_), 0),
         u_(std::size_t(n_), 0),
-        shift_(std::size_t(n_), 0),
         column_(std::size_t(n_), -1),
         column_at_(std::size_t(n_)) {
     cost_.resize(a.value.size());
-    for (std::size_t k = 0; k < cost_.size(); ++k) cost_[k] = std::log2(double(size_of(a.value[k])));
-    std::vector<double> row(std::size_t(n_), 0);
-    balance(row);
     for (Local i = 0; i < n_; ++i) {
-      double most = -infinite;
-      each(i, [&](Global k, Local j) { most = std::max(most, cost_[k] += row[i] + shift_[j]); });
-      if (most == -infinite) most = 0;  // a row of zeros
-      logarithm_[i] = most - row[i];
+      double most = 0;
+      each(i, [&](Global k, Local) { most = std::max(most, double(size_of(a.value[k]))); });
+      logarithm_[i] = most > 0 ? std::log2(most) : 0;
       each(i, [&](Global k, Local j) {
-        cost_[k] = most - cost_[k];
+        const double size = double(size_of(a.value[k]));
+        cost_[k] = size > 0 ? std::max(0.0, logarithm_[i] - std::log2(size)) : infinite;
         column_at_[j].potential = std::min(column_at_[j].potential, cost_[k]);
       });
     }
@@ -51,11 +47,11 @@ class Assignment {
     Matching m;
     m.unmatched = match_free();
     restore_diagonal();
-    // |a_ij| 2^(u_i - logarithm_i) 2^(v_j + shift_j) = 2^-(c_ij - u_i - v_j) <= 1.
+    // |a_ij| 2^(u_i - log2 max_i) 2^v_j = 2^-(c_ij - u_i - v_j) <= 1.
     constexpr double most = std::numeric_limits<real_t<T>>::max_exponent / 2;
     const auto rounded = [&](double e) { return int(std::lround(std::clamp(e, -most, most))); };
     for (Local i = 0; i < n_; ++i) m.row_exponent.push_back(rounded(u_[i] - logarithm_[i]));
-    for (Local j = 0; j < n_; ++j) m.column_exponent.push_back(rounded(column_at_[j].potential + shift_[j]));
+    for (Local j = 0; j < n_; ++j) m.column_exponent.push_back(rounded(column_at_[j].potential));
     m.column = std::move(column_);
     return m;
   }
@@ -70,40 +66,6 @@ class Assignment {
   template <class F>
   void each(Local i, const F& f) const {
     for (Global k = a_.start[i]; k < a_.start[i + 1]; ++k) f(k, a_.column[k]);
-  }
-
-  /// The potentials of the best matching are not unique, and those found depend on the first ones: with columns in very
-  /// different units scaled entries beside the diagonal would be 1 on one side and tiny on the other, with which
-  /// factors fill. Where columns differ by more than 2^10 the search begins with the scaling for which the logarithms
-  /// of the entries are least in the sum of their squares, by rows and columns in turn, rounded. Curtis, Reid (1972),
-  /// doi 10.1093/imamat/10.1.118.
-  void balance(std::vector<double>& row) {
-    constexpr int rounds = 20;
-    constexpr double differ = 10;
-    std::vector<double> sum;
-    std::vector<Local> count;
-    for (int round = 0; round < rounds; ++round) {
-      sum.assign(std::size_t(n_), 0), count.assign(std::size_t(n_), 0);
-      for (Local i = 0; i < n_; ++i) {
-        double of_row = 0;
-        Local entries = 0;
-        each(i, [&](Global k, Local j) {
-          if (std::isfinite(cost_[k])) of_row -= cost_[k] + shift_[j], ++entries;
-        });
-        row[i] = entries > 0 ? of_row / entries : 0;
-        each(i, [&](Global k, Local j) {
-          if (std::isfinite(cost_[k])) sum[j] -= cost_[k] + row[i], ++count[j];
-        });
-      }
-      for (Local j = 0; j < n_; ++j) shift_[j] = count[j] > 0 ? sum[j] / count[j] : 0;
-      const auto [least, most] = std::minmax_element(shift_.begin(), shift_.end());
-      if (round == 0 && (n_ == 0 || *most - *least <= differ)) {
-        std::fill(row.begin(), row.end(), 0), std::fill(shift_.begin(), shift_.end(), 0);
-        return;
-      }
-    }
-    for (double& r : row) r = std::round(r);
-    for (double& c : shift_) c = std::round(c);
   }
 
   /// Pairs whose reduced cost is zero with the first potentials, the diagonal first.
@@ -233,8 +195,7 @@ class Assignment {
 
   const op::LocalRows<T>& a_;
   const Local n_;
-  // log2 |a_ij| = logarithm_i - cost_ij - shift_j; costs are logarithms until balance() has seen them.
-  std::vector<double> cost_, logarithm_, u_, shift_;
+  std::vector<double> cost_, logarithm_, u_;
   std::vector<Local> column_;
   std::vector<Column> column_at_;
   std::vector<Local> touched_, settled_columns_, level_;

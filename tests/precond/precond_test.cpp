@@ -689,36 +689,6 @@ TYPED_TEST(Precond, MatchingKeepsADiagonalThatIsTheBestChoice) {
   }
 }
 
-/// Units of rows and columns that differ by 10^12: the factors of ilut are those of the matrix in one unit, nearly.
-TYPED_TEST(Precond, ThresholdFactorsAreThoseOfAnyUnits) {
-  using T = TypeParam;
-  const auto unit = [](std::uint64_t of, Global i) {
-    return real_t<T>(std::pow(10.0, 6 * noise(of, std::uint64_t(i))));
-  };
-  const auto a = grid<T>(30, 30, 0.3);
-  const auto b = random_vector<T>(a.n, 3);
-  int iterations = 0;
-  double fill = 0;
-  for (const bool rows : {false, true})
-    for (const bool columns : {false, true}) {
-      const auto scaled =
-          a.map([&](Global r, Global c, T v) { return (rows ? unit(1, r) : 1) * v * (columns ? unit(2, c) : 1); });
-      const auto A = scaled.on(comm::Communicator::self());
-      auto right = b;
-      for (Global i = 0; rows && i < a.n; ++i) right[std::size_t(i)] *= unit(1, i);
-      const BlockJacobi<T> P(*A, Factorisation::ilut);
-      EXPECT_EQ(P.note(), "");
-      Vector<T> x(A->domain());
-      krylov::Options o;
-      o.method = krylov::Method::gmres, o.rtol = std::same_as<real_t<T>, double> ? 1e-8 : 1e-4;
-      const auto report = krylov::solve<T, Host>(*A, &P, spread(A->range(), right), x, o);
-      EXPECT_TRUE(report.converged()) << report.detail;
-      if (!rows && !columns) iterations = report.iterations, fill = P.fill();
-      EXPECT_LE(report.iterations, iterations + 2) << rows << columns;
-      EXPECT_LE(P.fill(), 1.15 * fill) << rows << columns;
-    }
-}
-
 /// Rows 1 and 2 and columns 2 and 3 without entries: 2 stays on the diagonal.
 TYPED_TEST(Precond, MatchingOfAStructurallySingularMatrix) {
   using T = TypeParam;

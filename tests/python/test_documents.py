@@ -35,7 +35,6 @@ PUBLICATIONS = {
     "10.1090/S0025-5718-1977-0431719-X": "Brandt 1977, multi-level adaptive solutions",
     "10.1090/S0025-5718-1977-0438681-4": "Meijerink 1977, incomplete Cholesky",
     "10.1090/S0025-5718-1980-0559197-0": "Manteuffel 1980, shifted incomplete Cholesky",
-    "10.1093/imamat/10.1.118": "Curtis 1972, automatic scaling for Gaussian elimination",
     "10.1093/imanum/14.4.563": "Bai 1994, a Newton basis for GMRES",
     "10.1107/S160057751401604X": "De Carlo 2014, Data Exchange",
     "10.1109/8.475946": "Eibert 1995, potential integrals",
