@@ -137,7 +137,8 @@ std::vector<Candidate> ladder(Method method, const Look& a) {
     o.ordering = ordering;
     add(Method::gmres, "ilut", o, trial, patience);
   };
-  const bool multilevel = n >= 4000;
+  // A graph of n - 1 edges is a tree, whose factors do not fill.
+  const bool multilevel = n >= 4000 && entries >= 3 * n;
   // The diagonal costs nothing to invert, and an even one changes nothing. Factors cost as much as 100 to 200 of these
   // iterations, and of tiny systems more than all that there are.
   if (any && hermitian && !definite) add_minres(all, a);
