@@ -393,8 +393,8 @@ class Solve final : public OuterIteration {
     monitor.halve_within(has_rungs ? int(std::clamp<Global>(5 * space_.size(), 100, 50000)) : 0);
     {
       const Span span(to_string(method_), "krylov");
-      run_by_engine(
-          {*A_, P_, *residual_, trial(), *workspace_, a_exponent_, negated_, together_, projection()}, monitor);
+      run_by_engine({*A_, P_, *residual_, trial(), *workspace_, a_exponent_, negated_, together_, projection()},
+                    monitor);
       for (auto& text : monitor.take_told()) report_.warnings.push_back(std::move(text));
       if (auto refusal = monitor.take_refusal()) return refusal;
     }

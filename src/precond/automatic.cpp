@@ -21,7 +21,9 @@ using krylov::Report;
 
 constexpr double never = std::numeric_limits<double>::infinity();
 
-bool is_factor(const Candidate& c) { return c.precond != "none" && c.precond != "jacobi"; }
+bool is_factor(const Candidate& c) {
+  return c.precond != "none" && c.precond != "jacobi";
+}
 
 /// Predicts how many iterations a candidate still needs, and gives it up where these are too many.
 class Trial {
@@ -95,8 +97,7 @@ void add_minres(std::vector<Candidate>& all, const Look& a) {
   const bool uneven = a.spread > 10;
   const double in_a_row = double(a.entries) / double(std::max<Global>(a.n, 1));
   const double patience = std::clamp(in_a_row * std::sqrt(double(a.n)), 300.0, 4000.0);
-  all.push_back(
-      {Method::minres, uneven ? "jacobi" : "none", uneven ? diagonal : Options{}, 100, patience, a.definite});
+  all.push_back({Method::minres, uneven ? "jacobi" : "none", uneven ? diagonal : Options{}, 100, patience, a.definite});
   if (!a.definite) return;
   // Few eigenvalues may have the other sign: the factors of such a matrix help as they help cg.
   Options levels;
@@ -146,12 +147,16 @@ std::vector<Candidate> ladder(Method method, const Look& a) {
     Options o;
     if (method == Method::minres && !definite) o.absolute = true;
     add(cg ? Method::cg : Method::bicgstab, a.spread <= 2 ? "none" : "jacobi", a.spread <= 2 ? Options{} : o,
-        n < 64 ? 40 : cg ? 16 : 8, cg ? 150 : 120);
+        n < 64 ? 40
+        : cg   ? 16
+               : 8,
+        cg ? 150 : 120);
   }
   // Nearly complete factors of such a matrix have few entries, and cost less than a trial of others.
   if (network && !only_symmetric) threshold(1e-3, 10, sparse, 20);
   // Where it suits the matrix, its few iterations are worth a set-up of 100 to 300 products.
-  if (multilevel && !zeros && (cg ? definite : !only_symmetric)) add(cg ? Method::cg : Method::gmres, "amg", {}, 20, 100);
+  if (multilevel && !zeros && (cg ? definite : !only_symmetric))
+    add(cg ? Method::cg : Method::gmres, "amg", {}, 20, 100);
   if (cg) {
     // The residual of cg may rise long before it falls.
     const int trial = int(std::clamp(std::sqrt(double(n)) / 2, 60.0, 1000.0));
@@ -292,7 +297,8 @@ class Automatic<T>::Attempts {
       own_.kept_ = -1;
     }
     if (const auto* factors = dynamic_cast<const BlockJacobi<T>*>(made.get());
-        factors && c.precond == "ilut" && factors->fill() >= *c.options.fill && !(r.residual_norm < 0.5 * std::min(best_norm_, 1.0)))
+        factors && c.precond == "ilut" && factors->fill() >= *c.options.fill &&
+        !(r.residual_norm < 0.5 * std::min(best_norm_, 1.0)))
       ++full_in_vain_;
     if (!begun_ || std::isnan(best_norm_) || r.residual_norm <= best_norm_ || r.converged())
       best_.reset(), best_norm_ = r.residual_norm;
@@ -512,8 +518,8 @@ Automatic<T>::Automatic(const op::Csr<T, Host>& A, Method method) : A_(A), metho
   look();
 }
 
-/// Smoothed aggregation is for matrices of elliptic equations: between unknowns of one kind nearly all couplings have the
-/// sign that the diagonal has not. Looked at when the first solve comes to it.
+/// Smoothed aggregation is for matrices of elliptic equations: between unknowns of one kind nearly all couplings have
+/// the sign that the diagonal has not. Looked at when the first solve comes to it.
 template <Scalar T>
 int Automatic<T>::multigrid_block() {
   if (multigrid_block_) return *multigrid_block_;
@@ -562,9 +568,9 @@ void Automatic<T>::look() {
     const double spread = -comm.all_max(largest) / comm.all_max(-smallest);
     if (!A.fault().empty()) candidates_ = {{method, "none", {}, 0, 0, false}};  // the solve names the entry
     else
-      candidates_ = ladder(method, {A.range().size(), A.entries(), comm.size() > 1, hermitian_,
-                                    hermitian_ && (positive || negative),
-                                    double(zeros) / double(std::max<Global>(A.range().size(), 1)), spread, network});
+      candidates_ = ladder(
+          method, {A.range().size(), A.entries(), comm.size() > 1, hermitian_, hermitian_ && (positive || negative),
+                   double(zeros) / double(std::max<Global>(A.range().size(), 1)), spread, network});
   });
 }
 

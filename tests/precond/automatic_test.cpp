@@ -347,8 +347,9 @@ TYPED_TEST(AutomaticSolve, SaysThatAnInconsistentSystemIsOne) {
 TYPED_TEST(AutomaticSolve, ReturnsTheBestOfAllAttempts) {
   using T = TypeParam;
   for (const Global n : {30, 40}) {
-    const auto a =
-        tridiagonal<T>(n, -1, 2, -1).map([&](Global r, Global c, T v) { return r == c && r % (n - 1) == 0 ? T(1) : v; });
+    const auto a = tridiagonal<T>(n, -1, 2, -1).map([&](Global r, Global c, T v) {
+      return r == c && r % (n - 1) == 0 ? T(1) : v;
+    });
     std::vector<T> b;
     for (Global i = 0; i < n; ++i) b.push_back(T(real_t<T>(std::sin(double(i + 1)))));
     on_ranks([&](const comm::Communicator& comm) {

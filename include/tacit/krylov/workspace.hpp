@@ -41,9 +41,9 @@ struct Run {
   layout::Vector<T, M>& r;
   layout::Vector<T, M>& d;
   Workspace<T, M>& w;
-  int exponent = 0;                    ///< A is the user's A times 2^-exponent
-  bool negated = false;                ///< and times -1
-  BlockSearch<T>* together = nullptr;  ///< of all columns; null where a column is solved alone
+  int exponent = 0;                                      ///< A is the user's A times 2^-exponent
+  bool negated = false;                                  ///< and times -1
+  BlockSearch<T>* together = nullptr;                    ///< of all columns; null where a column is solved alone
   std::function<void(layout::Vector<T, M>&)> project{};  ///< takes out the given null space of A; empty: none is given
 };
 

@@ -99,11 +99,11 @@ class Csr final : public Operator<T, M> {
   double largest() const override { return largest_; }
   std::string fault() const override { return fault_; }
   /// The unknowns in a node of a system of equations: the largest b from 2 to 6 with which, for nodes i, j of unknowns
-  /// b i .. b i + b - 1 and b j .. b j + b - 1 that are coupled, nine tenths of the b x b entries are there; else 1. From
-  /// a sample of this rank's own columns, the same for any number of threads. Collective. Host.
+  /// b i .. b i + b - 1 and b j .. b j + b - 1 that are coupled, nine tenths of the b x b entries are there; else 1.
+  /// From a sample of this rank's own columns, the same for any number of threads. Collective. Host.
   int unknowns_in_a_node() const requires std::same_as<M, Host>;
-  /// Of a square matrix: the sum of all |a_ij| with i != j, and of those where Re(a_ij conj(a_ii)) > 0; with b unknowns in
-  /// a node only between those of the same kind, where b divides i - j. Collective; one reduction, one pass. Host.
+  /// Of a square matrix: the sum of all |a_ij| with i != j, and of those where Re(a_ij conj(a_ii)) > 0; with b unknowns
+  /// in a node only between those of the same kind, where b divides i - j. Collective; one reduction, one pass. Host.
   std::array<double, 2> couplings(int b = 1) const requires std::same_as<M, Host>;
   /// The number of entries of each of this rank's rows. Host.
   std::vector<Local> row_lengths() const requires std::same_as<M, Host>;

@@ -97,8 +97,8 @@ class LocalMatrix {
   /// Whether every entry and its mirror entry agree (op/hermitian.hpp), for a square matrix with these a_ii. Reads the
   /// storage, without a copy, by all threads. Host.
   bool mirrors_itself(std::span<const T> diagonal) const;
-  /// Adds to sums[0] all |a_ij| where b divides i - j, which is not 0, to sums[1] those where Re(a_ij conj(a_ii)) > 0, of
-  /// a square matrix with these a_ii; same bits for any number of threads. Host.
+  /// Adds to sums[0] all |a_ij| where b divides i - j, which is not 0, to sums[1] those where Re(a_ij conj(a_ii)) > 0,
+  /// of a square matrix with these a_ii; same bits for any number of threads. Host.
   void add_couplings(std::span<const T> diagonal, int b, double* sums) const requires std::same_as<M, Host>;
   /// In a sample of the nodes of b unknowns: adds to sums[0] the entries, to sums[1] b^2 for each node that a node is
   /// coupled to. Host.

@@ -17,8 +17,9 @@ struct Matching {
 };
 
 /// The matching for a square block. Entries that are zero do not count. Among equal products, to rounding, the diagonal
-/// is preferred on every cycle of the permutation: a diagonal that is the best choice stays as it is. Shortest augmenting paths with potentials: O(n entries log n) at worst, mostly a few
-/// passes. Duff and Koster (2001), doi 10.1137/S0895479899358443. Local.
+/// is preferred on every cycle of the permutation: a diagonal that is the best choice stays as it is. Shortest
+/// augmenting paths with potentials: O(n entries log n) at worst, mostly a few passes. Duff and Koster (2001),
+/// doi 10.1137/S0895479899358443. Local.
 template <Scalar T>
 Matching maximum_product_matching(const op::LocalRows<T>& a);
 

@@ -242,9 +242,7 @@ def solve(A: FiniteVolume, f: Any, *, device: str = "host", **options: Unpack[So
         return multigrid(A, **made).solve(f, **solving)
 
     def run(*given: Any) -> tuple[Array, dict[str, Any], float]:
-        done: tuple[Array, dict[str, Any], float] = core("multigrid_on_device", A._scalar)(
-            A._handle, o, device, *given
-        )
+        done: tuple[Array, dict[str, Any], float] = core("multigrid_on_device", A._scalar)(A._handle, o, device, *given)
         return done
 
     return _solved(A, f, run, solving.pop("x0", None), solving.pop("threads", None), solving)
