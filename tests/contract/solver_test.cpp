@@ -418,13 +418,13 @@ TYPED_TEST(Solver, BreakdownsHaveNames) {
             if (real_skew.column[k] < r) real_skew.value[k] = -real_skew.value[k];
         std::vector<T> real_b(8);
         for (int i = 0; i < 8; ++i) real_b[i] = T(real_t<T>(noise(1, i)));
-        {  // without fallbacks; another shadow residual helps in complex arithmetic
+        {  // without fallbacks; another shadow residual, or longer smoothing steps, help
           Options o;
           o.method = krylov::Method::bicgstab;
           o.fallbacks = false;
           expect(run(*real_skew.on(comm), real_b, o).report, Reason::breakdown, "(r0, A p)");
         }
-        if (!is_complex<T>) expect(solve(real_skew, real_b, krylov::Method::bicgstab), Reason::breakdown, "(r0, A p)");
+        EXPECT_TRUE(solve(real_skew, real_b, krylov::Method::bicgstab).converged());
         EXPECT_TRUE(solve(real_skew, real_b, krylov::Method::gmres).converged());
         // The zero operator.
         const auto zero = diagonal<T>(std::vector<double>(8, 0.0));

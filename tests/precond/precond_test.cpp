@@ -1156,7 +1156,7 @@ TEST(Schwarz, ReportsChangesOfItsLocalSolver) {
     const auto lopsided = grid<double>(5, 4, 0.3).on(comm);
     const auto refused = usage_error([&] { precond::make<double, Host>("schwarz", *lopsided, {.solver = Kind::ic0}); });
     EXPECT_NE(refused.find("local solver of schwarz"), std::string::npos) << refused;
-    says({.solver = Kind::block_jacobi}, "solver is block-jacobi; schwarz takes ilu0,ic0");
+    says({.solver = Kind::block_jacobi}, "solver is block-jacobi; schwarz takes ilu0, ic0");
     says({.overlap = -1}, "overlap is -1");
     says({.degree = 3}, "degree 3 is an option of polynomial");
     says({.local = true}, "local true");
@@ -1218,7 +1218,7 @@ TEST(Make, KnowsItsNamesAndOptions) {
     says("polynomial", {.degree = -1}, {"degree is -1", "at least 0"});
     says("polynomial", {.relaxation = 1}, {"relaxation", "neumann"});
     says("polynomial", {.kind = PolynomialKind::neumann, .lambda_max = 2}, {"lambda_max", "chebyshev"});
-    says("block-jacobi", {.solver = Kind::polynomial}, {"solver is polynomial", "ilu0,ic0,iluk,ick,ilut,spai,fsai"});
+    says("block-jacobi", {.solver = Kind::polynomial}, {"solver is polynomial", "ilu0, ic0, iluk, ick, ilut, spai, fsai"});
     says("block-jacobi", {.solver = Kind::spai, .blocks = 2}, {"blocks"});
     says("block-jacobi", {.drop = 0.1}, {"drop", "ilut"});
     says("ilu0", {.blocks = 0}, {"blocks"});
