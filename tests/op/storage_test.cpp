@@ -108,7 +108,8 @@ TYPED_TEST(Storage, GivesBlocksOfARanksRows) {
       const Csr<T> A(space, space, rows, format);
       const Local own = space.local_size();
       EXPECT_EQ(A.own_block_entries(), A.own_block().start.back());
-      for (const auto& [first, count] : {std::pair<Local, Local>{0, own}, {0, 0}, {own / 3, own / 2}, {own - 1, 1}}) {
+      for (const auto& range : {std::pair<Local, Local>{0, own}, {0, 0}, {own / 3, own / 2}, {own - 1, 1}}) {
+        const Local first = range.first, count = range.second;
         LocalRows<T> all, lower, upper;
         std::vector<T> diagonal(std::size_t(count), T{});
         for (Local r = 0; r < count; ++r) {
