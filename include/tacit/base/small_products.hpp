@@ -15,7 +15,8 @@ namespace tacit::dense {
 template <class R, int Bytes = 64>
 struct Register {
   static constexpr int lanes = int(Bytes / sizeof(R));
-  typedef R type __attribute__((vector_size(Bytes), aligned(sizeof(R)), may_alias));
+  typedef R type __attribute__((vector_size(Bytes)));
+  typedef R in_memory __attribute__((vector_size(Bytes), aligned(sizeof(R)), may_alias));
 };
 
 // C += alpha A B for V registers of rows and K columns; B(l, j) stands at b[l bl + j bj].
@@ -23,12 +24,13 @@ template <class R, int V, int K, int Bytes = 64>
 inline void tile(const R* a, std::ptrdiff_t lda, const R* b, std::ptrdiff_t bl, std::ptrdiff_t bj, Local depth, R alpha,
                  R* c, std::ptrdiff_t ldc) {
   using Vec = typename Register<R, Bytes>::type;
+  using InMemory = typename Register<R, Bytes>::in_memory;
   constexpr int n = Register<R, Bytes>::lanes;
   Vec sum[K][V] = {};
   for (Local l = 0; l < depth; ++l) {
     Vec column[V];
 #pragma GCC unroll 8
-    for (int v = 0; v < V; ++v) column[v] = *reinterpret_cast<const Vec*>(a + l * lda + v * n);
+    for (int v = 0; v < V; ++v) column[v] = *reinterpret_cast<const InMemory*>(a + l * lda + v * n);
 #pragma GCC unroll 8
     for (int k = 0; k < K; ++k) {
       const R factor = b[l * bl + k * bj];
@@ -40,8 +42,9 @@ inline void tile(const R* a, std::ptrdiff_t lda, const R* b, std::ptrdiff_t bl, 
   for (int k = 0; k < K; ++k)
 #pragma GCC unroll 8
     for (int v = 0; v < V; ++v) {
-      auto* const to = reinterpret_cast<Vec*>(c + k * ldc + v * n);
-      *to = mul_add(alpha, sum[k][v], *to);
+      auto* const to = reinterpret_cast<InMemory*>(c + k * ldc + v * n);
+      const Vec before = *to;
+      *to = mul_add(alpha, sum[k][v], before);
     }
 }
 
@@ -95,16 +98,17 @@ template <class R, int P, int Q>
 inline void dots(const R* a, std::ptrdiff_t lda, const R* b, std::ptrdiff_t ldb, Local depth, R alpha, R* c,
                  std::ptrdiff_t ldc) {
   using Vec = typename Register<R>::type;
+  using InMemory = typename Register<R>::in_memory;
   constexpr int n = Register<R>::lanes;
   Vec sum[P][Q] = {};
   Local l = 0;
   for (; l + n <= depth; l += n) {
     Vec other[Q];
 #pragma GCC unroll 8
-    for (int q = 0; q < Q; ++q) other[q] = *reinterpret_cast<const Vec*>(b + q * ldb + l);
+    for (int q = 0; q < Q; ++q) other[q] = *reinterpret_cast<const InMemory*>(b + q * ldb + l);
 #pragma GCC unroll 8
     for (int p = 0; p < P; ++p) {
-      const Vec one = *reinterpret_cast<const Vec*>(a + p * lda + l);
+      const Vec one = *reinterpret_cast<const InMemory*>(a + p * lda + l);
 #pragma GCC unroll 8
       for (int q = 0; q < Q; ++q) sum[p][q] = mul_add(one, other[q], sum[p][q]);
     }
