@@ -227,7 +227,7 @@ void Lockstep::wait(int ticket, void* values) {
     seats_[std::size_t(seat_)]->ticket = ticket;
     wait_for(*sums_);
   }
-  std::memcpy(values, part.value.data(), part.value.size());
+  std::copy_n(part.value.begin(), part.value.size(), static_cast<std::byte*>(values));
   parts_.erase(ticket);
 }
 
