@@ -1218,7 +1218,8 @@ TEST(Make, KnowsItsNamesAndOptions) {
     says("polynomial", {.degree = -1}, {"degree is -1", "at least 0"});
     says("polynomial", {.relaxation = 1}, {"relaxation", "neumann"});
     says("polynomial", {.kind = PolynomialKind::neumann, .lambda_max = 2}, {"lambda_max", "chebyshev"});
-    says("block-jacobi", {.solver = Kind::polynomial}, {"solver is polynomial", "ilu0, ic0, iluk, ick, ilut, spai, fsai"});
+    says("block-jacobi", {.solver = Kind::polynomial},
+         {"solver is polynomial", "ilu0, ic0, iluk, ick, ilut, spai, fsai"});
     says("block-jacobi", {.solver = Kind::spai, .blocks = 2}, {"blocks"});
     says("block-jacobi", {.drop = 0.1}, {"drop", "ilut"});
     says("ilu0", {.blocks = 0}, {"blocks"});
