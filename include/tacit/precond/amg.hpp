@@ -22,10 +22,10 @@ enum class AmgSmoother {
 };
 using tacit::to_string;
 
-template <Scalar T>
-struct AmgOptions {
+/// The options that do not depend on the scalars.
+struct AmgShape {
   AmgSmoother smoother = AmgSmoother::spai0;
-  Cycle cycle = Cycle::v;  ///< v, w or f
+  Cycle cycle = Cycle::v;  ///< v, w, f or k
   int sweeps = 1;          ///< before and after the coarser level
   /// Unknowns i and j are strongly coupled where |a_ij| > strength sqrt(|a_ii a_jj|); half of it on each coarser level.
   double strength = 0.04;
@@ -36,10 +36,19 @@ struct AmgOptions {
   double max_complexity = 3;
   /// Unknowns in a node: aggregates are made of whole nodes.
   int block = 1;
+  /// The levels are stored and smoothed in single precision: half the memory traffic of a cycle, one reduction more.
+  bool single_levels = false;
+};
+
+template <Scalar T>
+struct AmgOptions : AmgShape {
   /// Near-null vectors of A, this rank's rows, by rows: near_null.size() = rows x vectors. Empty: for each of the
   /// `block` unknowns of a node the vector that is constant there.
   std::vector<T> near_null;
 };
+
+template <Scalar T>
+class MatrixLevels;
 
 struct AmgLevel {
   Global rows = 0, entries = 0;
@@ -60,7 +69,7 @@ struct AmgLevel {
 /// Source: Vanek, Mandel, Brezina (1996), doi 10.1007/BF02238511; spai0: Broeker, Grote (2002), doi
 /// 10.1016/S0168-9274(01)00110-6; gauss_seidel on ranks: Baker, Falgout, Kolev, Yang (2011), doi 10.1137/100798806.
 template <Scalar T>
-class Amg final : public op::Operator<T, Host>, public op::Noted {
+class Amg final : public op::Operator<T, Host>, public op::Noted, public op::Varying {
  public:
   /// Error(usage): a matrix that is not square, options out of range, near_null of another size, with values that are
   /// not finite or a vector of zeros.
@@ -68,13 +77,15 @@ class Amg final : public op::Operator<T, Host>, public op::Noted {
   ~Amg() override;
   std::string name() const override { return "amg"; }
   op::Cost cost() const override;
-  bool has_adjoint() const override { return hermitian_ && options_.cycle != Cycle::f; }
+  bool has_adjoint() const override { return hermitian_ && options_.cycle != Cycle::f && !varies(); }
+  /// With a K-cycle of three levels or more.
+  bool varies() const override;
 
   std::vector<AmgLevel> levels() const;
   /// The entries of all levels over those of A; the same of rows.
   double operator_complexity() const;
   double grid_complexity() const;
-  /// P of this level, whose range it is, and the matrix of the level. For tests.
+  /// P of this level, whose range it is, and the matrix of the level, not of single levels. For tests.
   const op::Csr<T>& prolongation(int level) const;
   const op::Csr<T>& matrix(int level) const;
 
@@ -83,14 +94,11 @@ class Amg final : public op::Operator<T, Host>, public op::Noted {
   void finish(const layout::Vector<T>& x, layout::Vector<T>& y, bool adjoint, int token) const override;
 
  private:
-  struct Level;
-  class Direct;
-  void build(const op::Csr<T>& A);
-  void cycle(std::size_t level, Cycle kind, bool from_zero) const;
+  struct Parts;
+  const MatrixLevels<T>& in_own_precision() const;
   AmgOptions<T> options_;
   bool hermitian_ = false;
-  std::vector<std::unique_ptr<Level>> levels_;
-  std::unique_ptr<Direct> direct_;
+  std::unique_ptr<Parts> parts_;
 };
 
 }  // namespace tacit::precond

@@ -9,6 +9,9 @@ enum class Cycle {
   v,  ///< each coarser level once
   w,  ///< each coarser level twice
   f,  ///< full multigrid: from the coarsest level up, a V-cycle on each; solve() goes on with V-cycles
+  k,  ///< each coarser level by one or two steps of flexible cg (Hermitian A) or gcr, preconditioned by its cycle: the
+      ///< second where the first left more than a quarter of the residual. Not a linear map. Notay, Vassilevski (2008),
+      ///< doi 10.1002/nla.542
   u   ///< a V-cycle that ends where boxes have shrunk to `smallest_box` cells: no box moves to another rank
 };
 
@@ -19,4 +22,5 @@ inline constexpr auto tacit::names_of<tacit::precond::Cycle> =
     tacit::named<tacit::precond::Cycle>("cycle", {{tacit::precond::Cycle::v, "V"},
                                                   {tacit::precond::Cycle::w, "W"},
                                                   {tacit::precond::Cycle::f, "F"},
+                                                  {tacit::precond::Cycle::k, "K"},
                                                   {tacit::precond::Cycle::u, "U"}});

@@ -13,6 +13,7 @@ AmgOptions<T> amg_options(const Options& options) {
   o.sweeps = options.sweeps.value_or(o.sweeps);
   o.strength = options.strength.value_or(o.strength);
   o.coarsest = options.coarsest.value_or(int(o.coarsest));
+  o.single_levels = options.single_levels.value_or(o.single_levels);
   o.block = options.block.value_or(o.block);
   return o;
 }

@@ -1,0 +1,206 @@
+#include "../scalar.hpp"
+#include "coarsening.hpp"
+
+#include <tacit/op/multiply.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+namespace tacit::precond {
+
+namespace {
+
+using layout::Space;
+
+/// 2^-e for the largest magnitude 2^e of n numbers; 1 where all are 0. Squares of numbers times this stay in the range.
+template <Scalar T>
+real_t<T> inverse_size(const T* v, std::size_t n) {
+  using R = real_t<T>;
+  R most = 0;
+  for (std::size_t i = 0; i < n; ++i) most = std::max(most, R(std::abs(v[i])));
+  const int e = most > 0 ? std::ilogb(most) : 0;
+  return std::ldexp(R(1),
+                    std::clamp(-e, std::numeric_limits<R>::min_exponent, std::numeric_limits<R>::max_exponent - 1));
+}
+
+/// q: rows x k by columns. Orthonormal columns from the first independent ones, in place; their coefficients in `r`,
+/// k x k by columns. Returns their number. Gram-Schmidt, twice.
+template <Scalar T>
+int orthonormal_columns(std::vector<T>& q, std::size_t rows, int k, std::vector<T>& r) {
+  using R = real_t<T>;
+  r.assign(std::size_t(k) * std::size_t(k), T(0));
+  int kept = 0;
+  for (int c = 0; c < k; ++c) {
+    T* const v = q.data() + std::size_t(c) * rows;
+    const R scale = inverse_size(v, rows);
+    R before = 0;
+    for (std::size_t i = 0; i < rows; ++i) before += std::norm(v[i] *= scale);
+    for (int pass = 0; pass < 2; ++pass)
+      for (int j = 0; j < kept; ++j) {
+        const T* const u = q.data() + std::size_t(j) * rows;
+        T h{};
+        for (std::size_t i = 0; i < rows; ++i) h += conj(u[i]) * v[i];
+        for (std::size_t i = 0; i < rows; ++i) v[i] -= h * u[i];
+        r[std::size_t(c) * std::size_t(k) + std::size_t(j)] += h / scale;
+      }
+    R left = 0;
+    for (std::size_t i = 0; i < rows; ++i) left += std::norm(v[i]);
+    const R small = 1000 * std::numeric_limits<R>::epsilon();
+    if (!(left > small * small * before)) continue;
+    const R norm = std::sqrt(left);
+    T* const to = q.data() + std::size_t(kept) * rows;
+    for (std::size_t i = 0; i < rows; ++i) to[i] = v[i] / norm;
+    r[std::size_t(c) * std::size_t(k) + std::size_t(kept++)] = T(norm / scale);
+  }
+  return kept;
+}
+
+/// Rows of T on this rank; columns are numbered from 0 on this rank.
+template <Scalar T>
+op::Rows<T> tentative(const Nodes& nodes, const std::vector<Local>& aggregate, Local count,
+                      const std::vector<T>& near_null, int k, Nodes& coarse_nodes, std::vector<T>& coarse) {
+  std::vector<std::vector<Local>> rows_of(std::size_t(count), std::vector<Local>{});
+  const auto n = std::size_t(nodes.start.back());
+  std::vector<Local> place(n, -1), of(n, -1);
+  for (Local I = 0; I < nodes.count(); ++I)
+    if (const Local a = aggregate[std::size_t(I)]; a >= 0)
+      for (Local i = nodes.start[std::size_t(I)]; i < nodes.start[std::size_t(I) + 1]; ++i) {
+        of[std::size_t(i)] = a;
+        place[std::size_t(i)] = Local(rows_of[std::size_t(a)].size());
+        rows_of[std::size_t(a)].push_back(i);
+      }
+  std::vector<std::vector<T>> q(std::size_t(count), std::vector<T>{});
+  coarse_nodes = {};
+  coarse.clear();
+  std::vector<T> r;
+  for (std::size_t a = 0; a < q.size(); ++a) {
+    const auto& rows = rows_of[a];
+    q[a].resize(rows.size() * std::size_t(k));
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      for (int c = 0; c < k; ++c)
+        q[a][std::size_t(c) * rows.size() + i] = near_null[std::size_t(rows[i]) * std::size_t(k) + std::size_t(c)];
+    const int kept = orthonormal_columns(q[a], rows.size(), k, r);
+    q[a].resize(rows.size() * std::size_t(kept));
+    coarse_nodes.start.push_back(coarse_nodes.start.back() + kept);
+    for (int j = 0; j < kept; ++j)
+      for (int c = 0; c < k; ++c) coarse.push_back(r[std::size_t(c) * std::size_t(k) + std::size_t(j)]);
+  }
+  op::Rows<T> t;
+  for (std::size_t i = 0; i < n; ++i) {
+    if (of[i] >= 0) {
+      const auto a = std::size_t(of[i]);
+      const Local first = coarse_nodes.start[a], kept = coarse_nodes.start[a + 1] - first;
+      for (Local j = 0; j < kept; ++j) {
+        t.column.push_back(first + j);
+        t.value.push_back(q[a][std::size_t(j) * rows_of[a].size() + std::size_t(place[i])]);
+      }
+    }
+    t.start.push_back(Global(t.column.size()));
+  }
+  return t;
+}
+
+/// Scales each of the `vectors` to a largest element of about 1. Error(usage) where one is zero: coarser levels would
+/// not have it. Collective.
+template <Scalar T>
+void normalise(std::vector<T>& near_null, std::size_t vectors, const comm::Communicator& comm) {
+  for (std::size_t c = 0; c < vectors; ++c) {
+    double most = 0;
+    for (std::size_t i = c; i < near_null.size(); i += vectors) most = std::max(most, double(std::abs(near_null[i])));
+    most = comm.all_max(most);
+    require(most > 0, "vector ", c, " of near_null (counted from 0) is zero");
+    const int e = std::ilogb(most);
+    for (std::size_t i = c; e != 0 && i < near_null.size(); i += vectors) near_null[i] = times_power(near_null[i], -e);
+  }
+}
+
+/// The rows of (I - omega D^-H A_F^H) T, from S = I - omega D^-1 A_F: R^H for an A that is not Hermitian. Collective.
+template <Scalar T>
+op::Rows<T> smoothed_rows(const op::Rows<T>& S, const std::vector<T>& diagonal, op::Rows<T> t, const Space& space,
+                          const Space& coarse) {
+  const auto each_row = [&](op::Rows<T>& rows, auto&& factor) {
+    for (std::size_t i = 0; i < diagonal.size(); ++i)
+      for (auto k = std::size_t(rows.start[i]); diagonal[i] != T(0) && k < std::size_t(rows.start[i + 1]); ++k)
+        rows.value[k] *= factor(diagonal[i]);
+  };
+  each_row(t, [](T d) { return conj(d); });
+  auto q = op::multiply(op::adjoint(S, space, space), space, t, coarse);
+  each_row(q, [](T d) { return inverse(conj(d)); });
+  return q;
+}
+
+template <Scalar T>
+class Aggregation final : public Coarsening<T> {
+ public:
+  Aggregation(const op::Csr<T>& A, const AmgOptions<T>& options, bool hermitian)
+      : hermitian_(hermitian), theta_(options.strength), vectors_(options.block), near_null_(options.near_null) {
+    const auto& comm = A.range().comm();
+    const Global own_rows = A.range().local_size();
+    for (Local i = 0; i < own_rows; i += options.block) nodes_.start.push_back(i + options.block);
+    if (const Global numbers = comm.all_max(Global(near_null_.size())); numbers > 0) {
+      vectors_ = int(comm.all_max(own_rows ? Global(near_null_.size()) / own_rows : Global(0)));
+      comm::collective(comm, [&] {
+        require(Global(near_null_.size()) == own_rows * vectors_, "near_null has ", near_null_.size(), " numbers for ",
+                own_rows, " rows of this rank; ", own_rows * vectors_, " are needed, as another rank has ", vectors_,
+                " vectors");
+      });
+    } else {
+      near_null_.assign(std::size_t(own_rows) * std::size_t(vectors_), T(0));
+      for (std::size_t i = 0; i < std::size_t(own_rows); ++i)
+        near_null_[i * std::size_t(vectors_) + i % std::size_t(vectors_)] = T(1);
+    }
+    if (A.range().size() > 0) normalise(near_null_, std::size_t(vectors_), comm);
+  }
+
+  std::optional<Coarser<T>> next(const op::Rows<T>& rows, const Space& space, const ByColumn<double>& roots,
+                                 double rho) override {
+    const auto& comm = space.comm();
+    const auto strong = strong_couplings(rows, space, nodes_, theta_);
+    Local count = 0;
+    const auto aggregate = aggregates_of(strong, count);
+    Nodes coarse_nodes;
+    std::vector<T> coarse_null;
+    auto t = tentative<T>(nodes_, aggregate, count, near_null_, vectors_, coarse_nodes, coarse_null);
+    const auto counts = comm.all_gather(Global(coarse_nodes.start.back()));
+    const Space coarse = Space::distributed(comm, layout::Partition::of_counts(counts));
+    if (coarse.size() == 0 || double(coarse.size()) > least_coarsening * double(space.size())) return {};
+    comm.check_interrupt();
+    for (Global& c : t.column) c += coarse.begin();
+    const double omega = 4 / (3 * std::max(rho, 1.0));
+    std::vector<T> diagonal;
+    std::optional<ByColumn<T>> v;
+    if (vectors_ == 1) v.emplace(rows, space, near_null_);
+    const auto S = damped_identity(rows, space, nodes_, strong, roots, v ? &*v : nullptr, theta_, omega, diagonal);
+    Coarser<T> found{coarse, op::multiply(S, space, t, coarse), {}};
+    found.R = op::adjoint(hermitian_ ? found.P : smoothed_rows(S, diagonal, t, space, coarse), space, coarse);
+    nodes_ = std::move(coarse_nodes);
+    near_null_ = std::move(coarse_null);
+    theta_ /= 2;
+    return found;
+  }
+
+ private:
+  bool hermitian_;
+  double theta_;
+  int vectors_;
+  std::vector<T> near_null_;
+  Nodes nodes_;
+};
+
+}  // namespace
+
+template <Scalar T>
+std::unique_ptr<Coarsening<T>> make_aggregation(const op::Csr<T>& A, const AmgOptions<T>& options, bool hermitian) {
+  return std::make_unique<Aggregation<T>>(A, options, hermitian);
+}
+
+#define TACIT_INSTANTIATE(T)                                                                                    \
+  template std::unique_ptr<Coarsening<T>> make_aggregation<T>(const op::Csr<T>&, const AmgOptions<T>&, bool);
+TACIT_INSTANTIATE(float)
+TACIT_INSTANTIATE(double)
+TACIT_INSTANTIATE(std::complex<float>)
+TACIT_INSTANTIATE(std::complex<double>)
+
+}  // namespace tacit::precond

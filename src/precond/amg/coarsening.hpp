@@ -1,0 +1,39 @@
+// Coarsening: makes the next coarser level of an algebraic hierarchy from the entries of a matrix.
+#pragma once
+
+#include "aggregates.hpp"
+
+#include <tacit/precond/amg.hpp>
+
+#include <memory>
+#include <optional>
+
+namespace tacit::precond {
+
+/// A level with more unknowns than this times those of the finer one is not worth its work.
+constexpr double least_coarsening = 0.8;
+
+/// The unknowns of the next level, the prolongation from them and the restriction to them.
+template <Scalar T>
+struct Coarser {
+  layout::Space space;
+  op::Rows<T> P, R;
+};
+
+/// Called for the levels in turn, from the finest.
+template <Scalar T>
+class Coarsening {
+ public:
+  virtual ~Coarsening() = default;
+  /// The next level for the matrix with these rows, `roots` the roots of its diagonal, rho a bound of the eigenvalues of
+  /// D^-1 A; nothing where that level would be empty or have more than least_coarsening of the unknowns. Collective.
+  virtual std::optional<Coarser<T>> next(const op::Rows<T>& rows, const layout::Space& space,
+                                         const ByColumn<double>& roots, double rho) = 0;
+};
+
+/// Smoothed aggregation, from the near-null vectors and nodes of the options. Error(usage), on all ranks: near_null of
+/// another size, or with a vector of zeros. Collective.
+template <Scalar T>
+std::unique_ptr<Coarsening<T>> make_aggregation(const op::Csr<T>& A, const AmgOptions<T>& options, bool hermitian);
+
+}  // namespace tacit::precond

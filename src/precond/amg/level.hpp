@@ -1,0 +1,52 @@
+// A level of an algebraic hierarchy: its matrix, transfers and smoother.
+#pragma once
+
+#include "aggregates.hpp"
+
+#include <tacit/precond/amg.hpp>
+
+#include <memory>
+#include <vector>
+
+namespace tacit::precond {
+
+template <Scalar T>
+class MatrixLevel {
+ public:
+  /// A that the caller keeps, or a coarser level's own.
+  explicit MatrixLevel(const op::Csr<T>& A) : A_(&A) {}
+  explicit MatrixLevel(std::unique_ptr<op::Csr<T>> A) : own_(std::move(A)), A_(own_.get()) {}
+
+  const op::Csr<T>& A() const { return *A_; }
+  std::unique_ptr<op::Csr<T>> P, R;                   ///< from and to the next level
+  std::unique_ptr<layout::Vector<T>> u, f, r;  ///< solution, right-hand side, and one for products
+
+  /// rho: a bound of the eigenvalues of D^-1 A. `rows`: A's. Local.
+  void make_smoother(AmgSmoother how, const op::Rows<T>& rows, const ByColumn<double>& roots, bool hermitian,
+                     double rho);
+  /// u, f and r of so many columns. Local.
+  void make_vectors(int columns);
+  /// u := u + S (f - A u), `sweeps` times, with the smoother's S; `back`: with its adjoint. From u = 0 without the
+  /// first product. Collective: A's exchange for each product.
+  void smooth(int sweeps, bool from_zero, bool back);
+  AmgSmoother smoother() const { return how_; }
+
+ private:
+  void sweep_block(std::size_t columns, bool back);
+  void chebyshev(int steps, bool from_zero);
+  std::unique_ptr<op::Csr<T>> own_;
+  const op::Csr<T>* A_;
+  AmgSmoother how_ = AmgSmoother::spai0;
+  std::vector<T> scaling_;   // of diagonal smoothers, D^-1 for chebyshev
+  double rho_ = 0;           // for chebyshev
+  op::LocalRows<T> block_;   // for gauss_seidel
+  std::unique_ptr<layout::Vector<T>> d_;  // for chebyshev
+};
+
+/// f(i) for all elements of a vector.
+template <class F>
+void each(std::size_t n, F&& f) {
+  exec::parallel_for(n, n > 20000, f);
+}
+
+}  // namespace tacit::precond

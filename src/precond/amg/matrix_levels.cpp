@@ -1,0 +1,153 @@
+#include "../scalar.hpp"
+#include "matrix_levels.hpp"
+
+#include <tacit/op/diagonal.hpp>
+#include <tacit/op/multiply.hpp>
+#include <tacit/op/spectrum.hpp>
+
+#include <algorithm>
+#include <utility>
+
+namespace tacit::precond {
+
+using layout::Space;
+using layout::Vector;
+
+namespace {
+
+constexpr int sweeps_without_direct = 20;
+
+/// max_i sum_j |a_ij| / |a_ii|: a bound of the eigenvalues of D^-1 A. Collective.
+template <Scalar T>
+double gershgorin(const op::Rows<T>& rows, const Space& space) {
+  double most = 0;
+  for (Local i = 0; i < rows.count(); ++i) {
+    double sum = 0, own = 0;
+    for (auto k = std::size_t(rows.start[std::size_t(i)]); k < std::size_t(rows.start[std::size_t(i) + 1]); ++k) {
+      const double a = double(std::abs(rows.value[k]));
+      sum += a;
+      if (rows.column[k] == space.begin() + i) own = a;
+    }
+    if (own > 0) most = std::max(most, sum / own);
+  }
+  return space.comm().all_max(most);
+}
+
+/// A bound of the eigenvalues of D^-1 A, rows those of A. Collective.
+template <Scalar T>
+double bound_of(const op::Csr<T>& A, const op::Rows<T>& rows, bool definite) {
+  const double bound = gershgorin(rows, A.range());
+  if (!definite) return bound;
+  // Lanczos comes from below, and is far closer than the bound where rows have entries of both signs.
+  const auto d = A.diagonal();
+  std::vector<T> inverses(d.size());
+  std::transform(d.begin(), d.end(), inverses.begin(), [](T a) { return a != T(0) ? inverse(a) : T(1); });
+  Vector<T> v(A.range());
+  v.assign(inverses);
+  const op::Diagonal<T> D(std::move(v));
+  const double found = op::estimate_spectrum<T, Host>(A, &D, 10).lambda_max;
+  return found > 0 ? std::min(bound, 1.05 * found) : bound;
+}
+
+}  // namespace
+
+template <Scalar T>
+MatrixLevels<T>::MatrixLevels(const op::Csr<T>& A, const AmgOptions<T>& options)
+    : options_(options), hermitian_(op::is_hermitian(A)) {
+  const auto& comm = A.range().comm();
+  const auto coarsening = make_aggregation(A, options_, hermitian_);
+  options_.near_null.clear();
+  Global entries = 0;
+  levels_.push_back(std::make_unique<MatrixLevel<T>>(A));
+  for (;;) {
+    comm.check_interrupt();
+    MatrixLevel<T>& fine = *levels_.back();
+    const Space space = fine.A().range();
+    const op::Rows<T> rows = fine.A().rows();
+    entries += fine.A().entries();
+    const auto roots = diagonal_roots(rows, space);
+    const bool small = space.size() <= options_.coarsest;
+    const double rho = bound_of(fine.A(), rows, hermitian_ && !small);
+    fine.make_smoother(options_.smoother, rows, roots, hermitian_, rho);
+    const auto end = [&] {
+      if (space.size() <= largest_direct) direct_ = std::make_unique<DenseInverse<T>>(rows, space);
+    };
+    if (small || int(levels_.size()) >= options_.max_levels) {
+      end();
+      break;
+    }
+    comm.check_interrupt();
+    auto coarser = coarsening->next(rows, space, roots, rho);
+    if (!coarser) {
+      end();
+      break;
+    }
+    const Space& coarse = coarser->space;
+    comm.check_interrupt();
+    auto product = op::multiply(rows, space, coarser->P, coarse);
+    comm.check_interrupt();
+    auto next = op::multiply(coarser->R, space, product, coarse);
+    product = {};
+    const Global next_entries = comm.all_sum(next.start.back());
+    if (double(entries + next_entries) > options_.max_complexity * double(A.entries())) {
+      note_ = message("coarsening ended at ", space.size(), " unknowns: the next level would bring the entries to ",
+                      double(entries + next_entries) / double(std::max<Global>(A.entries(), 1)), " of those of A");
+      end();
+      break;
+    }
+    fine.P = std::make_unique<op::Csr<T>>(space, coarse, std::move(coarser->P));
+    fine.R = std::make_unique<op::Csr<T>>(coarse, space, std::move(coarser->R));
+    levels_.push_back(
+        std::make_unique<MatrixLevel<T>>(std::make_unique<op::Csr<T>>(coarse, coarse, std::move(next))));
+  }
+  if (!direct_ && note_.empty())
+    note_ = message("aggregation ended at ", levels_.back()->A().range().size(), " unknowns, which sweeps solve");
+}
+
+template <Scalar T>
+void MatrixLevels<T>::make_vectors(int columns) {
+  for (const auto& level : levels_) level->make_vectors(columns);
+}
+
+template <Scalar T>
+void MatrixLevels<T>::down(std::size_t i, bool from_zero) {
+  MatrixLevel<T>& fine = *levels_[i];
+  fine.smooth(options_.sweeps, from_zero, false);
+  fine.A().apply(*fine.u, *fine.r);
+  each(fine.f->size(), [&](std::size_t k) { fine.r->data()[k] = fine.f->data()[k] - fine.r->data()[k]; });
+  fine.R->apply(*fine.r, *levels_[i + 1]->f);
+}
+
+template <Scalar T>
+void MatrixLevels<T>::up(std::size_t i, bool) {
+  MatrixLevel<T>& fine = *levels_[i];
+  fine.P->apply(*levels_[i + 1]->u, *fine.r);
+  each(fine.f->size(), [&](std::size_t k) { fine.u->data()[k] += fine.r->data()[k]; });
+  fine.smooth(options_.sweeps, false, true);
+}
+
+template <Scalar T>
+void MatrixLevels<T>::restrict_f(std::size_t i) {
+  levels_[i]->R->apply(*levels_[i]->f, *levels_[i + 1]->f);
+}
+
+template <Scalar T>
+void MatrixLevels<T>::interpolate_u(std::size_t i) {
+  levels_[i]->P->apply(*levels_[i + 1]->u, *levels_[i]->u);
+}
+
+template <Scalar T>
+void MatrixLevels<T>::solve_last(bool from_zero, bool) {
+  MatrixLevel<T>& last = *levels_.back();
+  if (direct_) return direct_->solve(*last.f, *last.u);
+  if (options_.smoother == AmgSmoother::chebyshev) return last.smooth(sweeps_without_direct, from_zero, false);
+  // Forward and back in turn: the same as its adjoint.
+  for (int s = 0; s < sweeps_without_direct; ++s) last.smooth(1, from_zero && s == 0, s % 2 == 1);
+}
+
+template class MatrixLevels<float>;
+template class MatrixLevels<double>;
+template class MatrixLevels<std::complex<float>>;
+template class MatrixLevels<std::complex<double>>;
+
+}  // namespace tacit::precond
