@@ -369,31 +369,26 @@ TYPED_TEST(AmgOf, CyclesAreHermitianAndPositiveDefinite) {
       {1, 3});
 }
 
-/// Energy of what eight cycles leave of an error: further visits of coarse levels leave less.
+/// With A and smoothers that are positive definite a further visit of each level takes away of the error: M_V < M_W <=
+/// A^-1 as quadratic forms.
 TEST(Amg, FurtherVisitsOfLevelsReduceTheError) {
   on_ranks(
       [](const comm::Communicator& comm) {
         const auto a = laplacian(36, 30, 1);
         const auto A = a.on(comm);
-        const auto left = [&](Cycle cycle) {
+        const auto x = spread(A->range(), random_vector<double>(a.n, 3));
+        double before = 0;
+        for (const Cycle cycle : {Cycle::v, Cycle::w}) {
           AmgOptions<double> o;
           o.cycle = cycle, o.coarsest = 3, o.strength = 0;
           const Amg<double> M(*A, o);
-          EXPECT_GE(M.levels().size(), 4u);
-          auto e = spread(A->range(), random_vector<double>(a.n, 3));
-          Vector<double> r(A->range()), c(A->range());
-          for (int s = 0; s < 8; ++s) {
-            A->apply(e, r);
-            M.apply(r, c);
-            layout::axpy(-1.0, c, e);
-          }
-          A->apply(e, r);
-          return layout::dot(e, r);
-        };
-        const double v = left(Cycle::v), w = left(Cycle::w), f = left(Cycle::f), k = left(Cycle::k);
-        EXPECT_LT(w, 0.5 * v);
-        EXPECT_LT(f, 0.5 * v);
-        EXPECT_LT(k, w);
+          ASSERT_GE(M.levels().size(), 4u);
+          Vector<double> y(A->range());
+          M.apply(x, y);
+          const double form = double(real(layout::dot(x, y)));
+          EXPECT_GT(form, before * (1 + 1e-10)) << to_string(cycle);
+          before = form;
+        }
       },
       {2});
 }

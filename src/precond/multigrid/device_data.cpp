@@ -105,7 +105,7 @@ DeviceData<T> device_data(std::shared_ptr<const op::FiniteVolume<T>> A, const Mu
   require(A->range().comm().size() == 1, "multigrid on a device is of one rank; this operator is on ",
           A->range().comm().size());
   require(!A->wide(), "multigrid on a device has 3, 5 or 7 points; this operator has a wide stencil");
-  require(options.cycle != Cycle::f, "multigrid on a device has no F-cycle: take V, W or U");
+  require(options.cycle != Cycle::f && options.cycle != Cycle::k, "multigrid on a device has the cycles V, W and U; this one is ", to_string(options.cycle));
   require(!options.single_levels, "single_levels on a device: give it an operator in float32");
   require(options.interpolation.value_or(Interpolation::constant) <= Interpolation::linear &&
               options.restriction == Interpolation::constant,
@@ -117,11 +117,11 @@ DeviceData<T> device_data(std::shared_ptr<const op::FiniteVolume<T>> A, const Mu
   MultigridOptions o = options;
   o.agglomerates = {};
   Hierarchy<T> hierarchy(std::move(A), o, {});
-  for (std::size_t i = 0; i < hierarchy.levels(); ++i) {
+  for (std::size_t i = 0; i < hierarchy.count(); ++i) {
     const auto& level = static_cast<const RedBlackLevel<T>&>(hierarchy.level(i));
     d.levels.push_back(level.device_data(options.smoother == Smoother::l1_jacobi));
     const Global cells = level.A().range().size();
-    if (i + 1 < hierarchy.levels() && cells > bottom_cells) continue;
+    if (i + 1 < hierarchy.count() && cells > bottom_cells) continue;
     require(cells <= std::numeric_limits<std::int32_t>::max() / 8, "a bottom of ", cells, " cells on a device");
     d.bottom = bottom_data(level.A());
     d.bottom.place = level.places();

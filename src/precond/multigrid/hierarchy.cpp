@@ -365,34 +365,23 @@ void Hierarchy<S>::solve_bottom() {
 }
 
 template <class S>
-void Hierarchy<S>::go(std::size_t i, bool from_zero, bool norm, Cycle kind) {
-  if (i + 1 == stages_.size()) {
-    // A bottom that is the finest level too: for a correction to u.
-    return solve_bottom();
-  }
-  down(i, from_zero);
-  go(i + 1, true, false, kind);
-  if (kind == Cycle::w && i + 2 < stages_.size()) go(i + 1, false, false, kind);
-  up(i, norm);
+void Hierarchy<S>::solve_last(bool, bool norm) {
+  solve_bottom();  // where it is the finest level too: for a correction to u
+  if (!norm) return;
+  const Step steps[] = {{Work::norm, -1}};
+  finest().run(steps);
 }
 
 template <class S>
-void Hierarchy<S>::cycle(bool from_zero, bool norm, Cycle kind) {
-  if (kind != Cycle::f || stages_.size() == 1) {
-    go(0, from_zero, norm, kind == Cycle::w ? kind : Cycle::v);
-    if (stages_.size() == 1 && norm) {
-      const Step steps[] = {{Work::norm, -1}};
-      finest().run(steps);
-    }
-    return;
-  }
-  for (std::size_t i = 0; i + 1 < stages_.size(); ++i) stages_[i].level->restrict_f(), f_to_next(i);
-  solve_bottom();
-  for (std::size_t i = stages_.size() - 1; i-- > 0;) {
-    u_from_next(i);
-    stages_[i].level->interpolate_solution();
-    go(i, false, norm && i == 0, Cycle::v);
-  }
+void Hierarchy<S>::restrict_f(std::size_t i) {
+  stages_[i].level->restrict_f();
+  f_to_next(i);
+}
+
+template <class S>
+void Hierarchy<S>::interpolate_u(std::size_t i) {
+  u_from_next(i);
+  stages_[i].level->interpolate_solution();
 }
 
 template class Move<float>;

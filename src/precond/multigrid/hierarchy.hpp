@@ -1,6 +1,7 @@
-// The levels of a multigrid method in one scalar type, and cycles over them.
+// The levels that geometric multigrid makes for an operator on cells, in one scalar type.
 #pragma once
 
+#include "../levels.hpp"
 #include "level.hpp"
 
 namespace tacit::precond::mg {
@@ -26,14 +27,12 @@ class Move {
 };
 
 template <class S>
-class Hierarchy {
+class Hierarchy final : public Levels<S> {
  public:
   Hierarchy(std::shared_ptr<const op::FiniteVolume<S>> A, const MultigridOptions& options, const MakeBottom<S>& bottom);
   Level<S>& finest() { return *stages_.front().level; }
-  std::size_t levels() const { return stages_.size(); }
+  std::size_t count() const override { return stages_.size(); }
   Level<S>& level(std::size_t i) { return *stages_[i].level; }
-  /// One cycle on u and f of the finest level. `norm`: the finest level's residual norms are formed in its last pass.
-  void cycle(bool from_zero, bool norm, Cycle kind);
   std::string bottom_name() const;
   /// The reasons of automatic choices: whether cells moved, and the bottom solver.
   std::string choice() const;
@@ -48,9 +47,18 @@ class Hierarchy {
     std::unique_ptr<Move<S>> move;
     std::vector<S> before, after;  // for moves
   };
-  void go(std::size_t i, bool from_zero, bool norm, Cycle kind);
-  void down(std::size_t i, bool from_zero);
-  void up(std::size_t i, bool norm);
+  void down(std::size_t i, bool from_zero) override;
+  void up(std::size_t i, bool norm) override;
+  void solve_last(bool from_zero, bool norm) override;
+  void restrict_f(std::size_t i) override;
+  void interpolate_u(std::size_t i) override;
+  const op::Operator<S, Host>& matrix(std::size_t i) const override { return stages_[i].level->A(); }
+  bool is_hermitian() const override { return true; }
+  using Vector = layout::Vector<S>;
+  void store_f(std::size_t i, Vector& f) const override { stages_[i].level->store_f({f.data(), f.size()}); }
+  void load_f(std::size_t i, const Vector& f) override { stages_[i].level->load_f({f.data(), f.size()}); }
+  void store_u(std::size_t i, Vector& u) const override { stages_[i].level->store_u({u.data(), u.size()}); }
+  void load_u(std::size_t i, const Vector& u) override { stages_[i].level->load_u({u.data(), u.size()}); }
   void f_to_next(std::size_t i);
   void u_from_next(std::size_t i);
   void solve_bottom();

@@ -163,13 +163,13 @@ struct Multigrid<T>::Parts {
         narrow.resize(x.size());
         for (std::size_t i = 0; i < x.size(); ++i) narrow[i] = float(x[i]);
         single->finest().load_f(narrow);
-        single->cycle(true, false, kind);
+        single->cycle(kind, true);
         single->finest().store_u(narrow);
         for (std::size_t i = 0; i < y.size(); ++i) y[i] = double(narrow[i]);
         return;
       }
     own->finest().load_f(x);
-    own->cycle(true, false, kind);
+    own->cycle(kind, true);
     own->finest().store_u(y);
   }
 };
@@ -209,8 +209,13 @@ op::Cost Multigrid<T>::cost() const {
 }
 
 template <Scalar T>
+bool Multigrid<T>::varies() const {
+  return options_.cycle == Cycle::k && levels() > 2;
+}
+
+template <Scalar T>
 int Multigrid<T>::levels() const {
-  return parts_->with([](auto& h) { return int(h.levels()); });
+  return parts_->with([](auto& h) { return int(h.count()); });
 }
 
 template <Scalar T>
@@ -255,7 +260,7 @@ class Multigrid<T>::Solve final : public mg::Cycles {
         b_(b),
         x_(x),
         r_(b.space()),
-        own_(parts_.own && parts_.own->levels() > 1 ? parts_.own.get() : nullptr),
+        own_(parts_.own && parts_.own->count() > 1 ? parts_.own.get() : nullptr),
         singular_(A_.singular()) {}
 
   void compute() {
@@ -324,7 +329,7 @@ class Multigrid<T>::Solve final : public mg::Cycles {
         loaded_ = true;
       }
       r_norm_.reset();
-      own_->cycle(false, true, kind);
+      own_->cycle(kind, false, true);
       double value = (options().norm == krylov::Norm::max) ? finest.largest : finest.squares;
       const auto operation = (options().norm == krylov::Norm::max) ? comm::Operation::max : comm::Operation::sum;
       f_->space().start_sum(&value, 1, operation).wait(&value);

@@ -5,6 +5,7 @@
 #include <tacit/krylov/options.hpp>
 #include <tacit/krylov/report.hpp>
 #include <tacit/op/cells/finite_volume.hpp>
+#include <tacit/op/noted.hpp>
 #include <tacit/op/operator.hpp>
 #include <tacit/precond/cycle.hpp>
 
@@ -177,7 +178,7 @@ struct MultigridSolve {
 /// Source: Brandt (1977), doi 10.1090/S0025-5718-1977-0431719-X; the parts as in Williams et al., s-step Krylov
 /// subspace methods as bottom solvers for geometric multigrid (2014), doi 10.1109/IPDPS.2014.119.
 template <Scalar T>
-class Multigrid final : public op::Operator<T, Host> {
+class Multigrid final : public op::Operator<T, Host>, public op::Varying {
  public:
   /// `bottom` (for single_levels `bottom_single`): the coarsest-level solver; null: sweeps of the smoother. Collective.
   /// Error(usage): options out of range.
@@ -185,6 +186,8 @@ class Multigrid final : public op::Operator<T, Host> {
             MakeBottom<float> bottom_single = {});
   ~Multigrid() override;
   std::string name() const override { return "multigrid"; }
+  /// With a K-cycle of three levels or more. (A bottom solver that iterates solves to its own accuracy.)
+  bool varies() const override;
   op::Cost cost() const override;
 
   /// Solves A x = b by cycles from x, until ||b - A x|| <= max(rtol ||b||, atol) (largest magnitude or 2-norm), which
