@@ -271,7 +271,8 @@ TEST(Multigrid, SlabsOfRanksHaveTheBitsOfSingleSweeps) {
                                          {{18, 20, 24}, Boundary::dirichlet, bubble, 1, 3, Cycle::v, false},
                                          {{32, 32, 48}, Boundary::neumann, {}, 2, 2, Cycle::w, false},
                                          {{24, 24, 30}, Boundary::dirichlet, {}, 3, 3, Cycle::v, true},
-                                         {{20, 20, 24}, Boundary::periodic, bubble, 4, 4, Cycle::f, false}}) {
+                                         {{20, 20, 24}, Boundary::periodic, bubble, 4, 4, Cycle::f, false},
+                                         {{20, 20, 24}, Boundary::neumann, bubble, 2, 2, Cycle::k, false}}) {
     Problem p;
     p.n = c.n, p.boundary = c.boundary, p.beta = c.beta;
     MultigridOptions o;
@@ -326,7 +327,7 @@ TEST(Multigrid, CyclesSmoothersAndSizes) {
           set(o);
           cases.push_back({std::move(n), b, o, most});
         };
-        for (const Cycle c : {Cycle::v, Cycle::w, Cycle::f})
+        for (const Cycle c : {Cycle::v, Cycle::w, Cycle::f, Cycle::k})
           add(
               {32, 16, 24}, Boundary::dirichlet, [c](auto& o) { o.cycle = c; }, 16);
         add(

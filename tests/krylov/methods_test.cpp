@@ -279,6 +279,68 @@ TYPED_TEST(Methods, FlexibleTakesAPreconditionerThatChanges) {
       {2});
 }
 
+/// x -> x, and x -> diag(1, 9, 1, 9, ...) x, in turn; a Varying operator, unless told to be silent about that.
+template <Scalar T>
+class InTurn final : public op::Operator<T, Host>, public op::Varying {
+ public:
+  InTurn(const layout::Space& space, bool says_so) : op::Operator<T, Host>(space, space), says_so_(says_so) {}
+  std::string name() const override { return "in turn"; }
+  bool varies() const override { return says_so_; }
+  static real_t<T> factor(int call, Global row) { return real_t<T>(call % 2 && row % 2 ? 9 : 1); }
+
+ protected:
+  int begin(const Vector<T>&, Vector<T>&, bool) const override { return 0; }
+  void finish(const Vector<T>& x, Vector<T>& y, bool, int) const override {
+    for (std::size_t i = 0; i < x.size(); ++i)
+      y.data()[i] = factor(calls_, x.space().begin() + Global(i)) * x.data()[i];
+    ++calls_;
+  }
+
+ private:
+  bool says_so_;
+  mutable int calls_ = 0;
+};
+
+/// ||r_k|| / ||b|| of cg with each direction made orthogonal to A times the one before.
+template <Scalar T>
+std::vector<double> textbook_flexible_cg(const Whole<T>& a, const std::vector<T>& b, int steps) {
+  auto r = widen<T>(b), p = r;
+  std::vector<double> history{1};
+  const long double size = norm2(r);
+  for (int k = 0; k < steps; ++k) {
+    const auto v = times(a, p);
+    const auto pv = inner(p, v);
+    const auto alpha = inner(p, r) / pv;
+    for (std::size_t i = 0; i < r.size(); ++i) r[i] -= alpha * v[i];
+    auto z = r;
+    for (std::size_t i = 0; i < r.size(); ++i) z[i] *= test::widen(T(InTurn<T>::factor(k + 1, Global(i))));
+    const auto beta = -inner(v, z) / pv;
+    for (std::size_t i = 0; i < r.size(); ++i) p[i] = z[i] + beta * p[i];
+    history.push_back(double(norm2(r) / size));
+  }
+  return history;
+}
+
+TYPED_TEST(Methods, CgTakesAPreconditionerThatChanges) {
+  using T = TypeParam;
+  on_ranks(
+      [](const comm::Communicator& comm) {
+        const auto a = grid<T>(11, 9);
+        const auto b = random_vector<T>(a.n, 3);
+        const auto A = a.on(comm);
+        Options o;
+        o.method = Method::cg;
+        o.rtol = 0;
+        o.max_iterations = 20;
+        const InTurn<T> P(A->range(), true), silent(A->range(), false);
+        const auto history = textbook_flexible_cg(a, b, 20);
+        expect_history(run(*A, b, o, &P).report.history, history, is_wide<T> ? 1e-8 : 1e-2, "flexible cg");
+        // The ratio of (r, P r), which is beta for a linear P, makes others.
+        EXPECT_GT(run(*A, b, o, &silent).report.history[8], 1.2 * history[8]);
+      },
+      {1, 2});
+}
+
 TYPED_TEST(Methods, GmresEndsWithTheExactSolutionInAnInvariantSpace) {
   using T = TypeParam;
   std::vector<double> d;

@@ -6,6 +6,7 @@
 
 #include <tacit/exec/sweep.hpp>
 #include <tacit/krylov/iteration.hpp>
+#include <tacit/op/noted.hpp>
 
 #include <optional>
 #include <utility>
@@ -23,6 +24,10 @@ struct CgDirection {
   }
 };
 template <class T>
+struct FlexibleDots {  // (r, z), (r, r), (v, z)
+  TACIT_HD exec::Sums<3, T> operator()(T r, T z, T v) const { return {{conj(r) * z, T(abs2(r)), conj(v) * z}}; }
+};
+template <class T>
 struct CgResidual {
   T alpha;
   TACIT_HD exec::Sums<1, T> operator()(T v, T& r) const {
@@ -36,6 +41,10 @@ struct CgResidual {
 /// (13 with P) beside the product's. Vectors: r, d, p, v (and z).
 /// Breakdowns: (p, A p) and (r, P r), not positive.
 ///
+/// With a P that varies from call to call the next direction is made orthogonal to A p by (A p, P r) itself, not by what
+/// that is for a linear P: flexible cg, for the traffic of one vector more. Notay (2000), doi
+/// 10.1137/S1064827599362314, with one direction.
+///
 /// goes_on: continues an earlier search. w[0] holds its direction p, which was made when (r, P r) had this value; d is
 /// kept, and the monitor has been asked about this r already.
 template <Scalar T, Memory M>
@@ -48,6 +57,7 @@ void cg(const Run<T, M>& run, Monitor& monitor, std::optional<double> goes_on = 
   const auto dots = [&] {
     return space.sum(sweep(reads(r, z), updates(), writes(), layout::formula::Dots<T>{})).wait();
   };
+  const bool flexible = op::varies(P);
   if (!goes_on) layout::fill(p, T(0));
   T alpha{}, beta{};
   CgGuard guard(monitor);
@@ -67,6 +77,14 @@ void cg(const Run<T, M>& run, Monitor& monitor, std::optional<double> goes_on = 
     alpha = T(real(rz) / real(pv));  // alpha = (r, z) / (p, A p)
     const T old = rz;
     const auto step = sweep(reads(v), updates(r), writes(), formula::CgResidual<T>{alpha});  // r -= alpha A p
+    if (flexible) {
+      P->apply(r, z);  // z = P r
+      const auto [a, b, vz] =
+          space.sum(sweep(reads(r, z, v), updates(), writes(), formula::FlexibleDots<T>{})).wait();
+      rz = a, rr = b;
+      beta = -vz * T(real(alpha) / real(old));  // beta = -(A p, z) / (p, A p)
+      continue;
+    }
     if (P) {
       P->apply(r, z);  // z = P r
       const auto both = dots();
