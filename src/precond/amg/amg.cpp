@@ -28,6 +28,17 @@ struct Single<T> {
 template <Scalar T>
 using single_t = typename Single<T>::type;
 
+/// v 2^e for many v. Two products: 2^e itself may be out of the range.
+template <Scalar T>
+class Shifted {
+ public:
+  explicit Shifted(int e) : half_(std::ldexp(real_t<T>(1), e / 2)), rest_(std::ldexp(real_t<T>(1), e - e / 2)) {}
+  T operator()(T v) const { return v * half_ * rest_; }
+
+ private:
+  real_t<T> half_, rest_;
+};
+
 /// The shift e for which the largest part of n numbers times 2^e is in [1, 2), over all ranks; 0 where there is none.
 template <Scalar T>
 int shift_of(const T* v, std::size_t n, const comm::Communicator& comm) {
@@ -81,9 +92,10 @@ struct Amg<T>::Parts {
   void cycle_in_single(const Vector<T>& x, Vector<T>& y, Cycle kind) const {
     const int e = shift_of(x.data(), x.size(), x.space().comm());
     auto &f = *single->level(0).f, &u = *single->level(0).u;
-    each(x.size(), [&](std::size_t i) { f.data()[i] = S(times_power(x.data()[i], e)); });
+    const Shifted<T> there(e), back(shift - e);
+    each(x.size(), [&](std::size_t i) { f.data()[i] = S(there(x.data()[i])); });
     single->cycle(kind, true);
-    each(y.size(), [&](std::size_t i) { y.data()[i] = times_power(T(u.data()[i]), shift - e); });
+    each(y.size(), [&](std::size_t i) { y.data()[i] = back(T(u.data()[i])); });
   }
 };
 
