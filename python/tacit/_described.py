@@ -29,7 +29,7 @@ PRECOND: Mapping[str, Option] = {
     'relaxation': Option('real', None, (), -INFINITY, INFINITY, False, 0, 'a number', 'neumann: omega', '1', ('polynomial', 'schwarz')),
     'strength': Option('real', None, (), 0.0, 1.0, False, 0, 'from 0 to 1 ', 'unknowns are coupled strongly where |a_ij| exceeds this times sqrt(|a_ii a_jj|); half of it on each coarser level', '0.04', ('amg',)),
     'smoother': Option('choice', None, ('spai0', 'jacobi', 'l1-jacobi', 'gauss-seidel', 'chebyshev'), -INFINITY, INFINITY, False, 0, 'a number', 'of each level', 'spai0', ('amg',)),
-    'cycle': Option('choice', None, ('V', 'W', 'F', 'K', 'U'), -INFINITY, INFINITY, False, 0, 'a number', 'how coarser levels are visited: V, W, F or K', 'V', ('amg',)),
+    'cycle': Option('choice', None, ('V', 'W', 'F', 'K', 'mult-additive', 'U'), -INFINITY, INFINITY, False, 0, 'a number', 'how coarser levels are visited: V, W, F, K or mult-additive', 'V', ('amg',)),
     'sweeps': Option('whole', None, (), 1.0, INFINITY, False, 0, 'at least 1 sweep', 'of the smoother before and after the coarser level', '1', ('amg',)),
     'coarsest': Option('whole', None, (), 1.0, INFINITY, False, 0, 'at least 1 unknown', 'a level of at most so many unknowns is solved directly', '400', ('amg',)),
     'single_levels': Option('flag', None, (), -INFINITY, INFINITY, False, 0, 'a number', 'levels in single precision: half the traffic of a cycle, one reduction more', 'false', ('amg',)),
@@ -136,7 +136,7 @@ MACHINE_LEVEL: Mapping[str, Option] = {
     'gap': Option('real', 0.0, (), 0.0, 1000000000000000.0, False, 0, 'a number from 0 to 1e15', 'G within the group', '', ()),
 }
 MULTIGRID: Mapping[str, Option] = {
-    'cycle': Option('choice', 'V', ('V', 'W', 'F', 'K', 'U'), -INFINITY, INFINITY, False, 0, 'a number', 'F: full multigrid, a solve goes on with V; U: a V-cycle that ends where boxes have smallest_box cells along an axis, no box moves to another rank', '', ()),
+    'cycle': Option('choice', 'V', ('V', 'W', 'F', 'K', 'mult-additive', 'U'), -INFINITY, INFINITY, False, 0, 'a number', 'F: full multigrid, a solve goes on with V; U: a V-cycle that ends where boxes have smallest_box cells along an axis, no box moves to another rank', '', ()),
     'smoother': Option('choice', 'gauss-seidel', ('gauss-seidel', 'chebyshev', 'jacobi', 'l1-jacobi'), -INFINITY, INFINITY, False, 0, 'a number', 'gauss-seidel is red-black', '', ()),
     'interpolation': Option('choice', None, ('constant', 'linear', 'quadratic', 'cubic', 'quartic'), -INFINITY, INFINITY, False, 0, 'a number', 'of corrections; above linear exact for averages over cells', 'constant; quadratic with the fourth-order stencil', ()),
     'restriction': Option('choice', 'constant', ('constant', 'linear', 'quadratic', 'cubic', 'quartic'), -INFINITY, INFINITY, False, 0, 'a number', 'of residuals: the adjoint of this interpolation; constant sums them over the children', '', ()),
@@ -284,7 +284,7 @@ class InferOptions(TypedDict, total=False):
 class MultigridOptions(TypedDict, total=False):
     """Options of Multigrid, for type checkers."""
 
-    cycle: Literal['V', 'W', 'F', 'K', 'U']
+    cycle: Literal['V', 'W', 'F', 'K', 'mult-additive', 'U']
     smoother: Literal['gauss-seidel', 'chebyshev', 'jacobi', 'l1-jacobi']
     interpolation: Literal['constant', 'linear', 'quadratic', 'cubic', 'quartic'] | None
     restriction: Literal['constant', 'linear', 'quadratic', 'cubic', 'quartic']

@@ -272,8 +272,8 @@ class Amg(Preconditioner):
         level. From 0 to 1 . Default: 0.04.
     smoother : one of ['spai0', 'jacobi', 'l1-jacobi', 'gauss-seidel', 'chebyshev'], optional
         Of each level. Default: spai0.
-    cycle : one of ['V', 'W', 'F', 'K', 'U'], optional
-        How coarser levels are visited: V, W, F or K. Default: V.
+    cycle : one of ['V', 'W', 'F', 'K', 'mult-additive', 'U'], optional
+        How coarser levels are visited: V, W, F, K or mult-additive. Default: V.
     sweeps : int, optional
         Of the smoother before and after the coarser level. At least 1 sweep. Default: 1.
     coarsest : int, optional
@@ -290,7 +290,7 @@ class Amg(Preconditioner):
 
     strength: float | None = None
     smoother: Literal['spai0', 'jacobi', 'l1-jacobi', 'gauss-seidel', 'chebyshev'] | None = None
-    cycle: Literal['V', 'W', 'F', 'K', 'U'] | None = None
+    cycle: Literal['V', 'W', 'F', 'K', 'mult-additive', 'U'] | None = None
     sweeps: int | None = None
     coarsest: int | None = None
     block: int | None = None

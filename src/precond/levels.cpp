@@ -14,12 +14,25 @@ using layout::Vector;
 template <Scalar S>
 void Levels<S>::cycle(Cycle kind, bool from_zero, bool norm) {
   if (count() == 1) return solve_last(from_zero, norm);
+  if (kind == Cycle::mult_additive) return additive();
   if (kind != Cycle::f) return go(0, from_zero, norm, kind);
   for (std::size_t i = 0; i + 1 < count(); ++i) restrict_f(i);
   solve_last(true, false);
   for (std::size_t i = count() - 1; i-- > 0;) {
     interpolate_u(i);
     go(i, false, norm && i == 0, Cycle::v);
+  }
+}
+
+/// From u_0 = 0. Products of all levels are in flight while the last is solved.
+template <Scalar S>
+void Levels<S>::additive() {
+  for (std::size_t i = 0; i + 1 < count(); ++i) restrict_f(i);
+  for (std::size_t i = 0; i + 1 < count(); ++i) start_alone(i);
+  solve_last(true, false);
+  for (std::size_t i = count() - 1; i-- > 0;) {
+    finish_alone(i);
+    correct(i);
   }
 }
 

@@ -34,6 +34,12 @@ class Levels {
   virtual void restrict_f(std::size_t i) = 0;
   virtual void interpolate_u(std::size_t i) = 0;
 
+  /// u_i := what sweeps before and after the coarser level make of f_i alone, begun by one and ended by the other; and
+  /// u_i += P u_{i+1}. For mult-additive cycles, whose P and R hold the rest.
+  virtual void start_alone(std::size_t) {}
+  virtual void finish_alone(std::size_t) {}
+  virtual void correct(std::size_t) {}
+
   // For the K-cycle: A_i, whether it is Hermitian, and f_i and u_i in the order of its spaces.
   virtual const op::Operator<S, Host>& matrix(std::size_t i) const = 0;
   virtual bool is_hermitian() const = 0;
@@ -51,6 +57,7 @@ class Levels {
   };
   void go(std::size_t i, bool from_zero, bool norm, Cycle kind);
   void accelerate(std::size_t i);
+  void additive();
   std::vector<std::unique_ptr<Search>> searches_;  // of the K-cycle's levels
 };
 

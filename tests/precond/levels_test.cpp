@@ -205,6 +205,60 @@ TEST(Levels, FullMultigridOfAMatrixByItsDefinition) {
       {1, 3});
 }
 
+/// A mult-additive cycle is the V-cycle, with 3 exchanges a level in place of 4.
+TYPED_TEST(LevelsOf, MultAdditiveCyclesAreVCycles) {
+  using T = TypeParam;
+  on_ranks(
+      [](const comm::Communicator& comm) {
+        for (const bool hermitian : {true, false})
+          for (const auto smoother :
+               {precond::AmgSmoother::spai0, precond::AmgSmoother::jacobi, precond::AmgSmoother::l1_jacobi}) {
+            const auto a = grid<T>(17, 13).map([&](Global r, Global c, T v) {
+              return !hermitian && c > r ? v * real_t<T>(1.0 + 0.3 * double(r % 4)) : v;
+            });
+            const auto A = a.on(comm);
+            AmgOptions<T> o;
+            o.coarsest = 4, o.smoother = smoother;
+            const Amg<T> V(*A, o);
+            o.cycle = Cycle::mult_additive;
+            const Amg<T> M(*A, o);
+            ASSERT_GE(M.levels().size(), 3u);
+            EXPECT_EQ(M.has_adjoint(), hermitian);
+            Vector<T> x(A->range(), 2), y(A->range(), 2), z(A->range(), 2);
+            for (std::size_t i = 0; i < x.size(); ++i)
+              x.data()[i] = T(std::cos(real_t<T>(2 * std::size_t(A->range().begin()) + i)));
+            const auto exchanges = [&](const Amg<T>& P, Vector<T>& to) {
+              const auto before = comm.counters().exchanges;
+              P.apply(x, to);
+              return comm.counters().exchanges - before;
+            };
+            const auto levels = std::int64_t(M.levels().size()) - 1;
+            const auto of_v = exchanges(V, y), of_m = exchanges(M, z);
+            if (comm.size() > 1) {
+              EXPECT_EQ(of_v, 4 * levels);
+              EXPECT_EQ(of_m, 3 * levels);
+            }
+            layout::axpy(T(-1), y, z);
+            EXPECT_LE(layout::norm(z), 100 * double(std::numeric_limits<real_t<T>>::epsilon()) * layout::norm(y))
+                << to_string(smoother) << ' ' << hermitian;
+          }
+      },
+      {1, 2, 3});
+}
+
+TEST(Levels, MultAdditiveCyclesNeedADiagonalSmoother) {
+  on_ranks(
+      [](const comm::Communicator& comm) {
+        const auto A = grid<double>(9, 9).on(comm);
+        AmgOptions<double> o;
+        o.cycle = Cycle::mult_additive, o.sweeps = 2;
+        EXPECT_THROW(Amg<double>(*A, o), Error);
+        o.sweeps = 1, o.smoother = precond::AmgSmoother::gauss_seidel;
+        EXPECT_THROW(Amg<double>(*A, o), Error);
+      },
+      {1, 2});
+}
+
 /// Levels in single precision are those of the matrix rounded to it, for matrices and vectors of any size.
 TEST(Levels, InSinglePrecision) {
   on_ranks(

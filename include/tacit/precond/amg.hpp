@@ -25,7 +25,7 @@ using tacit::to_string;
 /// The options that do not depend on the scalars.
 struct AmgShape {
   AmgSmoother smoother = AmgSmoother::spai0;
-  Cycle cycle = Cycle::v;  ///< v, w, f or k
+  Cycle cycle = Cycle::v;  ///< v, w, f, k or mult_additive
   int sweeps = 1;          ///< before and after the coarser level
   /// Unknowns i and j are strongly coupled where |a_ij| > strength sqrt(|a_ii a_jj|); half of it on each coarser level.
   double strength = 0.04;
@@ -85,7 +85,7 @@ class Amg final : public op::Operator<T, Host>, public op::Noted, public op::Var
   /// The entries of all levels over those of A; the same of rows.
   double operator_complexity() const;
   double grid_complexity() const;
-  /// P of this level, whose range it is, and the matrix of the level, not of single levels. For tests.
+  /// P of this level, whose range it is, and the matrix of the level, not of single levels; of mult-additive cycles (I - M A) P. For tests.
   const op::Csr<T>& prolongation(int level) const;
   const op::Csr<T>& matrix(int level) const;
 

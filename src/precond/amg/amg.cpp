@@ -108,7 +108,11 @@ Amg<T>::Amg(const op::Csr<T>& A, const AmgOptions<T>& options)
     const auto& o = options_;
     require(A.range() == A.domain(), "amg needs a square matrix with rows and columns spread alike; this one is ",
             A.range().size(), " by ", A.domain().size());
-    require(o.cycle != Cycle::u, "amg has the cycles V, W, F and K; this one is U");
+    require(o.cycle != Cycle::u, "amg has the cycles V, W, F, K and mult-additive; this one is U");
+    const bool diagonal = o.smoother != AmgSmoother::gauss_seidel && o.smoother != AmgSmoother::chebyshev;
+    require(o.cycle != Cycle::mult_additive || (diagonal && o.sweeps == 1),
+            "mult-additive cycles have one sweep of a diagonal smoother (spai0, jacobi, l1-jacobi); these have ", o.sweeps,
+            " of ", to_string(o.smoother));
     require(o.sweeps >= 1, "sweeps is ", o.sweeps, "; at least 1 is needed");
     require(o.strength >= 0 && o.strength < 1, "strength is ", o.strength, "; a number from 0 to below 1 is needed");
     require(o.coarsest >= 1 && o.coarsest <= largest_direct, "coarsest is ", o.coarsest, "; 1 to ", largest_direct,

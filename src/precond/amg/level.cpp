@@ -23,28 +23,47 @@ void MatrixLevel<T>::make_vectors(int columns) {
 
 template <Scalar T>
 void MatrixLevel<T>::smooth(int sweeps, bool from_zero, bool back) {
-  const std::size_t columns = std::size_t(f->columns());
   if (how_ == AmgSmoother::chebyshev) return chebyshev(sweeps, from_zero);
   for (int s = 0; s < sweeps; ++s) {
     const bool zero = from_zero && s == 0;
     if (!zero) A_->apply(*u, *r);
-    T *const x = u->data(), *const y = r->data();
-    const T* const b = f->data();
-    if (how_ == AmgSmoother::gauss_seidel) {
-      each(f->size(), [&](std::size_t i) { y[i] = zero ? b[i] : b[i] - y[i]; });
-      sweep_block(columns, back);
-      each(f->size(), [&](std::size_t i) { x[i] = zero ? y[i] : x[i] + y[i]; });
-      continue;
-    }
-    const T* const m = scaling_.data();
-    if (columns == 1 && zero) each(f->size(), [&](std::size_t i) { x[i] = m[i] * b[i]; });
-    else if (columns == 1) each(f->size(), [&](std::size_t i) { x[i] += m[i] * (b[i] - y[i]); });
-    else
-      each(scaling_.size(), [&](std::size_t i) {
-        for (std::size_t k = i * columns; k < (i + 1) * columns; ++k)
-          x[k] = zero ? m[i] * b[k] : x[k] + m[i] * (b[k] - y[k]);
-      });
+    sweep(zero, back);
   }
+}
+
+/// A sweep with A u in r; r is overwritten.
+template <Scalar T>
+void MatrixLevel<T>::sweep(bool zero, bool back) {
+  const auto columns = std::size_t(f->columns());
+  T *const x = u->data(), *const y = r->data();
+  const T* const b = f->data();
+  if (how_ == AmgSmoother::gauss_seidel) {
+    each(f->size(), [&](std::size_t i) { y[i] = zero ? b[i] : b[i] - y[i]; });
+    sweep_block(columns, back);
+    each(f->size(), [&](std::size_t i) { x[i] = zero ? y[i] : x[i] + y[i]; });
+    return;
+  }
+  const T* const m = scaling_.data();
+  if (columns == 1 && zero) each(f->size(), [&](std::size_t i) { x[i] = m[i] * b[i]; });
+  else if (columns == 1) each(f->size(), [&](std::size_t i) { x[i] += m[i] * (b[i] - y[i]); });
+  else
+    each(scaling_.size(), [&](std::size_t i) {
+      for (std::size_t k = i * columns; k < (i + 1) * columns; ++k)
+        x[k] = zero ? m[i] * b[k] : x[k] + m[i] * (b[k] - y[k]);
+    });
+}
+
+template <Scalar T>
+void MatrixLevel<T>::start_alone() {
+  sweep(true, false);
+  product_.emplace(A_->start(*u, *r));
+}
+
+template <Scalar T>
+void MatrixLevel<T>::finish_alone() {
+  product_->wait();
+  product_.reset();
+  sweep(false, true);
 }
 
 /// r := (D + L)^-1 r on this rank's block; `back`: (D + U)^-1.

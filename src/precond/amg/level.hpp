@@ -6,6 +6,7 @@
 #include <tacit/precond/amg.hpp>
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace tacit::precond {
@@ -29,9 +30,15 @@ class MatrixLevel {
   /// u := u + S (f - A u), `sweeps` times, with the smoother's S; `back`: with its adjoint. From u = 0 without the
   /// first product. Collective: A's exchange for each product.
   void smooth(int sweeps, bool from_zero, bool back);
+  /// u := (2 M - M A M) f with a diagonal smoother M, a sweep and its adjoint from 0: begun, with a product in flight,
+  /// and ended. Collective.
+  void start_alone();
+  void finish_alone();
   AmgSmoother smoother() const { return how_; }
+  const std::vector<T>& scaling() const { return scaling_; }  ///< of a diagonal smoother
 
  private:
+  void sweep(bool zero, bool back);
   void sweep_block(std::size_t columns, bool back);
   void chebyshev(int steps, bool from_zero);
   std::unique_ptr<op::Csr<T>> own_;
@@ -40,6 +47,7 @@ class MatrixLevel {
   std::vector<T> scaling_;   // of diagonal smoothers, D^-1 for chebyshev
   double rho_ = 0;           // for chebyshev
   op::LocalRows<T> block_;   // for gauss_seidel
+  std::optional<op::Product<T>> product_;
   std::unique_ptr<layout::Vector<T>> d_;  // for chebyshev
 };
 

@@ -1,4 +1,5 @@
 #include "../scalar.hpp"
+#include "additive.hpp"
 #include "matrix_levels.hpp"
 
 #include <tacit/op/diagonal.hpp>
@@ -95,6 +96,8 @@ MatrixLevels<T>::MatrixLevels(const op::Csr<T>& A, const AmgOptions<T>& options)
       end();
       break;
     }
+    if (options_.cycle == Cycle::mult_additive)
+      smooth_transfers(coarser->P, coarser->R, rows, fine.scaling(), space, coarse, hermitian_);
     fine.P = std::make_unique<op::Csr<T>>(space, coarse, std::move(coarser->P));
     fine.R = std::make_unique<op::Csr<T>>(coarse, space, std::move(coarser->R));
     levels_.push_back(
@@ -119,11 +122,16 @@ void MatrixLevels<T>::down(std::size_t i, bool from_zero) {
 }
 
 template <Scalar T>
-void MatrixLevels<T>::up(std::size_t i, bool) {
+void MatrixLevels<T>::correct(std::size_t i) {
   MatrixLevel<T>& fine = *levels_[i];
   fine.P->apply(*levels_[i + 1]->u, *fine.r);
   each(fine.f->size(), [&](std::size_t k) { fine.u->data()[k] += fine.r->data()[k]; });
-  fine.smooth(options_.sweeps, false, true);
+}
+
+template <Scalar T>
+void MatrixLevels<T>::up(std::size_t i, bool) {
+  correct(i);
+  levels_[i]->smooth(options_.sweeps, false, true);
 }
 
 template <Scalar T>

@@ -105,7 +105,8 @@ DeviceData<T> device_data(std::shared_ptr<const op::FiniteVolume<T>> A, const Mu
   require(A->range().comm().size() == 1, "multigrid on a device is of one rank; this operator is on ",
           A->range().comm().size());
   require(!A->wide(), "multigrid on a device has 3, 5 or 7 points; this operator has a wide stencil");
-  require(options.cycle != Cycle::f && options.cycle != Cycle::k, "multigrid on a device has the cycles V, W and U; this one is ", to_string(options.cycle));
+  require(options.cycle == Cycle::v || options.cycle == Cycle::w || options.cycle == Cycle::u,
+          "multigrid on a device has the cycles V, W and U; this one is ", to_string(options.cycle));
   require(!options.single_levels, "single_levels on a device: give it an operator in float32");
   require(options.interpolation.value_or(Interpolation::constant) <= Interpolation::linear &&
               options.restriction == Interpolation::constant,
