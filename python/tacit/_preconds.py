@@ -263,13 +263,24 @@ class Polynomial(Preconditioner):
 
 
 class Amg(Preconditioner):
-    """Algebraic multigrid by smoothed aggregation: for matrices of elliptic equations.
+    """Algebraic multigrid by smoothed aggregation, or classical: for matrices of elliptic equations.
 
     Parameters
     ----------
+    coarsening : one of ['aggregation', 'pmis', 'hmis'], optional
+        Smoothed aggregation, or classical: coarse unknowns are an independent set of the fine ones. Default:
+        aggregation.
     strength : float, optional
-        Unknowns are coupled strongly where |a_ij| exceeds this times sqrt(|a_ii a_jj|); half of it on each coarser
-        level. From 0 to 1 . Default: 0.04.
+        Aggregation: unknowns are coupled strongly where |a_ij| exceeds this times sqrt(|a_ii a_jj|); half of it on
+        each coarser level; pmis, hmis: where -a_ij, relative to the sign of a_ii, is at least this times the
+        largest such in row i. From 0 to 1 . Default: 0.04; with pmis or hmis 0.25.
+    interpolation : one of ['extended+i', 'multipass', 'direct'], optional
+        Pmis, hmis: of unknowns from coarse ones. Default: extended+i; on aggressive levels multipass.
+    p_max : int, optional
+        Pmis, hmis: a row of the interpolation keeps so many of its largest entries. At least 0 entries (0: all).
+        Default: 4.
+    aggressive : int, optional
+        Pmis, hmis: the first so many levels are coarsened more, along two couplings. At least 0 levels. Default: 0.
     smoother : one of ['spai0', 'jacobi', 'l1-jacobi', 'gauss-seidel', 'chebyshev'], optional
         Of each level. Default: spai0.
     cycle : one of ['V', 'W', 'F', 'K', 'mult-additive', 'U'], optional
@@ -285,10 +296,15 @@ class Amg(Preconditioner):
 
     References
     ----------
-    Vanek, Mandel, Brezina (1996), doi 10.1007/BF02238511.
+    Vanek, Mandel, Brezina (1996), doi 10.1007/BF02238511; pmis, hmis: De Sterck, Yang, Heys (2006), doi
+    10.1137/040615729; extended+i: De Sterck, Falgout, Nolting, Yang (2008), doi 10.1002/nla.544.
     """
 
+    coarsening: Literal['aggregation', 'pmis', 'hmis'] | None = None
     strength: float | None = None
+    interpolation: Literal['extended+i', 'multipass', 'direct'] | None = None
+    p_max: int | None = None
+    aggressive: int | None = None
     smoother: Literal['spai0', 'jacobi', 'l1-jacobi', 'gauss-seidel', 'chebyshev'] | None = None
     cycle: Literal['V', 'W', 'F', 'K', 'mult-additive', 'U'] | None = None
     sweeps: int | None = None

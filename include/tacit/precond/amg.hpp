@@ -20,6 +20,16 @@ enum class AmgSmoother {
                  ///< sums of these couplings added to the diagonal where they exceed it
   chebyshev      ///< a polynomial of degree `sweeps` in D^-1 A, small on [rho / 4, 1.1 rho]
 };
+enum class AmgCoarsening {
+  aggregation,  ///< smoothed aggregation
+  pmis,         ///< classical, by a parallel modified independent set
+  hmis          ///< classical, by the first pass of Ruge and Stueben on each rank, pmis between ranks
+};
+enum class AmgInterpolation {
+  extended_i,  ///< extended+i: from coarse points along two strong couplings
+  multipass,   ///< direct, then in passes from points that have it
+  direct       ///< from coarse points along one strong coupling
+};
 using tacit::to_string;
 
 /// The options that do not depend on the scalars.
@@ -27,13 +37,23 @@ struct AmgShape {
   AmgSmoother smoother = AmgSmoother::spai0;
   Cycle cycle = Cycle::v;  ///< v, w, f, k or mult_additive
   int sweeps = 1;          ///< before and after the coarser level
-  /// Unknowns i and j are strongly coupled where |a_ij| > strength sqrt(|a_ii a_jj|); half of it on each coarser level.
-  double strength = 0.04;
+  AmgCoarsening coarsening = AmgCoarsening::aggregation;
+  /// Aggregation: i and j are coupled strongly where |a_ij| > strength sqrt(|a_ii a_jj|), half of it on each coarser
+  /// level; 0.04 where it is not given. Classical: i depends on j where -a_ij >= strength max_k -a_ik, signs being those
+  /// relative to a_ii; 0.25.
+  std::optional<double> strength;
+  /// Of classical coarsening; extended_i where it is not given. On aggressive levels always multipass.
+  std::optional<AmgInterpolation> interpolation;
+  /// Classical: rows of P keep so many of their largest entries, 0 all of them; 4 where it is not given.
+  std::optional<int> p_max;
+  /// Classical: the first so many levels keep the coarse points that form an independent set along two couplings.
+  int aggressive = 0;
   /// Levels of at most so many unknowns are solved directly.
   Global coarsest = 400;
   int max_levels = 25;
-  /// Coarsening ends before the entries of all levels exceed this times those of A.
-  double max_complexity = 3;
+  /// Coarsening ends before the entries of all levels exceed this times those of A; 3 where it is not given, 5 of
+  /// classical coarsening.
+  std::optional<double> max_complexity;
   /// Unknowns in a node: aggregates are made of whole nodes.
   int block = 1;
   /// The levels are stored and smoothed in single precision: half the memory traffic of a cycle, one reduction more.
@@ -103,6 +123,17 @@ class Amg final : public op::Operator<T, Host>, public op::Noted, public op::Var
 
 }  // namespace tacit::precond
 
+template <>
+inline constexpr auto tacit::names_of<tacit::precond::AmgCoarsening> = tacit::named<tacit::precond::AmgCoarsening>(
+    "coarsening", {{tacit::precond::AmgCoarsening::aggregation, "aggregation"},
+                   {tacit::precond::AmgCoarsening::pmis, "pmis"},
+                   {tacit::precond::AmgCoarsening::hmis, "hmis"}});
+template <>
+inline constexpr auto tacit::names_of<tacit::precond::AmgInterpolation> =
+    tacit::named<tacit::precond::AmgInterpolation>("interpolation",
+                                                   {{tacit::precond::AmgInterpolation::extended_i, "extended+i"},
+                                                    {tacit::precond::AmgInterpolation::multipass, "multipass"},
+                                                    {tacit::precond::AmgInterpolation::direct, "direct"}});
 template <>
 inline constexpr auto tacit::names_of<tacit::precond::AmgSmoother> =
     tacit::named<tacit::precond::AmgSmoother>("smoother", {{tacit::precond::AmgSmoother::spai0, "spai0"},

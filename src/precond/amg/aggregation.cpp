@@ -135,7 +135,7 @@ template <Scalar T>
 class Aggregation final : public Coarsening<T> {
  public:
   Aggregation(const op::Csr<T>& A, const AmgOptions<T>& options, bool hermitian)
-      : hermitian_(hermitian), theta_(options.strength), vectors_(options.block), near_null_(options.near_null) {
+      : hermitian_(hermitian), theta_(options.strength.value_or(0.04)), vectors_(options.block), near_null_(options.near_null) {
     const auto& comm = A.range().comm();
     const Global own_rows = A.range().local_size();
     for (Local i = 0; i < own_rows; i += options.block) nodes_.start.push_back(i + options.block);

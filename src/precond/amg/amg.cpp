@@ -48,6 +48,21 @@ int shift_of(const T* v, std::size_t n, const comm::Communicator& comm) {
   return most > 0 && std::isfinite(most) ? -std::ilogb(most) : 0;
 }
 
+/// Error(usage): options of one coarsening given with another one.
+template <Scalar T>
+void require_coarsening(const AmgOptions<T>& o) {
+  const bool classical = o.coarsening != AmgCoarsening::aggregation;
+  const char* const instead = ", not aggregation; set coarsening to pmis or hmis";
+  require(o.aggressive >= 0, "aggressive is ", o.aggressive, "; at least 0 levels are coarsened aggressively");
+  require(classical || o.aggressive == 0, "aggressive is of classical coarsening", instead);
+  require(classical || !o.interpolation, "interpolation is of classical coarsening", instead);
+  require(classical || !o.p_max, "p_max is of classical coarsening", instead);
+  require(o.p_max.value_or(0) >= 0, "p_max is ", o.p_max.value_or(0),
+          "; at least 1 entry in a row of P is needed, or 0 for all");
+  require(!classical || o.near_null.empty(), "near_null is of aggregation; coarsening is ", to_string(o.coarsening),
+          ", which interpolates constants, of each unknown of a node with `block`");
+}
+
 }  // namespace
 
 /// The levels, in T or in single precision. Then A there is 2^shift times that of the user.
@@ -114,11 +129,15 @@ Amg<T>::Amg(const op::Csr<T>& A, const AmgOptions<T>& options)
             "mult-additive cycles have one sweep of a diagonal smoother (spai0, jacobi, l1-jacobi); these have ", o.sweeps,
             " of ", to_string(o.smoother));
     require(o.sweeps >= 1, "sweeps is ", o.sweeps, "; at least 1 is needed");
-    require(o.strength >= 0 && o.strength < 1, "strength is ", o.strength, "; a number from 0 to below 1 is needed");
+    if (o.strength)
+      require(*o.strength >= 0 && *o.strength < 1, "strength is ", *o.strength,
+              "; a number from 0 to below 1 is needed");
+    require_coarsening(o);
     require(o.coarsest >= 1 && o.coarsest <= largest_direct, "coarsest is ", o.coarsest, "; 1 to ", largest_direct,
             " unknowns are solved directly");
     require(o.max_levels >= 1, "max_levels is ", o.max_levels, "; at least 1 is needed");
-    require(o.max_complexity >= 1, "max_complexity is ", o.max_complexity, "; at least 1 is needed");
+    if (o.max_complexity)
+      require(*o.max_complexity >= 1, "max_complexity is ", *o.max_complexity, "; at least 1 is needed");
     require(o.block >= 1, "block is ", o.block, "; at least 1 unknown is in a node");
     const Local n = A.range().local_size();
     require(n % o.block == 0, "block is ", o.block, ", and ", n,

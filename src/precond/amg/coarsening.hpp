@@ -36,4 +36,8 @@ class Coarsening {
 template <Scalar T>
 std::unique_ptr<Coarsening<T>> make_aggregation(const op::Csr<T>& A, const AmgOptions<T>& options, bool hermitian);
 
+/// Classical coarsening: independent sets in the graph of strong couplings, and interpolation from them. Collective.
+template <Scalar T>
+std::unique_ptr<Coarsening<T>> make_classical(const op::Csr<T>& A, const AmgOptions<T>& options);
+
 }  // namespace tacit::precond

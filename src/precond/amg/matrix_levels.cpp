@@ -56,7 +56,11 @@ template <Scalar T>
 MatrixLevels<T>::MatrixLevels(const op::Csr<T>& A, const AmgOptions<T>& options)
     : options_(options), hermitian_(op::is_hermitian(A)) {
   const auto& comm = A.range().comm();
-  const auto coarsening = make_aggregation(A, options_, hermitian_);
+  const double most =
+      options_.max_complexity.value_or(options_.coarsening == AmgCoarsening::aggregation ? 3 : 5);
+  const auto coarsening = options_.coarsening == AmgCoarsening::aggregation
+                              ? make_aggregation(A, options_, hermitian_)
+                              : make_classical(A, options_);
   options_.near_null.clear();
   Global entries = 0;
   levels_.push_back(std::make_unique<MatrixLevel<T>>(A));
@@ -90,7 +94,7 @@ MatrixLevels<T>::MatrixLevels(const op::Csr<T>& A, const AmgOptions<T>& options)
     auto next = op::multiply(coarser->R, space, product, coarse);
     product = {};
     const Global next_entries = comm.all_sum(next.start.back());
-    if (double(entries + next_entries) > options_.max_complexity * double(A.entries())) {
+    if (double(entries + next_entries) > most * double(A.entries())) {
       note_ = message("coarsening ended at ", space.size(), " unknowns: the next level would bring the entries to ",
                       double(entries + next_entries) / double(std::max<Global>(A.entries(), 1)), " of those of A");
       end();
@@ -104,7 +108,7 @@ MatrixLevels<T>::MatrixLevels(const op::Csr<T>& A, const AmgOptions<T>& options)
         std::make_unique<MatrixLevel<T>>(std::make_unique<op::Csr<T>>(coarse, coarse, std::move(next))));
   }
   if (!direct_ && note_.empty())
-    note_ = message("aggregation ended at ", levels_.back()->A().range().size(), " unknowns, which sweeps solve");
+    note_ = message("coarsening ended at ", levels_.back()->A().range().size(), " unknowns, which sweeps solve");
 }
 
 template <Scalar T>

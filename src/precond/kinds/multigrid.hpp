@@ -11,7 +11,11 @@ AmgOptions<T> amg_options(const Options& options) {
   o.smoother = options.smoother.value_or(o.smoother);
   o.cycle = options.cycle.value_or(o.cycle);
   o.sweeps = options.sweeps.value_or(o.sweeps);
-  o.strength = options.strength.value_or(o.strength);
+  o.coarsening = options.coarsening.value_or(o.coarsening);
+  o.strength = options.strength;
+  o.interpolation = options.interpolation;
+  o.p_max = options.p_max;
+  o.aggressive = options.aggressive.value_or(o.aggressive);
   o.coarsest = options.coarsest.value_or(int(o.coarsest));
   o.single_levels = options.single_levels.value_or(o.single_levels);
   o.block = options.block.value_or(o.block);
