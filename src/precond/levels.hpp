@@ -14,7 +14,7 @@ namespace tacit::precond {
 /// Levels 0, the finest, to count() - 1. Each has a matrix A_i, a right-hand side f_i and an approximation u_i of A_i^-1
 /// f_i. How levels are made and stored, and how they are smoothed, is what derived classes say. All members are
 /// collective.
-template <Scalar S>
+template <Scalar S, Memory M = Host>
 class Levels {
  public:
   virtual ~Levels() = default;
@@ -24,6 +24,7 @@ class Levels {
   void cycle(Cycle kind, bool from_zero, bool norm = false);
 
  protected:
+  using Vector = layout::Vector<S, M>;
   /// Smooths u_i, from 0 or as it is; f_{i+1} := R (f_i - A_i u_i).
   virtual void down(std::size_t i, bool from_zero) = 0;
   /// u_i += P u_{i+1}; smooths u_i. `norm`: also forms the norm of f_i - A_i u_i, where there is one to be asked for.
@@ -41,17 +42,17 @@ class Levels {
   virtual void correct(std::size_t) {}
 
   // For the K-cycle: A_i, whether it is Hermitian, and f_i and u_i in the order of its spaces.
-  virtual const op::Operator<S, Host>& matrix(std::size_t i) const = 0;
+  virtual const op::Operator<S, M>& matrix(std::size_t i) const = 0;
   virtual bool is_hermitian() const = 0;
   virtual int columns() const { return 1; }
-  virtual void store_f(std::size_t i, layout::Vector<S>& f) const = 0;
-  virtual void load_f(std::size_t i, const layout::Vector<S>& f) = 0;
-  virtual void store_u(std::size_t i, layout::Vector<S>& u) const = 0;
-  virtual void load_u(std::size_t i, const layout::Vector<S>& u) = 0;
+  virtual void store_f(std::size_t i, Vector& f) const = 0;
+  virtual void load_f(std::size_t i, const Vector& f) = 0;
+  virtual void store_u(std::size_t i, Vector& u) const = 0;
+  virtual void load_u(std::size_t i, const Vector& u) = 0;
 
  private:
   struct Search {
-    layout::Vector<S> r, c, v, d, w;
+    Vector r, c, v, d, w;
     Search(const layout::Space& space, int columns)
         : r(space, columns), c(space, columns), v(space, columns), d(space, columns), w(space, columns) {}
   };

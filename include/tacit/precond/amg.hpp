@@ -69,6 +69,8 @@ struct AmgOptions : AmgShape {
 
 template <Scalar T>
 class MatrixLevels;
+template <Scalar T, Memory M>
+class AmgOnDevice;
 
 struct AmgLevel {
   Global rows = 0, entries = 0;
@@ -114,6 +116,8 @@ class Amg final : public op::Operator<T, Host>, public op::Noted, public op::Var
   void finish(const layout::Vector<T>& x, layout::Vector<T>& y, bool adjoint, int token) const override;
 
  private:
+  template <Scalar, Memory>
+  friend class AmgOnDevice;
   struct Parts;
   const MatrixLevels<T>& in_own_precision() const;
   AmgOptions<T> options_;

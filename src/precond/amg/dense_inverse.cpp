@@ -72,6 +72,17 @@ std::vector<T> DenseInverse<T>::inverse_of(const std::vector<T>& a) const {
   return inverse;
 }
 
+template <Scalar T>
+op::Rows<T> DenseInverse<T>::rows() const {
+  const auto n = std::size_t(n_), count = n > 0 ? own_.size() / n : 0;
+  op::Rows<T> all;
+  all.value = own_;
+  all.column.resize(own_.size());
+  for (std::size_t k = 0; k < own_.size(); ++k) all.column[k] = Global(k % n);
+  for (std::size_t i = 0; i < count; ++i) all.start.push_back(Global((i + 1) * n));
+  return all;
+}
+
 template class DenseInverse<float>;
 template class DenseInverse<double>;
 template class DenseInverse<std::complex<float>>;

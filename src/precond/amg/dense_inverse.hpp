@@ -15,6 +15,8 @@ class DenseInverse {
   DenseInverse(const op::Rows<T>& rows, const layout::Space& space);
   /// u := A^-1 f. Collective: one reduction of n numbers a column.
   void solve(const layout::Vector<T>& f, layout::Vector<T>& u) const;
+  /// The rows of the inverse on this rank.
+  op::Rows<T> rows() const;
 
  private:
   std::vector<T> inverse_of(const std::vector<T>& a) const;

@@ -87,15 +87,13 @@ void MatrixLevel<T>::sweep_block(std::size_t columns, bool back) {
 template <Scalar T>
 void MatrixLevel<T>::chebyshev(int steps, bool from_zero) {
   using R = real_t<T>;
-  const double high = 1.1 * rho_, low = rho_ / 4, middle = (high + low) / 2, half = (high - low) / 2;
   const std::size_t columns = std::size_t(f->columns());
-  double before = half / middle;
+  ChebyshevSteps coefficients(rho_);
   for (int s = 0; s < steps; ++s) {
     const bool zero = from_zero && s == 0;
     if (!zero) A_->apply(*u, *r);
-    const double now = s == 0 ? before : 1 / (2 * middle / half - before);
-    const R keep = s == 0 ? R(0) : R(now * before), step = s == 0 ? R(1 / middle) : R(2 * now / half);
-    before = now;
+    const auto next = coefficients.next();
+    const R keep = R(next.keep), step = R(next.step);
     T *const x = u->data(), *const y = r->data(), *const z = d_->data();
     each(scaling_.size(), [&](std::size_t i) {
       for (std::size_t k = i * columns; k < (i + 1) * columns; ++k) {

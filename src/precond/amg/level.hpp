@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace tacit::precond {
@@ -35,7 +36,8 @@ class MatrixLevel {
   void start_alone();
   void finish_alone();
   AmgSmoother smoother() const { return how_; }
-  const std::vector<T>& scaling() const { return scaling_; }  ///< of a diagonal smoother
+  const std::vector<T>& scaling() const { return scaling_; }  ///< of a diagonal smoother; D^-1 for chebyshev
+  double rho() const { return rho_; }
 
  private:
   void sweep(bool zero, bool back);
@@ -49,6 +51,23 @@ class MatrixLevel {
   op::LocalRows<T> block_;   // for gauss_seidel
   std::optional<op::Product<T>> product_;
   std::unique_ptr<layout::Vector<T>> d_;  // for chebyshev
+};
+
+/// Chebyshev's polynomial in D^-1 A on [rho / 4, 1.1 rho]: a step is z := keep z + step D^-1 r, u := u + z, from z = 0.
+/// Saad (2003), algorithm 12.1.
+class ChebyshevSteps {
+ public:
+  explicit ChebyshevSteps(double rho) : middle_((1.1 * rho + rho / 4) / 2), half_((1.1 * rho - rho / 4) / 2) {}
+  struct Step {
+    double keep, step;
+  };
+  Step next() {
+    const double before = std::exchange(last_, last_ == 0 ? half_ / middle_ : 1 / (2 * middle_ / half_ - last_));
+    return before == 0 ? Step{0, 1 / middle_} : Step{last_ * before, 2 * last_ / half_};
+  }
+
+ private:
+  double middle_, half_, last_ = 0;
 };
 
 /// f(i) for all elements of a vector.

@@ -16,8 +16,6 @@ using layout::Vector;
 
 namespace {
 
-constexpr int sweeps_without_direct = 20;
-
 /// max_i sum_j |a_ij| / |a_ii|: a bound of the eigenvalues of D^-1 A. Collective.
 template <Scalar T>
 double gershgorin(const op::Rows<T>& rows, const Space& space) {

@@ -22,12 +22,13 @@ class MatrixLevels final : public Levels<T> {
   MatrixLevel<T>& level(std::size_t i) { return *levels_[i]; }
   const MatrixLevel<T>& level(std::size_t i) const { return *levels_[i]; }
   bool is_direct() const { return bool(direct_); }  ///< on the last level
+  const DenseInverse<T>* direct() const { return direct_.get(); }
   /// Why coarsening ended early; empty where it did not.
   const std::string& note() const { return note_; }
   void make_vectors(int columns);
 
  private:
-  using Vector = layout::Vector<T>;
+  using typename Levels<T>::Vector;
   void down(std::size_t i, bool from_zero) override;
   void up(std::size_t i, bool norm) override;
   void solve_last(bool from_zero, bool norm) override;
@@ -52,5 +53,6 @@ class MatrixLevels final : public Levels<T> {
 
 /// Levels of more unknowns are not inverted.
 constexpr Global largest_direct = 2048;
+constexpr int sweeps_without_direct = 20;
 
 }  // namespace tacit::precond

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <tacit/precond/amg.hpp>
+#include <tacit/precond/amg_on_device.hpp>
 #include <tacit/precond/make.hpp>
 
 namespace tacit::precond {
@@ -25,7 +26,7 @@ AmgOptions<T> amg_options(const Options& options) {
 template <Scalar T, Memory M>
 std::unique_ptr<op::Operator<T, M>> make_amg(const op::Csr<T, M>& A, const Options& options) {
   if constexpr (std::same_as<M, Host>) return std::make_unique<Amg<T>>(A, amg_options<T>(options));
-  throw Error(ErrorKind::usage, "amg works in host memory; jacobi, spai, fsai and polynomial work on the device too");
+  else return std::make_unique<AmgOnDevice<T, M>>(A, amg_options<T>(options));
 }
 
 }  // namespace tacit::precond

@@ -54,7 +54,7 @@ class Hierarchy final : public Levels<S> {
   void interpolate_u(std::size_t i) override;
   const op::Operator<S, Host>& matrix(std::size_t i) const override { return stages_[i].level->A(); }
   bool is_hermitian() const override { return true; }
-  using Vector = layout::Vector<S>;
+  using typename Levels<S>::Vector;
   void store_f(std::size_t i, Vector& f) const override { stages_[i].level->store_f({f.data(), f.size()}); }
   void load_f(std::size_t i, const Vector& f) override { stages_[i].level->load_f({f.data(), f.size()}); }
   void store_u(std::size_t i, Vector& u) const override { stages_[i].level->store_u({u.data(), u.size()}); }
