@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -114,6 +115,17 @@ void* host_allocate(std::size_t bytes, bool clear) {
   std::memcpy(p - sizeof remembered, &remembered, sizeof remembered);
   if (clear) each_page(bytes, [=](std::size_t at, std::size_t some) { std::memset(p + at, 0, some); });
   return p;
+}
+
+void prefer_large_pages(void* p, std::size_t bytes) noexcept {
+#ifdef MADV_HUGEPAGE
+  if (bytes < 2 * huge) return;
+  const auto first = (reinterpret_cast<std::uintptr_t>(p) + huge - 1) / huge * huge;
+  const auto last = (reinterpret_cast<std::uintptr_t>(p) + bytes) / huge * huge;
+  if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
+#else
+  (void)p, (void)bytes;
+#endif
 }
 
 void copy_by_threads(void* to, const void* from, std::size_t bytes) {

@@ -656,20 +656,43 @@ Cost Csr<T, M>::adjoint_cost() const {
 
 template <Scalar T, Memory M>
 Rows<T> Csr<T, M>::rows() const {
-  const LocalRows<T> own = parts_->own->rows();
-  const LocalRows<T> ghost = parts_->ghost->rows(own.count(), pattern_->ghost_count());
+  const auto& ghosts = pattern_->ghosts;
   const Global shift = this->domain().begin();
+  const auto count = std::size_t(this->range().local_size());
+  const LocalRows<T> ghost = parts_->ghost->rows(Local(count), pattern_->ghost_count());
   Rows<T> all;
-  for (Local r = 0; r < own.count(); ++r) {
-    // Merges ghosts below the own range, own columns, and ghosts above it, so that columns ascend.
+  LocalRows<T> own;  // in host memory copied from the storage at once
+  all.start.assign(count + 1, 0);
+  if constexpr (std::same_as<M, Host>) {
+    std::vector<Local> own_count(count, 0);
+    parts_->own->count_entries(own_count);
+    std::copy(own_count.begin(), own_count.end(), all.start.begin() + 1);
+  } else {
+    own = parts_->own->rows();
+    for (std::size_t r = 0; r < count; ++r) all.start[r + 1] = own.start[r + 1] - own.start[r];
+  }
+  for (std::size_t r = 0; r < count; ++r) all.start[r + 1] += all.start[r] + ghost.start[r + 1] - ghost.start[r];
+  const auto entries = std::size_t(all.start.back());
+  exec::reserve(all.column, entries), exec::reserve(all.value, entries);
+  all.column.resize(entries), all.value.resize(entries);
+  // Ghosts below the own range, own columns, ghosts above it, so that columns ascend.
+  std::vector<Global> begin;  // where the own columns begin
+  if (!ghosts.empty() || !std::same_as<M, Host>) begin.assign(all.start.begin(), all.start.end() - 1);
+  for (std::size_t r = 0; r < count && !ghosts.empty(); ++r) {
     Global g = ghost.start[r];
-    for (; g < ghost.start[r + 1] && pattern_->ghosts[ghost.column[g]] < shift; ++g)
-      all.column.push_back(pattern_->ghosts[ghost.column[g]]), all.value.push_back(ghost.value[g]);
-    for (Global k = own.start[r]; k < own.start[r + 1]; ++k)
-      all.column.push_back(shift + own.column[k]), all.value.push_back(own.value[k]);
-    for (; g < ghost.start[r + 1]; ++g)
-      all.column.push_back(pattern_->ghosts[ghost.column[g]]), all.value.push_back(ghost.value[g]);
-    all.start.push_back(Global(all.column.size()));
+    const auto put = [&](Global& at) {
+      all.column[std::size_t(at)] = ghosts[std::size_t(ghost.column[std::size_t(g)])];
+      all.value[std::size_t(at++)] = ghost.value[std::size_t(g++)];
+    };
+    while (g < ghost.start[r + 1] && ghosts[std::size_t(ghost.column[std::size_t(g)])] < shift) put(begin[r]);
+    for (Global at = all.start[r + 1] - (ghost.start[r + 1] - g); g < ghost.start[r + 1];) put(at);
+  }
+  if constexpr (std::same_as<M, Host>) {
+    parts_->own->copy_rows(ghosts.empty() ? all.start.data() : begin.data(), shift, all.column.data(), all.value.data());
+  } else {
+    for (std::size_t r = 0; r < count; ++r)
+      for (Global k = own.start[r], at = begin[r]; k < own.start[r + 1]; ++k, ++at)
+        all.column[std::size_t(at)] = shift + own.column[std::size_t(k)], all.value[std::size_t(at)] = own.value[std::size_t(k)];
   }
   return all;
 }

@@ -865,9 +865,9 @@ template <Scalar T, Memory M>
 LocalRows<T> LocalMatrix<T, M>::rows() const {
   const Storage& s = *s_;
   LocalRows<T> a{s.columns, s.row_begin, s.column_begin};
-  a.start.reserve(s.rows + 1);
-  a.column.reserve(s.entries);
-  a.value.reserve(s.entries);
+  exec::reserve(a.start, std::size_t(s.rows) + 1);
+  exec::reserve(a.column, std::size_t(s.entries));
+  exec::reserve(a.value, std::size_t(s.entries));
   s.each(0, blocks(), [&](Local row, Local column, T value) {
     a.start.resize(std::size_t(row) + 1, Global(a.column.size()));
     a.column.push_back(column);
@@ -875,6 +875,19 @@ LocalRows<T> LocalMatrix<T, M>::rows() const {
   });
   a.start.resize(std::size_t(s.rows) + 1, s.entries);
   return a;
+}
+
+template <Scalar T, Memory M>
+void LocalMatrix<T, M>::copy_rows(const Global* begin, Global shift, Global* column,
+                                  T* value) const requires std::same_as<M, Host> {
+  exec::parallel_for(std::size_t(blocks()), blocks() > 16, [&](std::size_t b) {
+    Local now = -1;
+    Global k = 0;
+    s_->each(int(b), int(b) + 1, [&](Local row, Local of, T v) {
+      if (row != now) now = row, k = begin[row];
+      column[k] = shift + of, value[k++] = v;
+    });
+  });
 }
 
 template <Scalar T, Memory M>

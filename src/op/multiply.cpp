@@ -1,11 +1,15 @@
 #include <tacit/base/trace.hpp>
+#include <tacit/exec/memory.hpp>
 #include <tacit/exec/parallel.hpp>
 #include <tacit/op/multiply.hpp>
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
+#include <initializer_list>
+#include <map>
 #include <numeric>
-#include <tuple>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -37,48 +41,86 @@ class Numbering {
   std::vector<Global> others_;
 };
 
-/// Rows with local column numbers.
+/// Part of a row: local columns and values.
 template <class T>
-struct Numbered {
-  const Rows<T>& rows;
-  std::vector<Local> column;
-  Numbered(const Rows<T>& r, const Numbering& number) : rows(r), column(r.column.size()) {
-    exec::parallel_for(column.size(), column.size() > 20000, [&](std::size_t k) { column[k] = number(r.column[k]); });
+struct Entries {
+  const Local* column;
+  const T* value;
+  std::size_t count;
+};
+
+/// The rows of a right factor that a rank refers to: its own and `fetched`, those of the rows `needed` (ascending).
+template <class T>
+class RightFactor {
+ public:
+  RightFactor(const Space& inner, const Rows<T>& own, std::vector<Global> needed, const Rows<T>& fetched,
+              const Numbering& columns)
+      : row_(inner, std::move(needed)), own_rows_(inner.local_size()), own_(own, columns), fetched_(fetched, columns) {}
+  /// Of row c, which this rank has or has fetched.
+  Entries<T> row(Global c) const {
+    const Local j = row_(c);
+    return j < own_rows_ ? own_.row(j) : fetched_.row(j - own_rows_);
+  }
+
+ private:
+  struct Numbered {
+    const Rows<T>& rows;
+    std::vector<Local> column;
+    Numbered(const Rows<T>& r, const Numbering& number) : rows(r) {
+      exec::reserve(column, r.column.size());
+      column.resize(r.column.size());
+      exec::parallel_for(column.size(), column.size() > 20000, [&](std::size_t k) { column[k] = number(r.column[k]); });
+    }
+    Entries<T> row(Local i) const {
+      const auto begin = std::size_t(rows.start[std::size_t(i)]), end = std::size_t(rows.start[std::size_t(i) + 1]);
+      return {column.data() + begin, rows.value.data() + begin, end - begin};
+    }
+  };
+  Numbering row_;
+  Local own_rows_;
+  Numbered own_, fetched_;
+};
+
+/// Room for rows that are made one after another; the first `used` entries are.
+template <class T>
+struct Room {
+  exec::Array<Local> column;
+  exec::Array<T> value;
+  std::size_t used = 0;
+  /// Makes room for so many more entries.
+  void provide(std::size_t more) {
+    if (used + more <= column.size()) return;
+    const std::size_t size = std::max(used + more, 2 * column.size());
+    auto columns = exec::Array<Local>::uninitialised(size);
+    auto values = exec::Array<T>::uninitialised(size);
+    std::copy_n(column.data(), used, columns.data());
+    std::copy_n(value.data(), used, values.data());
+    column = std::move(columns), value = std::move(values);
   }
 };
 
-/// Some consecutive rows of the product: the first `used` entries of the arrays.
-template <class T>
-struct Piece {
-  std::vector<Local> length, column;
-  std::vector<T> value;
-  std::size_t used = 0;
-};
-
-/// Adds up a row of the product: place[c] is where column c has its sum in the row, if it is there.
+/// Adds up a row of a product: place[c] is where column c has its sum in the row, if it is there.
 template <class T>
 class Accumulator {
  public:
   explicit Accumulator(const Numbering& number) : number_(number), place_(std::size_t(number.count()), 0) {}
 
-  /// Begins a row of at most so many entries.
-  void begin(Piece<T>& piece, std::size_t most) {
-    if (piece.used + most > piece.column.size()) {
-      const std::size_t room = std::max(piece.used + most, 2 * piece.column.size());
-      piece.column.resize(room);
-      piece.value.resize(room);
-    }
-    piece_ = &piece;
-    column_ = piece.column.data() + piece.used;
-    value_ = piece.value.data() + piece.used;
+  /// Begins a row of at most so many entries, after those in `room`.
+  void begin(Room<T>& room, std::size_t most) {
+    room.provide(most);
+    room_ = &room;
+    column_ = room.column.data() + room.used;
+    value_ = room.value.data() + room.used;
     count_ = 0;
   }
-  void add(T a, const Local* column, const T* value, std::size_t count) {
+  void add(T a, const Entries<T>& entries) {
+    const Local* const column = entries.column;
+    const T* const value = entries.value;
     Local* const columns = column_;
     T* const values = value_;
     std::uint32_t* const place = place_.data();
     std::uint32_t n = count_;
-    for (std::size_t k = 0; k < count; ++k) {
+    for (std::size_t k = 0; k < entries.count; ++k) {
       const Local c = column[k];
       const std::uint32_t at = place[c];
       if (at < n && columns[at] == c) {
@@ -91,12 +133,16 @@ class Accumulator {
     }
     count_ = n;
   }
-  /// Sorts the row by global columns.
-  void end() {
-    piece_->length.push_back(Local(count_));
-    piece_->used += count_;
+  /// Ends the row; returns its number of entries, which stand as they came.
+  Local end() {
+    room_->used += count_;
+    return Local(count_);
+  }
+  /// The same, in the order of global columns.
+  Local end_in_order() {
     if (number_.in_order()) sort([](Local a, Local b) { return a < b; });
     else sort([&](Local a, Local b) { return number_.global(a) < number_.global(b); });
+    return end();
   }
 
  private:
@@ -120,7 +166,7 @@ class Accumulator {
     for (std::size_t i = 0; i < n; ++i) column_[i] = columns_[order_[i]], value_[i] = values_[order_[i]];
   }
   const Numbering& number_;
-  Piece<T>* piece_ = nullptr;
+  Room<T>* room_ = nullptr;
   Local* column_ = nullptr;
   T* value_ = nullptr;
   std::uint32_t count_ = 0;
@@ -129,22 +175,47 @@ class Accumulator {
   std::vector<T> values_;
 };
 
+/// Some consecutive rows of a product.
 template <class T>
-Rows<T> joined(const std::vector<Piece<T>>& pieces, const Numbering& number) {
+struct Piece {
+  std::vector<Local> length;
+  exec::Array<Local> column;
+  exec::Array<T> value;
+};
+
+/// The product whose rows [first, last) make(first, last) fills for each of the threads, with `worker`, made once on
+/// each, called as worker(first, last, length, room).
+template <class T, class MakeWorker>
+Rows<T> product_of(std::size_t count, const Numbering& number, MakeWorker&& make_worker) {
+  constexpr std::size_t piece_rows = 2048;
+  std::vector<Piece<T>> pieces((count + piece_rows - 1) / piece_rows);
+  exec::parallel_claims(pieces.size(), 1, pieces.size() > 1, [&](exec::Claims& claims) {
+    auto worker = make_worker();
+    Room<T> room;
+    claims.each([&](std::size_t p) {
+      room.used = 0;
+      worker(p * piece_rows, std::min(count, (p + 1) * piece_rows), pieces[p].length, room);
+      pieces[p].column = exec::Array<Local>::uninitialised(room.used);
+      pieces[p].value = exec::Array<T>::uninitialised(room.used);
+      std::copy_n(room.column.data(), room.used, pieces[p].column.data());
+      std::copy_n(room.value.data(), room.used, pieces[p].value.data());
+    });
+  });
   Rows<T> all;
-  std::vector<std::size_t> row{0}, entry{0};
-  for (const auto& p : pieces) row.push_back(row.back() + p.length.size()), entry.push_back(entry.back() + p.used);
-  all.start.resize(row.back() + 1);
-  all.column.resize(entry.back());
-  all.value.resize(entry.back());
+  std::vector<std::size_t> entry{0};
+  for (const auto& p : pieces) entry.push_back(entry.back() + p.column.size());
+  all.start.resize(count + 1);
+  exec::reserve(all.column, entry.back()), exec::reserve(all.value, entry.back());
+  all.column.resize(entry.back()), all.value.resize(entry.back());
   exec::parallel_for(
       pieces.size(), pieces.size() > 1,
       [&](std::size_t i) {
-        const auto& p = pieces[i];
+        auto& p = pieces[i];
         auto at = Global(entry[i]);
-        for (std::size_t r = 0; r < p.length.size(); ++r) all.start[row[i] + r + 1] = at += p.length[r];
-        for (std::size_t k = 0; k < p.used; ++k) all.column[entry[i] + k] = number.global(p.column[k]);
-        std::copy_n(p.value.begin(), p.used, all.value.begin() + std::ptrdiff_t(entry[i]));
+        for (std::size_t r = 0; r < p.length.size(); ++r) all.start[i * piece_rows + r + 1] = at += p.length[r];
+        for (std::size_t k = 0; k < p.column.size(); ++k) all.column[entry[i] + k] = number.global(p.column[k]);
+        std::copy_n(p.value.data(), p.value.size(), all.value.data() + entry[i]);
+        p = {};
       },
       1);
   return all;
@@ -152,10 +223,11 @@ Rows<T> joined(const std::vector<Piece<T>>& pieces, const Numbering& number) {
 
 /// The columns outside of `space`, ascending.
 template <class T>
-std::vector<Global> outside(const Space& space, const Rows<T>& rows) {
+std::vector<Global> outside(const Space& space, std::initializer_list<const Rows<T>*> of) {
   std::vector<Global> found;
-  for (const Global c : rows.column)
-    if (c < space.begin() || c >= space.end()) found.push_back(c);
+  for (const Rows<T>* rows : of)
+    for (const Global c : rows->column)
+      if (c < space.begin() || c >= space.end()) found.push_back(c);
   sort_unique(found);
   return found;
 }
@@ -176,54 +248,44 @@ void require_rows(const char* of, const Rows<T>& rows, Local count, const Space&
 }  // namespace
 
 template <Scalar T>
-Rows<T> multiply(const Rows<T>& A, const Space& inner, const Rows<T>& B, const Space& columns) {
+Rows<T> multiply(Local count, const RowMaker<T>& A, std::span<const Global> needed, const Space& inner,
+                 const Rows<T>& B, const Space& columns) {
   const Span span("sparse product", "op");
-  comm::collective(inner.comm(), [&] {
-    require_rows("the left factor of a sparse product", A, A.count(), inner);
-    require_rows("the right factor of a sparse product", B, inner.local_size(), columns);
-  });
+  comm::collective(inner.comm(),
+                   [&] { require_rows("the right factor of a sparse product", B, inner.local_size(), columns); });
   const bool alone = inner.comm().size() == 1;
-  const std::vector<Global> needed = alone ? std::vector<Global>{} : outside(inner, A);
   const Rows<T> fetched = alone ? Rows<T>{} : rows_of_others(inner, B, needed);
-  std::vector<Global> others;
-  if (!alone) {
-    others = outside(columns, B);
-    const auto more = outside(columns, fetched);
-    others.insert(others.end(), more.begin(), more.end());
-    sort_unique(others);
-  }
-  const Numbering number(columns, std::move(others)), inner_number(inner, needed);
-  const Numbered<T> own(B, number), ghosts(fetched, number);
-
-  constexpr std::size_t piece_rows = 2048;
-  const auto n = std::size_t(A.count());
-  std::vector<Piece<T>> pieces((n + piece_rows - 1) / piece_rows);
-  exec::parallel_claims(pieces.size(), 1, pieces.size() > 1, [&](exec::Claims& claims) {
-    Accumulator<T> sum(number);
-    // The rows of B that a row of A refers to, as columns, values and their number.
-    const auto row_of = [&](Global c) {
-      const Local j = inner_number(c);
-      const auto& from = j < inner.local_size() ? own : ghosts;
-      const auto row = std::size_t(j < inner.local_size() ? j : j - inner.local_size());
-      const auto begin = std::size_t(from.rows.start[row]);
-      return std::tuple(from.column.data() + begin, from.rows.value.data() + begin,
-                        std::size_t(from.rows.start[row + 1]) - begin);
-    };
-    claims.each([&](std::size_t p) {
-      const std::size_t first = p * piece_rows, last = std::min(n, first + piece_rows);
-      for (std::size_t i = first; i < last; ++i) {
+  const Numbering number(columns, alone ? std::vector<Global>{} : outside(columns, {&B, &fetched}));
+  const RightFactor<T> right(inner, B, {needed.begin(), needed.end()}, fetched, number);
+  return product_of<T>(std::size_t(count), number, [&] {
+    return [&, sum = Accumulator<T>(number), a = Rows<T>()](std::size_t first, std::size_t last,
+                                                           std::vector<Local>& length, Room<T>& room) mutable {
+      a.start.assign(1, 0), a.column.clear(), a.value.clear();
+      A(Local(first), Local(last), a);
+      for (std::size_t i = 0; i < last - first; ++i) {
+        const auto begin = std::size_t(a.start[i]), end = std::size_t(a.start[i + 1]);
         std::size_t most = 0;
-        for (Global k = A.start[i]; k < A.start[i + 1]; ++k) most += std::get<2>(row_of(A.column[std::size_t(k)]));
-        sum.begin(pieces[p], most);
-        for (Global k = A.start[i]; k < A.start[i + 1]; ++k) {
-          const auto [column, value, count] = row_of(A.column[std::size_t(k)]);
-          sum.add(A.value[std::size_t(k)], column, value, count);
-        }
-        sum.end();
+        for (std::size_t k = begin; k < end; ++k) most += right.row(a.column[k]).count;
+        sum.begin(room, most);
+        for (std::size_t k = begin; k < end; ++k) sum.add(a.value[k], right.row(a.column[k]));
+        length.push_back(sum.end_in_order());
       }
-    });
+    };
   });
-  return joined(pieces, number);
+}
+
+template <Scalar T>
+Rows<T> multiply(const Rows<T>& A, const Space& inner, const Rows<T>& B, const Space& columns) {
+  comm::collective(inner.comm(),
+                   [&] { require_rows("the left factor of a sparse product", A, A.count(), inner); });
+  const std::vector<Global> needed = inner.comm().size() == 1 ? std::vector<Global>{} : outside(inner, {&A});
+  const auto copy = [&](Local first, Local last, Rows<T>& rows) {
+    const Global begin = A.start[std::size_t(first)], end = A.start[std::size_t(last)];
+    for (Local i = first; i < last; ++i) rows.start.push_back(A.start[std::size_t(i) + 1] - begin);
+    rows.column.assign(A.column.begin() + begin, A.column.begin() + end);
+    rows.value.assign(A.value.begin() + begin, A.value.begin() + end);
+  };
+  return multiply<T>(A.count(), copy, needed, inner, B, columns);
 }
 
 template <Scalar T>
@@ -274,8 +336,250 @@ Rows<T> adjoint(const Rows<T>& A, const Space& rows, const Space& columns) {
   return both;
 }
 
+namespace {
+
+/// Appends numbers to a message, and takes them from it.
+class Writer {
+ public:
+  template <class V>
+  void put(const V* from, std::size_t n) {
+    const auto bytes = std::as_bytes(std::span(from, n));
+    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+  }
+  void put(Global v) { put(&v, 1); }
+  /// The length, columns and values of row i.
+  template <class T>
+  void put_row(const Rows<T>& rows, Global i) {
+    const Global begin = rows.start[std::size_t(i)], length = rows.start[std::size_t(i) + 1] - begin;
+    put(length);
+    put(rows.column.data() + begin, std::size_t(length));
+    put(rows.value.data() + begin, std::size_t(length));
+  }
+  std::vector<std::byte> bytes_;
+};
+class Reader {
+ public:
+  explicit Reader(const std::vector<std::byte>& bytes) : at_(bytes.data()), end_(at_ + bytes.size()) {}
+  bool more() const { return at_ < end_; }
+  Global number() {
+    Global v;
+    std::memcpy(&v, at_, sizeof v);
+    at_ += sizeof v;
+    return v;
+  }
+  template <class V>
+  void take(std::vector<V>& to, std::size_t n) {
+    const std::size_t before = to.size();
+    to.resize(before + n);
+    if (n > 0) std::memcpy(static_cast<void*>(to.data() + before), at_, n * sizeof(V));
+    at_ += n * sizeof(V);
+  }
+  template <class T>
+  void take_row(Rows<T>& rows) {
+    const Global length = number();
+    take(rows.column, std::size_t(length));
+    take(rows.value, std::size_t(length));
+    rows.start.push_back(rows.start.back() + length);
+  }
+
+ private:
+  const std::byte *at_, *end_;
+};
+
+/// What a rank has from others for Q^H A P: the rows of A and Q for which Q has entries in its columns, and the rows of
+/// P that these rows of A, and its own, refer to. All ascend.
+template <class T>
+struct Fetched {
+  std::vector<Global> row, row_of_P;
+  Rows<T> A, Q, P;
+};
+
+/// Each rank asks the owners of the rows of P that its rows of A refer to, for itself and for the ranks that will have
+/// a row of A from it; then rows are sent. One message each way between neighbours.
+template <class T>
+Fetched<T> fetch(const Rows<T>& Q, const Rows<T>& A, const Space& inner, const Rows<T>& P, const Space& columns) {
+  using Parcel = comm::Communicator::Parcel;
+  const auto& comm = inner.comm();
+  const int me = comm.rank();
+  const auto own = [&](Global i) { return i >= inner.begin() && i < inner.end(); };
+  std::map<int, std::vector<Global>> rows_for;                      // of A, by the rank that needs them
+  std::map<int, std::vector<std::pair<Global, int>>> asked_of;      // by owner: a row of P, and who needs it
+  std::map<int, std::vector<Global>> sent_to;                       // own rows of P, by the rank that needs them
+  std::vector<int> who;
+  for (Local i = 0; i < A.count(); ++i) {
+    who.assign(1, me);
+    for (Global k = Q.start[std::size_t(i)]; k < Q.start[std::size_t(i) + 1]; ++k)
+      if (const Global c = Q.column[std::size_t(k)]; c < columns.begin() || c >= columns.end())
+        if (const int owner = columns.partition().owner(c); std::find(who.begin(), who.end(), owner) == who.end())
+          who.push_back(owner);
+    for (std::size_t w = 1; w < who.size(); ++w) rows_for[who[w]].push_back(i);
+    for (Global k = A.start[std::size_t(i)]; k < A.start[std::size_t(i) + 1]; ++k) {
+      const Global j = A.column[std::size_t(k)];
+      if (own(j)) {
+        for (std::size_t w = 1; w < who.size(); ++w) sent_to[who[w]].push_back(j);
+        continue;
+      }
+      const int owner = inner.partition().owner(j);
+      for (const int w : who)
+        if (w != owner) asked_of[owner].emplace_back(j, w);
+    }
+  }
+  std::vector<Parcel> requests;
+  for (auto& [owner, rows] : asked_of) {
+    std::sort(rows.begin(), rows.end());
+    rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+    Writer message;
+    for (const auto& [j, w] : rows) message.put(j), message.put(w);
+    requests.push_back({owner, std::move(message.bytes_)});
+  }
+  for (const auto& request : comm.sparse_exchange(requests))
+    for (Reader reader(request.bytes); reader.more();) {
+      const Global j = reader.number();
+      sent_to[int(reader.number())].push_back(j);
+    }
+  for (const auto& [rank, rows] : rows_for) sent_to[rank];  // also those that need no rows of P
+  std::vector<Parcel> parcels;
+  for (auto& [rank, rows] : sent_to) {
+    sort_unique(rows);
+    Writer message;
+    message.put(Global(rows.size()));
+    for (const Global j : rows) message.put(j), message.put_row(P, j - inner.begin());
+    for (const Global i : rows_for[rank])
+      message.put(inner.begin() + i), message.put_row(A, i), message.put_row(Q, i);
+    parcels.push_back({rank, std::move(message.bytes_)});
+  }
+  Fetched<T> all;
+  for (const auto& parcel : comm.sparse_exchange(parcels)) {  // by rank, so that rows ascend
+    Reader reader(parcel.bytes);
+    for (Global n = reader.number(); n > 0; --n) all.row_of_P.push_back(reader.number()), reader.take_row(all.P);
+    while (reader.more()) all.row.push_back(reader.number()), reader.take_row(all.A), reader.take_row(all.Q);
+  }
+  return all;
+}
+
+/// The adjoint of the rows `Q` of `inner` and others, the part in this rank's columns.
+template <class T>
+Rows<T> adjoint_part(const Rows<T>& Q, const Fetched<T>& fetched, const Space& inner, const Space& columns) {
+  const Global first = columns.begin(), last = columns.end();
+  const auto each = [&](auto&& f) {  // rows ascend
+    const auto of = [&](const Rows<T>& rows, std::size_t r, Global i) {
+      for (auto k = std::size_t(rows.start[r]); k < std::size_t(rows.start[r + 1]); ++k)
+        if (const Global c = rows.column[k]; c >= first && c < last) f(std::size_t(c - first), i, rows.value[k]);
+    };
+    std::size_t r = 0;
+    for (; r < fetched.row.size() && fetched.row[r] < inner.begin(); ++r) of(fetched.Q, r, fetched.row[r]);
+    for (std::size_t i = 0; i < std::size_t(Q.count()); ++i) of(Q, i, inner.begin() + Global(i));
+    for (; r < fetched.row.size(); ++r) of(fetched.Q, r, fetched.row[r]);
+  };
+  Rows<T> R;
+  R.start.assign(std::size_t(columns.local_size()) + 1, 0);
+  each([&](std::size_t c, Global, const T&) { ++R.start[c + 1]; });
+  std::partial_sum(R.start.begin(), R.start.end(), R.start.begin());
+  exec::reserve(R.column, std::size_t(R.start.back())), exec::reserve(R.value, std::size_t(R.start.back()));
+  R.column.resize(std::size_t(R.start.back())), R.value.resize(R.column.size());
+  std::vector<Global> next(R.start.begin(), R.start.end() - 1);
+  each([&](std::size_t c, Global i, const T& v) {
+    const auto at = std::size_t(next[c]++);
+    R.column[at] = i, R.value[at] = conj(v);
+  });
+  return R;
+}
+
+/// Rows of A P, made when they are first asked for and kept until there are entries_kept of them: rows of R that follow
+/// each other need the same ones.
+template <class T>
+class RowsOfProduct {
+ public:
+  /// A: the own rows of `inner`; `others`: more rows of it, numbered by `row` after those.
+  RowsOfProduct(const Rows<T>& A, const Rows<T>& others, const Numbering& row, const RightFactor<T>& P)
+      : A_(A), others_(others), row_(row), P_(P), slot_(std::size_t(row.count()), -1) {}
+
+  /// Makes row i, if it is not there. All rows of a sum are made before it begins, with the same accumulator.
+  void make(Global i, Accumulator<T>& sum) {
+    const Local r = row_(i);
+    if (slot_[std::size_t(r)] >= 0) return;
+    const Rows<T>& A = r < A_.count() ? A_ : others_;
+    const auto of = std::size_t(r < A_.count() ? r : r - A_.count());
+    const auto begin = std::size_t(A.start[of]), end = std::size_t(A.start[of + 1]);
+    std::size_t most = 0;
+    for (std::size_t k = begin; k < end; ++k) most += P_.row(A.column[k]).count;
+    slot_[std::size_t(r)] = Local(kept_.size());
+    const std::size_t before = room_.used;
+    sum.begin(room_, most);
+    for (std::size_t k = begin; k < end; ++k) sum.add(A.value[k], P_.row(A.column[k]));
+    kept_.push_back({r, before, std::size_t(sum.end())});
+  }
+  /// Row i, which has been made.
+  Entries<T> row(Global i) const {
+    const Kept& k = kept_[std::size_t(slot_[std::size_t(row_(i))])];
+    return {room_.column.data() + k.begin, room_.value.data() + k.begin, k.count};
+  }
+  void drop_if_full() {
+    if (room_.used < entries_kept) return;
+    for (const Kept& k : kept_) slot_[std::size_t(k.row)] = -1;
+    kept_.clear();
+    room_.used = 0;
+  }
+
+ private:
+  static constexpr std::size_t entries_kept = std::size_t(1) << 18;
+  struct Kept {
+    Local row;
+    std::size_t begin, count;
+  };
+  const Rows<T>&A_, &others_;
+  const Numbering& row_;
+  const RightFactor<T>& P_;
+  std::vector<Local> slot_;  // of each row in kept_; -1: not there
+  std::vector<Kept> kept_;
+  Room<T> room_;
+};
+
+}  // namespace
+
+template <Scalar T>
+TripleProduct<T> triple_product(const Rows<T>& Q, const Rows<T>& A, const Rows<T>& P, const Space& inner,
+                                const Space& columns) {
+  const Span span("sparse triple product", "op");
+  comm::collective(inner.comm(), [&] {
+    require(!inner.is_replicated() && !columns.is_replicated(),
+            "a sparse triple product has rows and columns that are spread over ranks");
+    const auto n = inner.local_size();
+    require_rows("the first factor of a sparse triple product", Q, n, columns);
+    require_rows("the middle factor of a sparse triple product", A, n, inner);
+    require_rows("the last factor of a sparse triple product", P, n, columns);
+  });
+  const bool alone = inner.comm().size() == 1;
+  const Fetched<T> fetched = alone ? Fetched<T>{} : fetch(Q, A, inner, P, columns);
+  TripleProduct<T> found{adjoint_part(Q, fetched, inner, columns), {}};
+  const Rows<T>& R = found.R;
+  const Numbering number(columns, alone ? std::vector<Global>{} : outside(columns, {&P, &fetched.P}));
+  const Numbering row(inner, fetched.row);
+  const RightFactor<T> right(inner, P, fetched.row_of_P, fetched.P, number);
+  found.C = product_of<T>(std::size_t(R.count()), number, [&] {
+    return [&, sum = Accumulator<T>(number), product = RowsOfProduct<T>(A, fetched.A, row, right)](
+               std::size_t first, std::size_t last, std::vector<Local>& length, Room<T>& room) mutable {
+      for (std::size_t i = first; i < last; ++i) {
+        const auto begin = std::size_t(R.start[i]), end = std::size_t(R.start[i + 1]);
+        product.drop_if_full();
+        std::size_t most = 0;
+        for (std::size_t k = begin; k < end; ++k) {
+          product.make(R.column[k], sum);
+          most += product.row(R.column[k]).count;
+        }
+        sum.begin(room, most);
+        for (std::size_t k = begin; k < end; ++k) sum.add(R.value[k], product.row(R.column[k]));
+        length.push_back(sum.end_in_order());
+      }
+    };
+  });
+  return found;
+}
+
 #define TACIT_INSTANTIATE(T)                                                                \
   template Rows<T> multiply<T>(const Rows<T>&, const Space&, const Rows<T>&, const Space&); \
+  template Rows<T> multiply<T>(Local, const RowMaker<T>&, std::span<const Global>, const Space&, const Rows<T>&, const Space&); \
+  template TripleProduct<T> triple_product<T>(const Rows<T>&, const Rows<T>&, const Rows<T>&, const Space&, const Space&); \
   template Rows<T> adjoint<T>(const Rows<T>&, const Space&, const Space&);
 TACIT_INSTANTIATE(float)
 TACIT_INSTANTIATE(double)

@@ -440,7 +440,7 @@ TYPED_TEST(ClassicalOf, InterpolationsByTheirDefinitions) {
     for (const bool aggressive : {false, true}) {
       // Rows of any sign or angle: only the signs relative to the diagonal matter. With 7 some rows depend on none.
       const auto a = mesh<T>(60, positive, positive > 0).map([&](Global r, Global c, T v) {
-        const bool left_out = positive == 7 && r % 7 == 3 && c % 2 == 0 && r != c;
+        const bool left_out = positive == 7 && r % 7 == 3 && c % 4 == 0 && r != c;
         const real_t<T> larger = positive == 7 && r % 7 == 3 && r == c ? 40 : 1;
         return left_out ? T(0) : v * number<T>(1, std::uint64_t(r)) * larger;
       });
@@ -457,6 +457,25 @@ TYPED_TEST(ClassicalOf, InterpolationsByTheirDefinitions) {
       expect(AmgInterpolation::multipass, defined.passes(9));
       expect(AmgInterpolation::extended_i, defined.extended());
     }
+}
+
+// The fine point 1, on which 0 depends, has no couplings to what 0 is interpolated from: that of 0 to it goes to the
+// diagonal.
+TEST(Classical, CouplingsThatCannotBePassedOnGoToTheDiagonal) {
+  Whole<double> a;
+  a.n = 3;
+  const double entries[3][3] = {{3, -1, -1.5}, {0.1, 2, 0.1}, {-1, 0.1, 2}};
+  for (const auto& row : entries) {
+    for (Global c = 0; c < 3; ++c) a.push(c, row[c]);
+    a.end_row();
+  }
+  Made<double> made(a, Space::distributed(comm::Communicator::self(), a.n), AmgCoarsening::pmis);
+  made.part = {Part::fine, Part::fine, Part::coarse};
+  made.coarse.emplace(precond::number_coarse(*made.strong, made.part));
+  const auto P = made.interpolate(AmgInterpolation::extended_i, 0);
+  EXPECT_EQ(P.start, (std::vector<Global>{0, 1, 1, 2}));
+  EXPECT_DOUBLE_EQ(P.value[0], 1.5 / (3 - 1));
+  EXPECT_EQ(P.value[1], 1);
 }
 
 // Rows that sum to zero: constants are interpolated exactly, also by cut rows. Each row that reaches a coarse point has

@@ -174,8 +174,9 @@ TYPED_TEST(AmgOf, StrongCouplingsAndDampingByTheirDefinition) {
       std::vector<T> given;  // a near-null vector, with zeros; not for nodes of two
       for (Global i = 0; i < n; ++i) given.push_back(i % 7 == 3 ? T(0) : number<T>(9, std::uint64_t(i)));
       const precond::ByColumn<T> v(rows, space, {given.begin() + space.begin(), given.begin() + space.end()});
-      const auto damped = precond::damped_identity(rows, space, nodes, strong, roots, block == 2 ? nullptr : &v, theta,
-                                                   omega, diagonal);
+      const precond::DampedIdentity<T> smoothing(rows, space, nodes, strong, roots, block == 2 ? nullptr : &v, theta,
+                                                 omega);
+      const auto damped = smoothing.rows(diagonal);
       for (Global i = space.begin(); i < space.end(); ++i) {
         const auto stays = [&](Global j) {
           if (j >= space.begin() && j < space.end()) return i / block == j / block || is_strong(i / block, j / block);

@@ -22,6 +22,13 @@ std::vector<Local> node_of_rows(const Nodes& nodes) {
   return node;
 }
 
+/// Whether each node is one row.
+bool is_unit(const Nodes& nodes, Local rows) {
+  return nodes.count() == rows && nodes.start.back() == rows &&
+         std::adjacent_find(nodes.start.begin(), nodes.start.end(), [](Local a, Local b) { return b != a + 1; }) ==
+             nodes.start.end();
+}
+
 /// 2^-e with the e for which the square root of `size` is about 2^e; 1 for 0.
 double inverse_root(double size) {
   return size > 0 ? std::ldexp(1.0, -std::ilogb(size) / 2) : 1;
@@ -66,10 +73,7 @@ Couplings scalar_couplings(const op::Rows<T>& rows, const layout::Space& space, 
 
 template <Scalar T>
 Couplings strong_couplings(const op::Rows<T>& rows, const layout::Space& space, const Nodes& nodes, double theta) {
-  if (nodes.count() == rows.count() && nodes.start.back() == rows.count() &&
-      std::adjacent_find(nodes.start.begin(), nodes.start.end(), [](Local a, Local b) { return b != a + 1; }) ==
-          nodes.start.end())
-    return scalar_couplings(rows, space, theta);
+  if (is_unit(nodes, rows.count())) return scalar_couplings(rows, space, theta);
   const Global first = space.begin(), last = space.end();
   const auto node = node_of_rows(nodes);
   const auto count = std::size_t(nodes.count());
@@ -164,59 +168,78 @@ ByColumn<double> diagonal_roots(const op::Rows<T>& rows, const layout::Space& sp
 }
 
 template <Scalar T>
-op::Rows<T> damped_identity(const op::Rows<T>& rows, const layout::Space& space, const Nodes& nodes,
-                            const Couplings& strong, const ByColumn<double>& roots, const ByColumn<T>* v, double theta,
-                            double omega, std::vector<T>& diagonal) {
+DampedIdentity<T>::DampedIdentity(const op::Rows<T>& rows, const layout::Space& space, const Nodes& nodes,
+                                  const Couplings& strong, const ByColumn<double>& roots, const ByColumn<T>* v,
+                                  double theta, double omega)
+    : rows_(rows), first_(space.begin()), last_(space.end()), strong_(strong), roots_(roots), v_(v), theta_(theta),
+      omega_(omega), unit_(is_unit(nodes, rows.count())) {
+  if (!unit_) node_ = node_of_rows(nodes);
+}
+
+template <Scalar T>
+void DampedIdentity<T>::append(Local from, Local to, op::Rows<T>& s, T* diagonal) const {
   using R = real_t<T>;
-  const Global first = space.begin(), last = space.end();
-  const auto node = node_of_rows(nodes);
-  const auto n = std::size_t(rows.count());
-  diagonal.assign(n, T(0));
-  const auto ratio = [&](std::size_t i, Global j) {
-    const T of_row = v ? (*v)(first + Global(i)) : T(1);
-    return of_row != T(0) && v ? (*v)(j)*inverse(of_row) : T(1);
-  };
-  const auto stays = [&](std::size_t i, std::size_t k) {
-    const Global c = rows.column[k];
-    if (c < first || c >= last) return double(std::abs(rows.value[k])) > theta * roots(first + Global(i)) * roots(c);
-    const auto I = std::size_t(node[i]);
-    const Local J = node[std::size_t(c - first)];
-    return J == Local(I) ||
-           std::binary_search(strong.node.data() + strong.start[I], strong.node.data() + strong.start[I + 1], J);
-  };
-  op::Rows<T> s;
-  s.start.assign(n + 1, 0);
-  exec::parallel_for(n, n > 5000, [&](std::size_t i) {
+  const auto most = std::size_t(rows_.start[std::size_t(to)] - rows_.start[std::size_t(from)] + to - from);
+  s.column.reserve(s.column.size() + most), s.value.reserve(s.value.size() + most);
+  s.start.reserve(s.start.size() + std::size_t(to - from));
+  for (Local row = from; row < to; ++row) {
+    const auto i = std::size_t(row);
+    const Global own_column = first_ + row;
+    const Local I = unit_ ? row : node_[i];
+    auto coupled = std::size_t(strong_.start[std::size_t(I)]);
+    const auto end = std::size_t(strong_.start[std::size_t(I) + 1]);
+    const T of_row = v_ ? (*v_)(own_column) : T(1);
+    const T inverse_of_row = of_row != T(0) ? inverse(of_row) : T(0);
+    // The entries that stay, with a place for the diagonal, which may have no entry in A.
+    const std::size_t begin = s.column.size();
+    std::size_t at = begin;
+    bool before = true;
     T own{}, lumped{};
-    Global others = 0;
-    for (auto k = std::size_t(rows.start[i]); k < std::size_t(rows.start[i + 1]); ++k) {
-      if (rows.column[k] == first + Global(i)) own = rows.value[k];
-      else if (stays(i, k)) ++others;
-      else lumped += rows.value[k] * ratio(i, rows.column[k]);
+    const auto put = [&](Global c, T v) { s.column.push_back(c), s.value.push_back(v); };
+    for (auto k = std::size_t(rows_.start[i]); k < std::size_t(rows_.start[i + 1]); ++k) {
+      const Global c = rows_.column[k];
+      const T a = rows_.value[k];
+      if (before && c >= own_column) at = s.column.size(), put(own_column, T(0)), before = false;
+      if (c == own_column) {
+        own = a;
+        continue;
+      }
+      bool stays;
+      if (c < first_ || c >= last_) {
+        stays = double(std::abs(a)) > theta_ * roots_(own_column) * roots_(c);
+      } else {
+        const Local J = unit_ ? Local(c - first_) : node_[std::size_t(c - first_)];
+        while (coupled < end && strong_.node[coupled] < J) ++coupled;
+        stays = J == I || (coupled < end && strong_.node[coupled] == J);
+      }
+      if (stays) put(c, a);
+      else lumped += a * (v_ && of_row != T(0) ? (*v_)(c)*inverse_of_row : T(1));
     }
+    if (before) at = s.column.size(), put(own_column, T(0));
     // Lumping may nearly cancel the diagonal, which would make the step along this row large, or be far larger where
     // v_i is small.
-    const T d = own + lumped;
-    const R size = std::abs(d), least = std::abs(own) / 4,
-            most = own != T(0) ? 16 * least : std::numeric_limits<R>::max();
-    diagonal[i] = size >= least && size <= most ? d : own;
-    s.start[i + 1] = diagonal[i] != T(0) ? others + 1 : 1;
-  });
-  for (std::size_t i = 0; i < n; ++i) s.start[i + 1] += s.start[i];
-  s.column.resize(std::size_t(s.start.back()));
-  s.value.resize(s.column.size());
-  exec::parallel_for(n, n > 5000, [&](std::size_t i) {
-    const Global own = first + Global(i);
-    const T d = diagonal[i], factor = d != T(0) ? R(-omega) * inverse(d) : T(0);
-    auto at = std::size_t(s.start[i]);
-    const auto put = [&](Global c, T v) { s.column[at] = c, s.value[at++] = v; };
-    bool before = true;  // the diagonal, which may have no entry in A
-    for (auto k = std::size_t(rows.start[i]); d != T(0) && k < std::size_t(rows.start[i + 1]); ++k) {
-      if (before && rows.column[k] >= own) put(own, T(1) + factor * d), before = false;
-      if (rows.column[k] != own && stays(i, k)) put(rows.column[k], factor * rows.value[k]);
+    const T sum = own + lumped;
+    const R size = std::abs(sum), least = std::abs(own) / 4,
+            largest = own != T(0) ? 16 * least : std::numeric_limits<R>::max();
+    const T d = size >= least && size <= largest ? sum : own;
+    if (diagonal) diagonal[i] = d;
+    if (d == T(0)) {
+      s.column.resize(begin), s.value.resize(begin);
+      put(own_column, T(1));
+    } else {
+      const T factor = R(-omega_) * inverse(d);
+      for (std::size_t k = begin; k < s.column.size(); ++k) s.value[k] *= factor;
+      s.value[at] = T(1) + factor * d;
     }
-    if (before) put(own, T(1) + factor * d);
-  });
+    s.start.push_back(Global(s.column.size()));
+  }
+}
+
+template <Scalar T>
+op::Rows<T> DampedIdentity<T>::rows(std::vector<T>& diagonal) const {
+  diagonal.assign(std::size_t(rows_.count()), T(0));
+  op::Rows<T> s;
+  append(0, rows_.count(), s, diagonal.data());
   return s;
 }
 
@@ -261,9 +284,7 @@ std::vector<Local> aggregates_of(const Couplings& strong, Local& count) {
   template Couplings strong_couplings<T>(const op::Rows<T>&, const layout::Space&, const Nodes&, double);           \
   template ByColumn<T>::ByColumn(const op::Rows<T>&, const layout::Space&, std::vector<T>);                         \
   template ByColumn<double> diagonal_roots<T>(const op::Rows<T>&, const layout::Space&);                            \
-  template op::Rows<T> damped_identity<T>(const op::Rows<T>&, const layout::Space&, const Nodes&, const Couplings&, \
-                                          const ByColumn<double>&, const ByColumn<T>*, double, double,              \
-                                          std::vector<T>&);
+  template class DampedIdentity<T>;
 TACIT_INSTANTIATE(float)
 TACIT_INSTANTIATE(double)
 TACIT_INSTANTIATE(std::complex<float>)

@@ -32,6 +32,8 @@ class ByColumn {
     if (c >= first_ && c < first_ + Global(own_.size())) return own_[std::size_t(c - first_)];
     return others_[std::size_t(std::lower_bound(column_.begin(), column_.end(), c) - column_.begin())];
   }
+  /// The columns of other ranks, ascending.
+  const std::vector<Global>& others() const { return column_; }
 
  private:
   Global first_;
@@ -48,13 +50,29 @@ template <Scalar T>
 Couplings strong_couplings(const op::Rows<T>& rows, const layout::Space& space, const Nodes& nodes, double theta);
 
 /// The rows of I - omega D^-1 A_F; A_F has the entries of A that couple strongly, or within a node, the others of a row
-/// are added to its diagonal D, which is returned as well: times v_j / v_i with the near-null vector v, so that A_F v =
-/// A v; null: with v = 1. Entries in columns of other ranks stay where |a_ij| > theta sqrt(|a_ii a_jj|). Where D is
-/// zero the row is that of I. Local.
+/// are added to its diagonal D: times v_j / v_i with the near-null vector v, so that A_F v = A v; null: with v = 1.
+/// Entries in columns of other ranks stay where |a_ij| > theta sqrt(|a_ii a_jj|). Where D is zero the row is that of I.
+/// Refers to its arguments. Local.
 template <Scalar T>
-op::Rows<T> damped_identity(const op::Rows<T>& rows, const layout::Space& space, const Nodes& nodes,
-                            const Couplings& strong, const ByColumn<double>& roots, const ByColumn<T>* v, double theta,
-                            double omega, std::vector<T>& diagonal);
+class DampedIdentity {
+ public:
+  DampedIdentity(const op::Rows<T>& rows, const layout::Space& space, const Nodes& nodes, const Couplings& strong,
+                 const ByColumn<double>& roots, const ByColumn<T>* v, double theta, double omega);
+  /// Appends rows [first, last) to `to`; their D to diagonal[first] and on, where that is not null.
+  void append(Local first, Local last, op::Rows<T>& to, T* diagonal = nullptr) const;
+  /// All rows, and D.
+  op::Rows<T> rows(std::vector<T>& diagonal) const;
+
+ private:
+  const op::Rows<T>& rows_;
+  Global first_, last_;
+  const Couplings& strong_;
+  const ByColumn<double>& roots_;
+  const ByColumn<T>* v_;
+  double theta_, omega_;
+  bool unit_;                 // each node is one row
+  std::vector<Local> node_;   // else of each row
+};
 
 /// The aggregate of each node, from 0; -1 for a node without strong couplings. First nodes none of whose neighbours is
 /// in an aggregate found one with all of them, then others join the aggregate that they are coupled to most, and what

@@ -1,11 +1,13 @@
 #include "../scalar.hpp"
 #include "coarsening.hpp"
 
+#include <tacit/exec/parallel.hpp>
 #include <tacit/op/multiply.hpp>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 namespace tacit::precond {
@@ -57,48 +59,61 @@ int orthonormal_columns(std::vector<T>& q, std::size_t rows, int k, std::vector<
   return kept;
 }
 
-/// Rows of T on this rank; columns are numbered from 0 on this rank.
+/// Rows of T on this rank; columns are numbered from 0 on this rank. Threads share the aggregates.
 template <Scalar T>
 op::Rows<T> tentative(const Nodes& nodes, const std::vector<Local>& aggregate, Local count,
                       const std::vector<T>& near_null, int k, Nodes& coarse_nodes, std::vector<T>& coarse) {
-  std::vector<std::vector<Local>> rows_of(std::size_t(count), std::vector<Local>{});
-  const auto n = std::size_t(nodes.start.back());
-  std::vector<Local> place(n, -1), of(n, -1);
-  for (Local I = 0; I < nodes.count(); ++I)
-    if (const Local a = aggregate[std::size_t(I)]; a >= 0)
-      for (Local i = nodes.start[std::size_t(I)]; i < nodes.start[std::size_t(I) + 1]; ++i) {
-        of[std::size_t(i)] = a;
-        place[std::size_t(i)] = Local(rows_of[std::size_t(a)].size());
-        rows_of[std::size_t(a)].push_back(i);
-      }
-  std::vector<std::vector<T>> q(std::size_t(count), std::vector<T>{});
-  coarse_nodes = {};
+  const auto n = std::size_t(nodes.start.back()), width = std::size_t(k), aggregates = std::size_t(count);
+  // The rows of each aggregate, ascending: those of a are row[begin[a]] to row[begin[a + 1] - 1].
+  std::vector<Local> begin(aggregates + 1, 0), row, kept(aggregates);
+  const auto each_row = [&](auto&& f) {
+    for (Local I = 0; I < nodes.count(); ++I)
+      if (const Local a = aggregate[std::size_t(I)]; a >= 0)
+        for (Local i = nodes.start[std::size_t(I)]; i < nodes.start[std::size_t(I) + 1]; ++i) f(std::size_t(a), i);
+  };
+  each_row([&](std::size_t a, Local) { ++begin[a + 1]; });
+  std::partial_sum(begin.begin(), begin.end(), begin.begin());
+  row.resize(std::size_t(begin.back()));
+  std::vector<Local> next(begin.begin(), begin.end() - 1);
+  each_row([&](std::size_t a, Local i) { row[std::size_t(next[a]++)] = i; });
+  next = {};
+  std::vector<T> q(n * width), coordinates(aggregates * width * width);  // q: by rows, the kept ones first
+  exec::parallel_claims(aggregates, exec::by_shares, aggregates > 1000, [&](exec::Claims& claims) {
+    std::vector<T> columns, r;
+    claims.each([&](std::size_t a) {
+      const auto first = std::size_t(begin[a]), size = std::size_t(begin[a + 1]) - first;
+      columns.resize(size * width);
+      for (std::size_t i = 0; i < size; ++i)
+        for (std::size_t c = 0; c < width; ++c)
+          columns[c * size + i] = near_null[std::size_t(row[first + i]) * width + c];
+      kept[a] = Local(orthonormal_columns(columns, size, k, r));
+      for (std::size_t i = 0; i < size; ++i)
+        for (std::size_t j = 0; j < std::size_t(kept[a]); ++j)
+          q[std::size_t(row[first + i]) * width + j] = columns[j * size + i];
+      for (std::size_t j = 0; j < width; ++j)
+        for (std::size_t c = 0; c < width; ++c)
+          coordinates[(a * width + j) * width + c] = r[c * width + j];
+    });
+  });
+  coarse_nodes.start.assign(1, 0);
+  for (const Local of : kept) coarse_nodes.start.push_back(coarse_nodes.start.back() + of);
   coarse.clear();
-  std::vector<T> r;
-  for (std::size_t a = 0; a < q.size(); ++a) {
-    const auto& rows = rows_of[a];
-    q[a].resize(rows.size() * std::size_t(k));
-    for (std::size_t i = 0; i < rows.size(); ++i)
-      for (int c = 0; c < k; ++c)
-        q[a][std::size_t(c) * rows.size() + i] = near_null[std::size_t(rows[i]) * std::size_t(k) + std::size_t(c)];
-    const int kept = orthonormal_columns(q[a], rows.size(), k, r);
-    q[a].resize(rows.size() * std::size_t(kept));
-    coarse_nodes.start.push_back(coarse_nodes.start.back() + kept);
-    for (int j = 0; j < kept; ++j)
-      for (int c = 0; c < k; ++c) coarse.push_back(r[std::size_t(c) * std::size_t(k) + std::size_t(j)]);
+  coarse.reserve(std::size_t(coarse_nodes.start.back()) * width);
+  for (std::size_t a = 0; a < aggregates; ++a) {
+    const auto from = coordinates.begin() + std::ptrdiff_t(a * width * width);
+    coarse.insert(coarse.end(), from, from + std::ptrdiff_t(std::size_t(kept[a]) * width));
   }
   op::Rows<T> t;
-  for (std::size_t i = 0; i < n; ++i) {
-    if (of[i] >= 0) {
-      const auto a = std::size_t(of[i]);
-      const Local first = coarse_nodes.start[a], kept = coarse_nodes.start[a + 1] - first;
-      for (Local j = 0; j < kept; ++j) {
-        t.column.push_back(first + j);
-        t.value.push_back(q[a][std::size_t(j) * rows_of[a].size() + std::size_t(place[i])]);
-      }
+  t.start.assign(n + 1, 0);
+  each_row([&](std::size_t a, Local i) { t.start[std::size_t(i) + 1] = kept[a]; });
+  std::partial_sum(t.start.begin(), t.start.end(), t.start.begin());
+  t.column.reserve(std::size_t(t.start.back())), t.value.reserve(std::size_t(t.start.back()));
+  each_row([&](std::size_t a, Local i) {
+    for (Local j = 0; j < kept[a]; ++j) {
+      t.column.push_back(coarse_nodes.start[a] + j);
+      t.value.push_back(q[std::size_t(i) * width + std::size_t(j)]);
     }
-    t.start.push_back(Global(t.column.size()));
-  }
+  });
   return t;
 }
 
@@ -169,12 +184,19 @@ class Aggregation final : public Coarsening<T> {
     comm.check_interrupt();
     for (Global& c : t.column) c += coarse.begin();
     const double omega = 4 / (3 * std::max(rho, 1.0));
-    std::vector<T> diagonal;
     std::optional<ByColumn<T>> v;
     if (vectors_ == 1) v.emplace(rows, space, near_null_);
-    const auto S = damped_identity(rows, space, nodes_, strong, roots, v ? &*v : nullptr, theta_, omega, diagonal);
-    Coarser<T> found{coarse, op::multiply(S, space, t, coarse), {}};
-    found.R = op::adjoint(hermitian_ ? found.P : smoothed_rows(S, diagonal, t, space, coarse), space, coarse);
+    const DampedIdentity<T> smoothing(rows, space, nodes_, strong, roots, v ? &*v : nullptr, theta_, omega);
+    Coarser<T> found{coarse, {}, {}};
+    if (hermitian_) {
+      const auto append = [&](Local first, Local last, op::Rows<T>& to) { smoothing.append(first, last, to); };
+      found.P = op::multiply<T>(rows.count(), append, roots.others(), space, t, coarse);
+    } else {
+      std::vector<T> diagonal;
+      const auto S = smoothing.rows(diagonal);
+      found.P = op::multiply(S, space, t, coarse);
+      found.Q = smoothed_rows(S, diagonal, std::move(t), space, coarse);
+    }
     nodes_ = std::move(coarse_nodes);
     near_null_ = std::move(coarse_null);
     theta_ /= 2;

@@ -1,8 +1,6 @@
 #include "coarsening.hpp"
 #include "interpolation.hpp"
 
-#include <tacit/op/multiply.hpp>
-
 #include <utility>
 
 namespace tacit::precond {
@@ -32,7 +30,6 @@ class Classical final : public Coarsening<T> {
     if (coarse.space.size() == 0 || double(coarse.space.size()) > least_coarsening * double(space.size())) return {};
     comm.check_interrupt();
     Coarser<T> found{coarse.space, interpolation({rows, strong, kind, part, coarse}, is_aggressive), {}};
-    found.R = op::adjoint(found.P, space, coarse.space);
     std::vector<Local> kept;
     for (std::size_t i = 0; i < unknown_.size(); ++i)
       if (part[i] == Part::coarse) kept.push_back(unknown_[i]);

@@ -13,11 +13,12 @@ namespace tacit::precond {
 /// A level with more unknowns than this times those of the finer one is not worth its work.
 constexpr double least_coarsening = 0.8;
 
-/// The unknowns of the next level, the prolongation from them and the restriction to them.
+/// The unknowns of the next level, the prolongation from them and the adjoint of the restriction to them.
 template <Scalar T>
 struct Coarser {
   layout::Space space;
-  op::Rows<T> P, R;
+  op::Rows<T> P;
+  std::optional<op::Rows<T>> Q;  ///< R = Q^H; none: Q = P
 };
 
 /// Called for the levels in turn, from the finest.

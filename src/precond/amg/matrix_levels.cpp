@@ -62,11 +62,11 @@ MatrixLevels<T>::MatrixLevels(const op::Csr<T>& A, const AmgOptions<T>& options)
   options_.near_null.clear();
   Global entries = 0;
   levels_.push_back(std::make_unique<MatrixLevel<T>>(A));
+  op::Rows<T> rows = A.rows();  // of the last level
   for (;;) {
     comm.check_interrupt();
     MatrixLevel<T>& fine = *levels_.back();
     const Space space = fine.A().range();
-    const op::Rows<T> rows = fine.A().rows();
     entries += fine.A().entries();
     const auto roots = diagonal_roots(rows, space);
     const bool small = space.size() <= options_.coarsest;
@@ -87,11 +87,9 @@ MatrixLevels<T>::MatrixLevels(const op::Csr<T>& A, const AmgOptions<T>& options)
     }
     const Space& coarse = coarser->space;
     comm.check_interrupt();
-    auto product = op::multiply(rows, space, coarser->P, coarse);
-    comm.check_interrupt();
-    auto next = op::multiply(coarser->R, space, product, coarse);
-    product = {};
-    const Global next_entries = comm.all_sum(next.start.back());
+    auto next = op::triple_product(coarser->Q ? *coarser->Q : coarser->P, rows, coarser->P, space, coarse);
+    coarser->Q.reset();
+    const Global next_entries = comm.all_sum(next.C.start.back());
     if (double(entries + next_entries) > most * double(A.entries())) {
       note_ = message("coarsening ended at ", space.size(), " unknowns: the next level would bring the entries to ",
                       double(entries + next_entries) / double(std::max<Global>(A.entries(), 1)), " of those of A");
@@ -99,11 +97,12 @@ MatrixLevels<T>::MatrixLevels(const op::Csr<T>& A, const AmgOptions<T>& options)
       break;
     }
     if (options_.cycle == Cycle::mult_additive)
-      smooth_transfers(coarser->P, coarser->R, rows, fine.scaling(), space, coarse, hermitian_);
+      smooth_transfers(coarser->P, next.R, rows, fine.scaling(), space, coarse, hermitian_);
+    rows = std::move(next.C);
     fine.P = std::make_unique<op::Csr<T>>(space, coarse, std::move(coarser->P));
-    fine.R = std::make_unique<op::Csr<T>>(coarse, space, std::move(coarser->R));
-    levels_.push_back(
-        std::make_unique<MatrixLevel<T>>(std::make_unique<op::Csr<T>>(coarse, coarse, std::move(next))));
+    fine.R = std::make_unique<op::Csr<T>>(coarse, space, std::move(next.R));
+    const op::RowsView<T, Global> stored{rows.start, rows.column, rows.value};
+    levels_.push_back(std::make_unique<MatrixLevel<T>>(std::make_unique<op::Csr<T>>(coarse, coarse, stored)));
   }
   if (!direct_ && note_.empty())
     note_ = message("coarsening ended at ", levels_.back()->A().range().size(), " unknowns, which sweeps solve");

@@ -150,7 +150,7 @@ class CycleLevels final : public Levels<T, M> {
   void start_alone(std::size_t i) override {
     Level& level = levels_[i];
     sweep(level, true);
-    level.product.emplace(level.A->start(*level.u, *level.r));
+    static_cast<void>(level.product.emplace(level.A->start(*level.u, *level.r)));
   }
   void finish_alone(std::size_t i) override {
     Level& level = levels_[i];
