@@ -25,7 +25,10 @@ void sort_unique(std::vector<Global>& v) {
 class Numbering {
  public:
   Numbering(const Space& space, std::vector<Global> others)
-      : first_(space.begin()), own_(space.local_size()), others_(std::move(others)) {}
+      : first_(space.begin()),
+        own_(space.local_size()),
+        others_(std::move(others)),
+        before_(Local(std::lower_bound(others_.begin(), others_.end(), first_) - others_.begin())) {}
   Local operator()(Global c) const {
     if (is_own(c)) return Local(c - first_);
     return own_ + Local(std::lower_bound(others_.begin(), others_.end(), c) - others_.begin());
@@ -33,12 +36,15 @@ class Numbering {
   Global global(Local c) const { return c < own_ ? first_ + c : others_[std::size_t(c - own_)]; }
   bool is_own(Global c) const { return c >= first_ && c < first_ + own_; }
   Local count() const { return own_ + Local(others_.size()); }
-  bool in_order() const { return others_.empty(); }
+  /// The place of a column in the order of global columns, and back.
+  Local place(Local c) const { return c < own_ ? before_ + c : c - own_ < before_ ? c - own_ : c; }
+  Local at_place(Local p) const { return p < before_ ? own_ + p : p - before_ < own_ ? p - before_ : p; }
 
  private:
   Global first_;
   Local own_;
   std::vector<Global> others_;
+  Local before_;  // others below the own ones
 };
 
 /// Part of a row: local columns and values.
@@ -47,6 +53,14 @@ struct Entries {
   const Local* column;
   const T* value;
   std::size_t count;
+  /// Rows stand in other places than their predecessors: without it sums wait for memory a third of the time.
+  void fetch() const {
+    constexpr std::size_t line = 64;
+    for (std::size_t at = 0; at < count * sizeof(Local); at += line)
+      __builtin_prefetch(reinterpret_cast<const char*>(column) + at);
+    for (std::size_t at = 0; at < count * sizeof(T); at += line)
+      __builtin_prefetch(reinterpret_cast<const char*>(value) + at);
+  }
 };
 
 /// The rows of a right factor that a rank refers to: its own and `fetched`, those of the rows `needed` (ascending).
@@ -99,7 +113,8 @@ struct Room {
   }
 };
 
-/// Adds up a row of a product: place[c] is where column c has its sum in the row, if it is there.
+/// Adds up a row of a product: where column c has its sum in row number `row_` is in the lower half of place_[c], if the
+/// upper half has that number.
 template <class T>
 class Accumulator {
  public:
@@ -107,29 +122,32 @@ class Accumulator {
 
   /// Begins a row of at most so many entries, after those in `room`.
   void begin(Room<T>& room, std::size_t most) {
-    room.provide(most);
+    room.provide(most + 1);
     room_ = &room;
     column_ = room.column.data() + room.used;
     value_ = room.value.data() + room.used;
     count_ = 0;
+    if (++row_ == 0) std::fill(place_.begin(), place_.end(), 0), row_ = 1;
   }
+  /// Without a branch on whether the column is there, which is not to be foretold while a row is short.
   void add(T a, const Entries<T>& entries) {
     const Local* const column = entries.column;
     const T* const value = entries.value;
     Local* const columns = column_;
     T* const values = value_;
-    std::uint32_t* const place = place_.data();
+    std::uint64_t* const place = place_.data();
+    const std::uint64_t row = std::uint64_t(row_) << 32;
     std::uint32_t n = count_;
     for (std::size_t k = 0; k < entries.count; ++k) {
       const Local c = column[k];
-      const std::uint32_t at = place[c];
-      if (at < n && columns[at] == c) {
-        values[at] += a * value[k];
-      } else {
-        place[c] = n;
-        columns[n] = c;
-        values[n++] = a * value[k];
-      }
+      const std::uint64_t known = place[c];
+      const bool there = (known ^ row) < (std::uint64_t(1) << 32);
+      const std::uint32_t at = there ? std::uint32_t(known) : n;
+      const T term = a * value[k], sum = values[at] + term;
+      place[c] = row | at;
+      columns[at] = c;
+      values[at] = there ? sum : term;
+      n += std::uint32_t(!there);
     }
     count_ = n;
   }
@@ -140,38 +158,33 @@ class Accumulator {
   }
   /// The same, in the order of global columns.
   Local end_in_order() {
-    if (number_.in_order()) sort([](Local a, Local b) { return a < b; });
-    else sort([&](Local a, Local b) { return number_.global(a) < number_.global(b); });
+    const std::size_t n = count_;
+    order_.resize(n), values_.assign(value_, value_ + n);
+    for (std::size_t k = 0; k < n; ++k) order_[k] = std::uint64_t(number_.place(column_[k])) << 32 | k;
+    if (n <= 16) {
+      for (std::size_t i = 1; i < n; ++i) {
+        const std::uint64_t o = order_[i];
+        std::size_t j = i;
+        for (; j > 0 && o < order_[j - 1]; --j) order_[j] = order_[j - 1];
+        order_[j] = o;
+      }
+    } else {
+      std::sort(order_.begin(), order_.end());
+    }
+    for (std::size_t k = 0; k < n; ++k) {
+      column_[k] = number_.at_place(Local(order_[k] >> 32));
+      value_[k] = values_[std::uint32_t(order_[k])];
+    }
     return end();
   }
 
  private:
-  template <class Before>
-  void sort(Before&& before) {
-    const std::size_t n = count_;
-    if (n <= 24) {
-      for (std::size_t i = 1; i < n; ++i) {
-        const Local c = column_[i];
-        const T v = value_[i];
-        std::size_t j = i;
-        for (; j > 0 && before(c, column_[j - 1]); --j) column_[j] = column_[j - 1], value_[j] = value_[j - 1];
-        column_[j] = c, value_[j] = v;
-      }
-      return;
-    }
-    order_.resize(n);
-    std::iota(order_.begin(), order_.end(), 0u);
-    std::sort(order_.begin(), order_.end(), [&](auto a, auto b) { return before(column_[a], column_[b]); });
-    columns_.assign(column_, column_ + n), values_.assign(value_, value_ + n);
-    for (std::size_t i = 0; i < n; ++i) column_[i] = columns_[order_[i]], value_[i] = values_[order_[i]];
-  }
   const Numbering& number_;
   Room<T>* room_ = nullptr;
   Local* column_ = nullptr;
   T* value_ = nullptr;
-  std::uint32_t count_ = 0;
-  std::vector<std::uint32_t> place_, order_;
-  std::vector<Local> columns_;
+  std::uint32_t count_ = 0, row_ = 0;
+  std::vector<std::uint64_t> place_, order_;
   std::vector<T> values_;
 };
 
@@ -183,39 +196,62 @@ struct Piece {
   exec::Array<T> value;
 };
 
-/// The product whose rows [first, last) make(first, last) fills for each of the threads, with `worker`, made once on
-/// each, called as worker(first, last, length, room).
+/// A product of `count` rows. make_worker() is called once on each thread, and what it returns for some rows at a time:
+/// worker(first, last, length, room) appends their lengths and entries.
 template <class T, class MakeWorker>
 Rows<T> product_of(std::size_t count, const Numbering& number, MakeWorker&& make_worker) {
   constexpr std::size_t piece_rows = 2048;
-  std::vector<Piece<T>> pieces((count + piece_rows - 1) / piece_rows);
-  exec::parallel_claims(pieces.size(), 1, pieces.size() > 1, [&](exec::Claims& claims) {
+  const std::size_t pieces = (count + piece_rows - 1) / piece_rows;
+  Rows<T> all;
+  exec::reserve(all.start, count + 1);
+  const auto put = [&](const Local* column, const T* value, std::size_t n, std::size_t at) {
+    for (std::size_t k = 0; k < n; ++k) all.column[at + k] = number.global(column[k]);
+    std::copy_n(value, n, all.value.data() + at);
+  };
+  if (exec::threads() == 1 || pieces <= 1) {
+    auto worker = make_worker();
+    Room<T> room;
+    std::vector<Local> length;
+    for (std::size_t p = 0; p < pieces; ++p) {
+      room.used = 0, length.clear();
+      const std::size_t last = std::min(count, (p + 1) * piece_rows), before = all.column.size();
+      worker(p * piece_rows, last, length, room);
+      for (const Local n : length) all.start.push_back(all.start.back() + n);
+      if (before + room.used > all.column.capacity()) {  // the rows to come are taken to be as long as those before
+        const auto expected = std::size_t(1.05 * double(before + room.used) * double(count) / double(last));
+        exec::reserve(all.column, std::max(expected, all.column.capacity() * 5 / 4));
+        exec::reserve(all.value, std::max(expected, all.value.capacity() * 5 / 4));
+      }
+      all.column.resize(before + room.used), all.value.resize(before + room.used);
+      put(room.column.data(), room.value.data(), room.used, before);
+    }
+    return all;
+  }
+  std::vector<Piece<T>> made(pieces);
+  exec::parallel_claims(pieces, 1, true, [&](exec::Claims& claims) {
     auto worker = make_worker();
     Room<T> room;
     claims.each([&](std::size_t p) {
       room.used = 0;
-      worker(p * piece_rows, std::min(count, (p + 1) * piece_rows), pieces[p].length, room);
-      pieces[p].column = exec::Array<Local>::uninitialised(room.used);
-      pieces[p].value = exec::Array<T>::uninitialised(room.used);
-      std::copy_n(room.column.data(), room.used, pieces[p].column.data());
-      std::copy_n(room.value.data(), room.used, pieces[p].value.data());
+      worker(p * piece_rows, std::min(count, (p + 1) * piece_rows), made[p].length, room);
+      made[p].column = exec::Array<Local>::uninitialised(room.used);
+      made[p].value = exec::Array<T>::uninitialised(room.used);
+      std::copy_n(room.column.data(), room.used, made[p].column.data());
+      std::copy_n(room.value.data(), room.used, made[p].value.data());
     });
   });
-  Rows<T> all;
   std::vector<std::size_t> entry{0};
-  for (const auto& p : pieces) entry.push_back(entry.back() + p.column.size());
-  all.start.resize(count + 1);
+  for (const auto& p : made) {
+    entry.push_back(entry.back() + p.column.size());
+    for (const Local n : p.length) all.start.push_back(all.start.back() + n);
+  }
   exec::reserve(all.column, entry.back()), exec::reserve(all.value, entry.back());
   all.column.resize(entry.back()), all.value.resize(entry.back());
   exec::parallel_for(
-      pieces.size(), pieces.size() > 1,
+      pieces, true,
       [&](std::size_t i) {
-        auto& p = pieces[i];
-        auto at = Global(entry[i]);
-        for (std::size_t r = 0; r < p.length.size(); ++r) all.start[i * piece_rows + r + 1] = at += p.length[r];
-        for (std::size_t k = 0; k < p.column.size(); ++k) all.column[entry[i] + k] = number.global(p.column[k]);
-        std::copy_n(p.value.data(), p.value.size(), all.value.data() + entry[i]);
-        p = {};
+        put(made[i].column.data(), made[i].value.data(), made[i].column.size(), entry[i]);
+        made[i] = {};
       },
       1);
   return all;
@@ -463,8 +499,10 @@ Rows<T> adjoint_part(const Rows<T>& Q, const Fetched<T>& fetched, const Space& i
   const Global first = columns.begin(), last = columns.end();
   const auto each = [&](auto&& f) {  // rows ascend
     const auto of = [&](const Rows<T>& rows, std::size_t r, Global i) {
-      for (auto k = std::size_t(rows.start[r]); k < std::size_t(rows.start[r + 1]); ++k)
-        if (const Global c = rows.column[k]; c >= first && c < last) f(std::size_t(c - first), i, rows.value[k]);
+      const auto end = std::size_t(rows.start[r + 1]), all = rows.column.size();
+      for (auto k = std::size_t(rows.start[r]); k < end; ++k)
+        if (const Global c = rows.column[k]; c >= first && c < last)
+          f(std::size_t(c - first), i, rows.value[k], rows.column.data() + std::min(k + 24, all - 1));
     };
     std::size_t r = 0;
     for (; r < fetched.row.size() && fetched.row[r] < inner.begin(); ++r) of(fetched.Q, r, fetched.row[r]);
@@ -473,66 +511,86 @@ Rows<T> adjoint_part(const Rows<T>& Q, const Fetched<T>& fetched, const Space& i
   };
   Rows<T> R;
   R.start.assign(std::size_t(columns.local_size()) + 1, 0);
-  each([&](std::size_t c, Global, const T&) { ++R.start[c + 1]; });
+  each([&](std::size_t c, Global, const T&, const Global*) { ++R.start[c + 1]; });
   std::partial_sum(R.start.begin(), R.start.end(), R.start.begin());
   exec::reserve(R.column, std::size_t(R.start.back())), exec::reserve(R.value, std::size_t(R.start.back()));
   R.column.resize(std::size_t(R.start.back())), R.value.resize(R.column.size());
   std::vector<Global> next(R.start.begin(), R.start.end() - 1);
-  each([&](std::size_t c, Global i, const T& v) {
+  each([&](std::size_t c, Global i, const T& v, const Global* ahead) {
+    // Each entry goes to another place, whose line is fetched beforehand.
+    if (const Global soon = *ahead - first; soon >= 0 && soon < Global(next.size())) {
+      const auto place = std::size_t(next[std::size_t(soon)]);
+      __builtin_prefetch(R.column.data() + place, 1), __builtin_prefetch(R.value.data() + place, 1);
+    }
     const auto at = std::size_t(next[c]++);
     R.column[at] = i, R.value[at] = conj(v);
   });
   return R;
 }
 
-/// Rows of A P, made when they are first asked for and kept until there are entries_kept of them: rows of R that follow
-/// each other need the same ones.
+/// Rows of A P, made when they are first asked for and kept for a while: rows of R that follow each other need the same
+/// ones. They are in two rooms; when one is full the other, with the older rows, is emptied and filled.
 template <class T>
 class RowsOfProduct {
  public:
   /// A: the own rows of `inner`; `others`: more rows of it, numbered by `row` after those.
   RowsOfProduct(const Rows<T>& A, const Rows<T>& others, const Numbering& row, const RightFactor<T>& P)
-      : A_(A), others_(others), row_(row), P_(P), slot_(std::size_t(row.count()), -1) {}
+      : A_(A),
+        others_(others),
+        row_(row),
+        P_(P),
+        entries_kept_(std::clamp(A.column.size() / 24, std::size_t(1) << 17, std::size_t(1) << 30)),
+        place_(std::size_t(row.count())) {}
 
-  /// Makes row i, if it is not there. All rows of a sum are made before it begins, with the same accumulator.
-  void make(Global i, Accumulator<T>& sum) {
+  struct Place {
+    std::uint32_t begin = 0;  // 2 times the first entry, plus the room
+    Local count = -1;         // -1: not there
+  };
+  /// Row i, which stays there until the next free_room(). All rows of a sum are made before it begins, with the same
+  /// accumulator.
+  Place make(Global i, Accumulator<T>& sum) {
     const Local r = row_(i);
-    if (slot_[std::size_t(r)] >= 0) return;
-    const Rows<T>& A = r < A_.count() ? A_ : others_;
-    const auto of = std::size_t(r < A_.count() ? r : r - A_.count());
-    const auto begin = std::size_t(A.start[of]), end = std::size_t(A.start[of + 1]);
-    std::size_t most = 0;
-    for (std::size_t k = begin; k < end; ++k) most += P_.row(A.column[k]).count;
-    slot_[std::size_t(r)] = Local(kept_.size());
-    const std::size_t before = room_.used;
-    sum.begin(room_, most);
-    for (std::size_t k = begin; k < end; ++k) sum.add(A.value[k], P_.row(A.column[k]));
-    kept_.push_back({r, before, std::size_t(sum.end())});
+    Place& place = place_[std::size_t(r)];
+    if (place.count < 0) {
+      const Rows<T>& A = r < A_.count() ? A_ : others_;
+      const auto of = std::size_t(r < A_.count() ? r : r - A_.count());
+      const auto begin = std::size_t(A.start[of]), end = std::size_t(A.start[of + 1]);
+      std::size_t most = 0;
+      for (std::size_t k = begin; k < end; ++k) {
+        const auto part = P_.row(A.column[k]);
+        part.fetch();
+        most += part.count;
+      }
+      place.begin = std::uint32_t(2 * rooms_[now_].used + now_);
+      rows_[now_].push_back(r);
+      sum.begin(rooms_[now_], most);
+      for (std::size_t k = begin; k < end; ++k) sum.add(A.value[k], P_.row(A.column[k]));
+      place.count = sum.end();
+    }
+    return place;
   }
-  /// Row i, which has been made.
-  Entries<T> row(Global i) const {
-    const Kept& k = kept_[std::size_t(slot_[std::size_t(row_(i))])];
-    return {room_.column.data() + k.begin, room_.value.data() + k.begin, k.count};
+  void fetch(Global i) const { __builtin_prefetch(place_.data() + row_(i)); }
+  Entries<T> row(Place p) const {
+    const auto& room = rooms_[p.begin & 1];
+    return {room.column.data() + p.begin / 2, room.value.data() + p.begin / 2, std::size_t(p.count)};
   }
-  void drop_if_full() {
-    if (room_.used < entries_kept) return;
-    for (const Kept& k : kept_) slot_[std::size_t(k.row)] = -1;
-    kept_.clear();
-    room_.used = 0;
+  void free_room() {
+    if (rooms_[now_].used < entries_kept_) return;
+    now_ = 1 - now_;
+    for (const Local r : rows_[now_]) place_[std::size_t(r)].count = -1;
+    rows_[now_].clear();
+    rooms_[now_].used = 0;
   }
 
  private:
-  static constexpr std::size_t entries_kept = std::size_t(1) << 18;
-  struct Kept {
-    Local row;
-    std::size_t begin, count;
-  };
   const Rows<T>&A_, &others_;
   const Numbering& row_;
   const RightFactor<T>& P_;
-  std::vector<Local> slot_;  // of each row in kept_; -1: not there
-  std::vector<Kept> kept_;
-  Room<T> room_;
+  std::size_t entries_kept_;
+  std::vector<Place> place_;
+  std::vector<Local> rows_[2];  // in each room
+  Room<T> rooms_[2];
+  unsigned now_ = 0;
 };
 
 }  // namespace
@@ -557,18 +615,22 @@ TripleProduct<T> triple_product(const Rows<T>& Q, const Rows<T>& A, const Rows<T
   const Numbering row(inner, fetched.row);
   const RightFactor<T> right(inner, P, fetched.row_of_P, fetched.P, number);
   found.C = product_of<T>(std::size_t(R.count()), number, [&] {
-    return [&, sum = Accumulator<T>(number), product = RowsOfProduct<T>(A, fetched.A, row, right)](
+    using Places = std::vector<typename RowsOfProduct<T>::Place>;
+    return [&, sum = Accumulator<T>(number), product = RowsOfProduct<T>(A, fetched.A, row, right), parts = Places()](
                std::size_t first, std::size_t last, std::vector<Local>& length, Room<T>& room) mutable {
       for (std::size_t i = first; i < last; ++i) {
         const auto begin = std::size_t(R.start[i]), end = std::size_t(R.start[i + 1]);
-        product.drop_if_full();
+        product.free_room();
         std::size_t most = 0;
+        parts.clear();
         for (std::size_t k = begin; k < end; ++k) {
-          product.make(R.column[k], sum);
-          most += product.row(R.column[k]).count;
+          product.fetch(R.column[std::min(k + 16, R.column.size() - 1)]);
+          parts.push_back(product.make(R.column[k], sum));
+          product.row(parts.back()).fetch();
+          most += std::size_t(parts.back().count);
         }
         sum.begin(room, most);
-        for (std::size_t k = begin; k < end; ++k) sum.add(R.value[k], product.row(R.column[k]));
+        for (std::size_t k = begin; k < end; ++k) sum.add(R.value[k], product.row(parts[k - begin]));
         length.push_back(sum.end_in_order());
       }
     };

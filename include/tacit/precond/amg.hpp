@@ -97,6 +97,13 @@ class Amg final : public op::Operator<T, Host>, public op::Noted, public op::Var
   /// not finite or a vector of zeros.
   explicit Amg(const op::Csr<T>& A, const AmgOptions<T>& options = {});
   ~Amg() override;
+  /// Takes the values that A has now, after A.update_values(). Aggregates, the entries of A that the smoothing of P leaves
+  /// out, and so the places of all entries of P, R and the coarser matrices stay; rho, smoothers, the numbers of P, R and
+  /// the coarser matrices, and the inverse of the last are made anew. The bits are those of a new Amg, where that would
+  /// find the same strong couplings. Where A is Hermitian and was not, or the other way round, and with classical
+  /// coarsening, all is made anew; returns whether levels were kept. Until it is called, the finest level has the new
+  /// values and the coarser ones the old. Collective; the messages of set-up. Error(input): values that are not finite.
+  bool update();
   std::string name() const override { return "amg"; }
   op::Cost cost() const override;
   bool has_adjoint() const override { return hermitian_ && options_.cycle != Cycle::f && !varies(); }
@@ -120,6 +127,9 @@ class Amg final : public op::Operator<T, Host>, public op::Noted, public op::Var
   friend class AmgOnDevice;
   struct Parts;
   const MatrixLevels<T>& in_own_precision() const;
+  void require_values() const;
+  void describe();
+  const op::Csr<T>* A_;
   AmgOptions<T> options_;
   bool hermitian_ = false;
   std::unique_ptr<Parts> parts_;

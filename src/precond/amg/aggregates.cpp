@@ -171,13 +171,24 @@ template <Scalar T>
 DampedIdentity<T>::DampedIdentity(const op::Rows<T>& rows, const layout::Space& space, const Nodes& nodes,
                                   const Couplings& strong, const ByColumn<double>& roots, const ByColumn<T>* v,
                                   double theta, double omega)
-    : rows_(rows), first_(space.begin()), last_(space.end()), strong_(strong), roots_(roots), v_(v), theta_(theta),
-      omega_(omega), unit_(is_unit(nodes, rows.count())) {
+    : rows_(rows),
+      first_(space.begin()),
+      last_(space.end()),
+      strong_(&strong),
+      roots_(&roots),
+      v_(v),
+      theta_(theta),
+      omega_(omega),
+      unit_(is_unit(nodes, rows.count())) {
   if (!unit_) node_ = node_of_rows(nodes);
 }
+template <Scalar T>
+DampedIdentity<T>::DampedIdentity(const op::Rows<T>& rows, const layout::Space& space,
+                                  const std::vector<std::uint8_t>& filter, const ByColumn<T>* v, double omega)
+    : rows_(rows), first_(space.begin()), last_(space.end()), filter_(&filter), v_(v), omega_(omega) {}
 
 template <Scalar T>
-void DampedIdentity<T>::append(Local from, Local to, op::Rows<T>& s, T* diagonal) const {
+void DampedIdentity<T>::append(Local from, Local to, op::Rows<T>& s, T* diagonal, std::uint8_t* filter) const {
   using R = real_t<T>;
   const auto most = std::size_t(rows_.start[std::size_t(to)] - rows_.start[std::size_t(from)] + to - from);
   s.column.reserve(s.column.size() + most), s.value.reserve(s.value.size() + most);
@@ -186,8 +197,17 @@ void DampedIdentity<T>::append(Local from, Local to, op::Rows<T>& s, T* diagonal
     const auto i = std::size_t(row);
     const Global own_column = first_ + row;
     const Local I = unit_ ? row : node_[i];
-    auto coupled = std::size_t(strong_.start[std::size_t(I)]);
-    const auto end = std::size_t(strong_.start[std::size_t(I) + 1]);
+    std::size_t coupled = 0, end = 0;  // entries of strong_, ascending like those of A
+    if (strong_)
+      coupled = std::size_t(strong_->start[std::size_t(I)]), end = std::size_t(strong_->start[std::size_t(I) + 1]);
+    const auto stays = [&](std::size_t k, Global c) {
+      if (filter_) return filter_->empty() || (*filter_)[k] != 0;
+      if (c < first_ || c >= last_)
+        return double(std::abs(rows_.value[k])) > theta_ * (*roots_)(own_column) * (*roots_)(c);
+      const Local J = unit_ ? Local(c - first_) : node_[std::size_t(c - first_)];
+      while (coupled < end && strong_->node[coupled] < J) ++coupled;
+      return J == I || (coupled < end && strong_->node[coupled] == J);
+    };
     const T of_row = v_ ? (*v_)(own_column) : T(1);
     const T inverse_of_row = of_row != T(0) ? inverse(of_row) : T(0);
     // The entries that stay, with a place for the diagonal, which may have no entry in A.
@@ -200,19 +220,10 @@ void DampedIdentity<T>::append(Local from, Local to, op::Rows<T>& s, T* diagonal
       const Global c = rows_.column[k];
       const T a = rows_.value[k];
       if (before && c >= own_column) at = s.column.size(), put(own_column, T(0)), before = false;
-      if (c == own_column) {
-        own = a;
-        continue;
-      }
-      bool stays;
-      if (c < first_ || c >= last_) {
-        stays = double(std::abs(a)) > theta_ * roots_(own_column) * roots_(c);
-      } else {
-        const Local J = unit_ ? Local(c - first_) : node_[std::size_t(c - first_)];
-        while (coupled < end && strong_.node[coupled] < J) ++coupled;
-        stays = J == I || (coupled < end && strong_.node[coupled] == J);
-      }
-      if (stays) put(c, a);
+      const bool in = c == own_column || stays(k, c);
+      if (filter) filter[k] = in;
+      if (c == own_column) own = a;
+      else if (in) put(c, a);
       else lumped += a * (v_ && of_row != T(0) ? (*v_)(c)*inverse_of_row : T(1));
     }
     if (before) at = s.column.size(), put(own_column, T(0));
@@ -223,11 +234,13 @@ void DampedIdentity<T>::append(Local from, Local to, op::Rows<T>& s, T* diagonal
             largest = own != T(0) ? 16 * least : std::numeric_limits<R>::max();
     const T d = size >= least && size <= largest ? sum : own;
     if (diagonal) diagonal[i] = d;
-    if (d == T(0)) {
+    if (d == T(0) && !filter_) {
       s.column.resize(begin), s.value.resize(begin);
       put(own_column, T(1));
+      for (auto k = std::size_t(rows_.start[i]); filter && k < std::size_t(rows_.start[i + 1]); ++k)
+        filter[k] = rows_.column[k] == own_column;
     } else {
-      const T factor = R(-omega_) * inverse(d);
+      const T factor = d != T(0) ? R(-omega_) * inverse(d) : T(0);
       for (std::size_t k = begin; k < s.column.size(); ++k) s.value[k] *= factor;
       s.value[at] = T(1) + factor * d;
     }
@@ -236,10 +249,10 @@ void DampedIdentity<T>::append(Local from, Local to, op::Rows<T>& s, T* diagonal
 }
 
 template <Scalar T>
-op::Rows<T> DampedIdentity<T>::rows(std::vector<T>& diagonal) const {
+op::Rows<T> DampedIdentity<T>::rows(std::vector<T>& diagonal, std::uint8_t* filter) const {
   diagonal.assign(std::size_t(rows_.count()), T(0));
   op::Rows<T> s;
-  append(0, rows_.count(), s, diagonal.data());
+  append(0, rows_.count(), s, diagonal.data(), filter);
   return s;
 }
 

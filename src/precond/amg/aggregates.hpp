@@ -4,6 +4,7 @@
 #include <tacit/op/csr.hpp>
 
 #include <algorithm>
+#include <cstdint>
 #include <vector>
 
 namespace tacit::precond {
@@ -58,20 +59,25 @@ class DampedIdentity {
  public:
   DampedIdentity(const op::Rows<T>& rows, const layout::Space& space, const Nodes& nodes, const Couplings& strong,
                  const ByColumn<double>& roots, const ByColumn<T>* v, double theta, double omega);
-  /// Appends rows [first, last) to `to`; their D to diagonal[first] and on, where that is not null.
-  void append(Local first, Local last, op::Rows<T>& to, T* diagonal = nullptr) const;
+  /// With the entries of A_F that another one has found, also where D is zero.
+  DampedIdentity(const op::Rows<T>& rows, const layout::Space& space, const std::vector<std::uint8_t>& filter,
+                 const ByColumn<T>* v, double omega);
+  /// Appends rows [first, last) to `to`; their D to diagonal[first] and on, and to filter[k] whether entry k of A is in
+  /// A_F, or is a diagonal entry, where these are not null.
+  void append(Local first, Local last, op::Rows<T>& to, T* diagonal = nullptr, std::uint8_t* filter = nullptr) const;
   /// All rows, and D.
-  op::Rows<T> rows(std::vector<T>& diagonal) const;
+  op::Rows<T> rows(std::vector<T>& diagonal, std::uint8_t* filter = nullptr) const;
 
  private:
   const op::Rows<T>& rows_;
   Global first_, last_;
-  const Couplings& strong_;
-  const ByColumn<double>& roots_;
+  const Couplings* strong_ = nullptr;
+  const ByColumn<double>* roots_ = nullptr;
+  const std::vector<std::uint8_t>* filter_ = nullptr;  // empty: A_F has all entries
   const ByColumn<T>* v_;
-  double theta_, omega_;
-  bool unit_;                 // each node is one row
-  std::vector<Local> node_;   // else of each row
+  double theta_ = 0, omega_;
+  bool unit_ = true;         // each node is one row
+  std::vector<Local> node_;  // else of each row
 };
 
 /// The aggregate of each node, from 0; -1 for a node without strong couplings. First nodes none of whose neighbours is

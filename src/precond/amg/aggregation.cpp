@@ -172,38 +172,80 @@ class Aggregation final : public Coarsening<T> {
   std::optional<Coarser<T>> next(const op::Rows<T>& rows, const Space& space, const ByColumn<double>& roots,
                                  double rho) override {
     const auto& comm = space.comm();
-    const auto strong = strong_couplings(rows, space, nodes_, theta_);
+    Level level;
     Local count = 0;
-    const auto aggregate = aggregates_of(strong, count);
+    const auto strong = strong_couplings(rows, space, nodes_, theta_);
+    level.aggregate = aggregates_of(strong, count);
+    level.count = count;
     Nodes coarse_nodes;
     std::vector<T> coarse_null;
-    auto t = tentative<T>(nodes_, aggregate, count, near_null_, vectors_, coarse_nodes, coarse_null);
+    auto t = tentative<T>(nodes_, level.aggregate, count, near_null_, vectors_, coarse_nodes, coarse_null);
     const auto counts = comm.all_gather(Global(coarse_nodes.start.back()));
     const Space coarse = Space::distributed(comm, layout::Partition::of_counts(counts));
     if (coarse.size() == 0 || double(coarse.size()) > least_coarsening * double(space.size())) return {};
     comm.check_interrupt();
-    for (Global& c : t.column) c += coarse.begin();
-    const double omega = 4 / (3 * std::max(rho, 1.0));
-    std::optional<ByColumn<T>> v;
-    if (vectors_ == 1) v.emplace(rows, space, near_null_);
-    const DampedIdentity<T> smoothing(rows, space, nodes_, strong, roots, v ? &*v : nullptr, theta_, omega);
-    Coarser<T> found{coarse, {}, {}};
-    if (hermitian_) {
-      const auto append = [&](Local first, Local last, op::Rows<T>& to) { smoothing.append(first, last, to); };
-      found.P = op::multiply<T>(rows.count(), append, roots.others(), space, t, coarse);
-    } else {
-      std::vector<T> diagonal;
-      const auto S = smoothing.rows(diagonal);
-      found.P = op::multiply(S, space, t, coarse);
-      found.Q = smoothed_rows(S, diagonal, std::move(t), space, coarse);
-    }
-    nodes_ = std::move(coarse_nodes);
-    near_null_ = std::move(coarse_null);
+    const auto v = near_null_by_column(rows, space, near_null_);
+    const DampedIdentity<T> smoothing(rows, space, nodes_, strong, roots, v ? &*v : nullptr, theta_, omega_of(rho));
+    level.filter.resize(rows.column.size());
+    auto found = smoothed(smoothing, level.filter.data(), std::move(t), rows, roots, space, coarse);
+    if (std::find(level.filter.begin(), level.filter.end(), 0) == level.filter.end()) level.filter = {};
+    level.nodes = std::exchange(nodes_, std::move(coarse_nodes));
+    level.near_null = std::exchange(near_null_, std::move(coarse_null));
+    levels_.push_back(std::move(level));
     theta_ /= 2;
     return found;
   }
 
+  bool keeps_patterns() const override { return true; }
+  Coarser<T> again(std::size_t number, const op::Rows<T>& rows, const Space& space, const ByColumn<double>& roots,
+                   double rho) const override {
+    const Level& level = levels_[number];
+    Nodes coarse_nodes;
+    std::vector<T> coarse_null;
+    auto t = tentative<T>(level.nodes, level.aggregate, level.count, level.near_null, vectors_, coarse_nodes,
+                          coarse_null);
+    const auto counts = space.comm().all_gather(Global(coarse_nodes.start.back()));
+    const Space coarse = Space::distributed(space.comm(), layout::Partition::of_counts(counts));
+    const auto v = near_null_by_column(rows, space, level.near_null);
+    const DampedIdentity<T> smoothing(rows, space, level.filter, v ? &*v : nullptr, omega_of(rho));
+    return smoothed(smoothing, nullptr, std::move(t), rows, roots, space, coarse);
+  }
+
  private:
+  static double omega_of(double rho) { return 4 / (3 * std::max(rho, 1.0)); }
+  std::optional<ByColumn<T>> near_null_by_column(const op::Rows<T>& rows, const Space& space,
+                                                 const std::vector<T>& near_null) const {
+    if (vectors_ != 1) return {};
+    return std::optional<ByColumn<T>>(std::in_place, rows, space, near_null);
+  }
+  /// P, and where A is not Hermitian Q, from the damping and T with columns numbered from 0. Collective.
+  Coarser<T> smoothed(const DampedIdentity<T>& smoothing, std::uint8_t* filter, op::Rows<T> t, const op::Rows<T>& rows,
+                      const ByColumn<double>& roots, const Space& space, const Space& coarse) const {
+    for (Global& c : t.column) c += coarse.begin();
+    Coarser<T> found{coarse, {}, {}};
+    if (hermitian_) {
+      const auto append = [&](Local first, Local last, op::Rows<T>& to) {
+        smoothing.append(first, last, to, nullptr, filter);
+      };
+      found.P = op::multiply<T>(rows.count(), append, roots.others(), space, t, coarse);
+    } else {
+      std::vector<T> diagonal;
+      const auto S = smoothing.rows(diagonal, filter);
+      found.P = op::multiply(S, space, t, coarse);
+      found.Q = smoothed_rows(S, diagonal, std::move(t), space, coarse);
+    }
+    return found;
+  }
+
+  /// What again() needs of a level.
+  struct Level {
+    Nodes nodes;
+    std::vector<Local> aggregate;  // of each node
+    Local count = 0;               // of aggregates
+    std::vector<T> near_null;
+    std::vector<std::uint8_t> filter;  // whether an entry of A is in A_F; empty: all are
+  };
+  std::vector<Level> levels_;
   bool hermitian_;
   double theta_;
   int vectors_;

@@ -79,27 +79,33 @@ struct Amg<T>::Parts {
     return single ? f(*single) : f(*own);
   }
 
-  void make_single(const op::Csr<T>& A, const AmgOptions<T>& options) {
+  /// The rows of 2^shift A, with the shift that A asks for. Error(usage), on all ranks: a diagonal leaves the range.
+  op::Rows<S> cast(const op::Csr<T>& A) {
     const layout::Space& space = A.range();
     const op::Rows<T> rows = A.rows();
     shift = shift_of(rows.value.data(), rows.value.size(), space.comm());
-    op::Rows<S> cast{rows.start, rows.column, std::vector<S>(rows.value.size())};
-    for (std::size_t k = 0; k < cast.value.size(); ++k) cast.value[k] = S(times_power(rows.value[k], shift));
+    op::Rows<S> scaled{rows.start, rows.column, std::vector<S>(rows.value.size())};
+    for (std::size_t k = 0; k < scaled.value.size(); ++k) scaled.value[k] = S(times_power(rows.value[k], shift));
     comm::collective(space.comm(), [&] {
       for (Local i = 0; i < rows.count(); ++i)
         for (auto k = std::size_t(rows.start[std::size_t(i)]); k < std::size_t(rows.start[std::size_t(i) + 1]); ++k)
-          require(rows.column[k] != space.begin() + i || rows.value[k] == T(0) || std::isnormal(size_of(cast.value[k])),
+          require(rows.column[k] != space.begin() + i || rows.value[k] == T(0) || std::isnormal(size_of(scaled.value[k])),
                   "levels in single precision (single_levels) for row ", space.begin() + i, " with the diagonal ",
                   rows.value[k], ", and entries of up to ", std::ldexp(1.0, -shift),
                   ": too far apart; scale the rows and columns of the matrix, or leave single_levels out");
     });
+    return scaled;
+  }
+
+  void make_single(const op::Csr<T>& A, const AmgOptions<T>& options) {
+    const layout::Space& space = A.range();
     AmgOptions<S> o;
     static_cast<AmgShape&>(o) = options;
     o.near_null.resize(options.near_null.size());
     const int size = shift_of(options.near_null.data(), options.near_null.size(), space.comm());
     std::transform(options.near_null.begin(), options.near_null.end(), o.near_null.begin(),
                    [&](T v) { return S(times_power(v, size)); });
-    narrow = std::make_unique<op::Csr<S>>(space, space, std::move(cast));
+    narrow = std::make_unique<op::Csr<S>>(space, space, cast(A));
     single = std::make_unique<MatrixLevels<S>>(*narrow, o);
   }
 
@@ -116,7 +122,7 @@ struct Amg<T>::Parts {
 
 template <Scalar T>
 Amg<T>::Amg(const op::Csr<T>& A, const AmgOptions<T>& options)
-    : op::Operator<T, Host>(A.domain(), A.range()), options_(options), parts_(std::make_unique<Parts>()) {
+    : op::Operator<T, Host>(A.domain(), A.range()), A_(&A), options_(options), parts_(std::make_unique<Parts>()) {
   const Span span("set up amg", "precond");
   const auto& comm = A.range().comm();
   comm::collective(comm, [&] {
@@ -148,18 +154,40 @@ Amg<T>::Amg(const op::Csr<T>& A, const AmgOptions<T>& options)
     const auto wrong = std::find_if_not(o.near_null.begin(), o.near_null.end(), finite);
     require(wrong == o.near_null.end(), "near_null has ", wrong == o.near_null.end() ? T(0) : *wrong, " at number ",
             wrong - o.near_null.begin(), " of this rank (counted from 0); finite numbers are needed");
-    if (!A.fault().empty()) throw Error(ErrorKind::input, "amg: " + A.fault());
   });
+  require_values();
   comm::collective(comm, [&] {
     if (options_.single_levels && !std::same_as<T, single_t<T>>) parts_->make_single(A, options_);
     else parts_->own = std::make_unique<MatrixLevels<T>>(A, options_);
   });
   options_.near_null = {};
+  describe();
+}
+
+template <Scalar T>
+void Amg<T>::require_values() const {
+  if (!A_->fault().empty()) throw Error(ErrorKind::input, "amg: " + A_->fault());
+}
+
+template <Scalar T>
+void Amg<T>::describe() {
   parts_->with([&](const auto& levels) {
     hermitian_ = levels.is_hermitian();
     note_ = levels.note();
     doubtful_ = !levels.is_direct();
   });
+}
+
+template <Scalar T>
+bool Amg<T>::update() {
+  const Span span("update amg", "precond");
+  require_values();
+  const bool kept = comm::collective(A_->range().comm(), [&] {
+    if (parts_->single) parts_->narrow->update_values(parts_->cast(*A_).value);
+    return parts_->with([](auto& levels) { return levels.update(); });
+  });
+  describe();
+  return kept;
 }
 
 template <Scalar T>

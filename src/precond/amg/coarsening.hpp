@@ -30,6 +30,15 @@ class Coarsening {
   /// D^-1 A; nothing where that level would be empty or have more than least_coarsening of the unknowns. Collective.
   virtual std::optional<Coarser<T>> next(const op::Rows<T>& rows, const layout::Space& space,
                                          const ByColumn<double>& roots, double rho) = 0;
+  /// Whether again() is there.
+  virtual bool keeps_patterns() const { return false; }
+  /// What next() has made of level `level`, counted from 0, with the numbers of a matrix of the same structure: the
+  /// unknowns and the places of entries of P and Q are those of then. Collective.
+  virtual Coarser<T> again(std::size_t level, const op::Rows<T>& rows, const layout::Space& space,
+                           const ByColumn<double>& roots, double rho) const {
+    (void)rows, (void)roots, (void)rho;
+    throw Error(ErrorKind::usage, message("level ", level, " of ", space.size(), " unknowns keeps no patterns"));
+  }
 };
 
 /// Smoothed aggregation, from the near-null vectors and nodes of the options. Error(usage), on all ranks: near_null of

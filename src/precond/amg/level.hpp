@@ -20,6 +20,8 @@ class MatrixLevel {
   explicit MatrixLevel(std::unique_ptr<op::Csr<T>> A) : own_(std::move(A)), A_(own_.get()) {}
 
   const op::Csr<T>& A() const { return *A_; }
+  /// New values of a coarser level's matrix. Collective.
+  void update_values(std::span<const T> values) { own_->update_values(values); }
   std::unique_ptr<op::Csr<T>> P, R;                   ///< from and to the next level
   std::unique_ptr<layout::Vector<T>> u, f, r;  ///< solution, right-hand side, and one for products
 

@@ -48,18 +48,31 @@ double bound_of(const op::Csr<T>& A, const op::Rows<T>& rows, bool definite) {
   return found > 0 ? std::min(bound, 1.05 * found) : bound;
 }
 
+/// R and the next matrix; Q is freed. Collective.
+template <Scalar T>
+op::TripleProduct<T> product_of(Coarser<T>& coarser, const op::Rows<T>& rows, const Space& space) {
+  const auto& Q = coarser.Q ? *coarser.Q : coarser.P;
+  auto found = op::triple_product(Q, rows, coarser.P, space, coarser.space);
+  coarser.Q.reset();
+  return found;
+}
+
 }  // namespace
 
 template <Scalar T>
 MatrixLevels<T>::MatrixLevels(const op::Csr<T>& A, const AmgOptions<T>& options)
     : options_(options), hermitian_(op::is_hermitian(A)) {
+  build(A);
+}
+
+template <Scalar T>
+void MatrixLevels<T>::build(const op::Csr<T>& A) {
   const auto& comm = A.range().comm();
   const double most =
       options_.max_complexity.value_or(options_.coarsening == AmgCoarsening::aggregation ? 3 : 5);
-  const auto coarsening = options_.coarsening == AmgCoarsening::aggregation
-                              ? make_aggregation(A, options_, hermitian_)
-                              : make_classical(A, options_);
-  options_.near_null.clear();
+  coarsening_ = options_.coarsening == AmgCoarsening::aggregation
+                    ? make_aggregation(A, options_, hermitian_)
+                    : make_classical(A, options_);
   Global entries = 0;
   levels_.push_back(std::make_unique<MatrixLevel<T>>(A));
   op::Rows<T> rows = A.rows();  // of the last level
@@ -80,15 +93,14 @@ MatrixLevels<T>::MatrixLevels(const op::Csr<T>& A, const AmgOptions<T>& options)
       break;
     }
     comm.check_interrupt();
-    auto coarser = coarsening->next(rows, space, roots, rho);
+    auto coarser = coarsening_->next(rows, space, roots, rho);
     if (!coarser) {
       end();
       break;
     }
     const Space& coarse = coarser->space;
     comm.check_interrupt();
-    auto next = op::triple_product(coarser->Q ? *coarser->Q : coarser->P, rows, coarser->P, space, coarse);
-    coarser->Q.reset();
+    auto next = product_of(*coarser, rows, space);
     const Global next_entries = comm.all_sum(next.C.start.back());
     if (double(entries + next_entries) > most * double(A.entries())) {
       note_ = message("coarsening ended at ", space.size(), " unknowns: the next level would bring the entries to ",
@@ -106,6 +118,39 @@ MatrixLevels<T>::MatrixLevels(const op::Csr<T>& A, const AmgOptions<T>& options)
   }
   if (!direct_ && note_.empty())
     note_ = message("coarsening ended at ", levels_.back()->A().range().size(), " unknowns, which sweeps solve");
+}
+
+template <Scalar T>
+bool MatrixLevels<T>::update() {
+  const op::Csr<T>& A = levels_[0]->A();
+  const bool hermitian = op::is_hermitian(A);
+  if (hermitian != hermitian_ || !coarsening_->keeps_patterns()) {
+    hermitian_ = hermitian;
+    levels_.clear(), direct_.reset(), note_.clear();
+    build(A);
+    return false;
+  }
+  op::Rows<T> rows = A.rows();
+  for (std::size_t i = 0;; ++i) {
+    A.range().comm().check_interrupt();
+    MatrixLevel<T>& fine = *levels_[i];
+    const Space space = fine.A().range();
+    const auto roots = diagonal_roots(rows, space);
+    const double rho = bound_of(fine.A(), rows, hermitian_ && space.size() > options_.coarsest);
+    fine.make_smoother(options_.smoother, rows, roots, hermitian_, rho);
+    if (i + 1 == levels_.size()) {
+      if (direct_) direct_ = std::make_unique<DenseInverse<T>>(rows, space);
+      return true;
+    }
+    auto coarser = coarsening_->again(i, rows, space, roots, rho);
+    auto next = product_of(coarser, rows, space);
+    if (options_.cycle == Cycle::mult_additive)
+      smooth_transfers(coarser.P, next.R, rows, fine.scaling(), space, coarser.space, hermitian_);
+    fine.P->update_values(coarser.P.value);
+    fine.R->update_values(next.R.value);
+    levels_[i + 1]->update_values(next.C.value);
+    rows = std::move(next.C);
+  }
 }
 
 template <Scalar T>

@@ -17,6 +17,8 @@ class MatrixLevels final : public Levels<T> {
  public:
   /// A is kept by reference. Collective.
   MatrixLevels(const op::Csr<T>& A, const AmgOptions<T>& options);
+  /// As Amg::update(). Whether the coarser levels were kept. Collective.
+  bool update();
   std::size_t count() const override { return levels_.size(); }
   bool is_hermitian() const override { return hermitian_; }
   MatrixLevel<T>& level(std::size_t i) { return *levels_[i]; }
@@ -29,6 +31,7 @@ class MatrixLevels final : public Levels<T> {
 
  private:
   using typename Levels<T>::Vector;
+  void build(const op::Csr<T>& A);
   void down(std::size_t i, bool from_zero) override;
   void up(std::size_t i, bool norm) override;
   void solve_last(bool from_zero, bool norm) override;
@@ -49,6 +52,7 @@ class MatrixLevels final : public Levels<T> {
   std::string note_;
   std::vector<std::unique_ptr<MatrixLevel<T>>> levels_;
   std::unique_ptr<DenseInverse<T>> direct_;
+  std::unique_ptr<Coarsening<T>> coarsening_;
 };
 
 /// Levels of more unknowns are not inverted.
