@@ -14,6 +14,8 @@ TEXTS = {".c", ".cpp", ".cu", ".cuh", ".hpp", ".md", ".py", ".pyi"}
 
 # Each publication has one DOI here, and each DOI of the tree is one of these.
 PUBLICATIONS = {
+    "10.1002/nla.1928": "Vassilevski 2014, additive variants of multigrid",
+    "10.1002/nla.542": "Notay 2008, Krylov-based multigrid cycles",
     "10.1002/nla.2343": "Swirydowicz 2021, low synchronization GMRES",
     "10.1007/BF01199431": "Hilbert 1891, a line on a square",
     "10.1007/BF01397083": "Dekker 1971, extending the precision",
@@ -57,6 +59,7 @@ PUBLICATIONS = {
     "10.1137/0913035": "Vorst 1992, BiCGStab",
     "10.1137/0914028": "Saad 1993, flexible GMRES",
     "10.1137/0914086": "Hansen 1993, L-curve",
+    "10.1137/S1064827599362314": "Notay 2000, flexible conjugate gradients",
     "10.1137/100798806": "Baker 2011, multigrid smoothers for many processors",
     "10.1137/12086563X": "Ghysels 2013, pipelined GMRES",
     "10.1137/120881191": "Carson 2013, s-step BiCGStab",
