@@ -193,7 +193,10 @@ void extended_weights(const Splitting<T>& s, const Opposite<T>& b, std::size_t i
   using R = real_t<T>;
   w.clear();
   each_strong(s.strong, i, [&](std::size_t j) {
-    if (s.part[j] == Part::coarse) return w.insert(b.column(j));
+    if (s.part[j] == Part::coarse) {
+      w.insert(b.column(j));
+      return;
+    }
     const auto row = b(j);
     for (std::size_t m = 0; m < row.count; ++m)
       if (row.code[m] >= 0 && row.code[m] % 2 == 1) w.insert(row.code[m] / 2);
@@ -201,22 +204,24 @@ void extended_weights(const Splitting<T>& s, const Opposite<T>& b, std::size_t i
   if (w.all().empty()) return;
   const T own = diagonal_of(s.rows, s.strong.halo.space(), i);
   const Local self = -1 - Local(i);
-  const auto takes_part = [&](Local code) { return code >= 0 ? w.has(code / 2) : code == self; };
   T d = own;
   each_coupling(s, i, [&](std::size_t j, T a, bool depends) {
-    if (s.part[j] == Part::coarse && w.has(b.column(j))) {
-      w[b.column(j)] += a;
-    } else if (depends && s.part[j] == Part::fine) {
+    if (s.part[j] == Part::coarse) {
+      const auto at = w.find(b.column(j));
+      (at != w.absent ? w.all()[at] : d) += a;
+    } else if (depends) {
       const auto row = b(j);
-      T sum{};
-      for (std::size_t m = 0; m < row.count; ++m)
-        if (takes_part(row.code[m])) sum += row.value[m];
-      const T factor = sum != T(0) ? a / sum : T(0);
-      if (factor == T(0)) d += a;
-      for (std::size_t m = 0; factor != T(0) && m < row.count; ++m) {
-        if (row.code[m] == self) d += factor * row.value[m];
-        else if (takes_part(row.code[m])) w[row.code[m] / 2] += factor * row.value[m];
+      T sum{}, back{};
+      w.scratch.clear();
+      for (std::size_t m = 0; m < row.count; ++m) {
+        const Local code = row.code[m];
+        if (code == self) back = row.value[m], sum += back;
+        if (code < 0) continue;
+        if (const auto at = w.find(code / 2); at != w.absent) w.scratch.push_back({at, row.value[m]}), sum += row.value[m];
       }
+      const T factor = sum != T(0) ? a / sum : T(0);
+      d += sum != T(0) ? factor * back : a;
+      for (const auto& [at, value] : w.scratch) w.all()[at] += factor * value;
     } else {
       d += a;
     }
@@ -237,9 +242,7 @@ op::Rows<T> direct_interpolation(const Splitting<T>& s, int most) {
       [&](std::size_t i, Weights<T>& w, Piece<T>& to) {
         w.clear();
         const auto put = [&](std::size_t j, T weight) {
-          const Local c = columns(s.coarse.number[j]);
-          w.insert(c);
-          w[c] += weight;
+          w.all()[w.insert(columns(s.coarse.number[j]))] += weight;
         };
         if (s.part[i] == Part::coarse) put(i, T(1));
         else pass_on(s, i, [&](std::size_t j) { return s.part[j] == Part::coarse; }, put);
@@ -288,11 +291,8 @@ op::Rows<T> multipass_interpolation(const Splitting<T>& s, int most) {
               [&](std::size_t j, T factor) {
                 const auto& from = j < n ? P : fetched;
                 const std::size_t row = j < n ? j : j - n;
-                for (auto k = begin_of(from.start, row); k < begin_of(from.start, row + 1); ++k) {
-                  const Local c = columns(from.column[k]);
-                  w.insert(c);
-                  w[c] += factor * from.value[k];
-                }
+                for (auto k = begin_of(from.start, row); k < begin_of(from.start, row + 1); ++k)
+                  w.all()[w.insert(columns(from.column[k]))] += factor * from.value[k];
               });
           w.append(most, [&](Local c) { return columns.global(c); }, to);
         });

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -65,17 +66,22 @@ class Weights {
  public:
   explicit Weights(std::size_t points) : place_(points, 0) {}
   void clear() { point_.clear(), weight_.clear(); }
-  bool has(Local c) const {
-    const std::size_t at = place_[std::size_t(c)];
-    return at < point_.size() && point_[at] == c;
+  static constexpr std::uint32_t absent = std::numeric_limits<std::uint32_t>::max();
+  /// The place of a point's weight in all(); `absent` where it has none.
+  std::uint32_t find(Local c) const {
+    const std::uint32_t at = place_[std::size_t(c)];
+    return at < point_.size() && point_[at] == c ? at : absent;
   }
-  void insert(Local c) {
-    if (has(c)) return;
-    place_[std::size_t(c)] = std::uint32_t(point_.size());
+  /// The same, with a weight of 0 where there was none.
+  std::uint32_t insert(Local c) {
+    if (const std::uint32_t at = find(c); at != absent) return at;
+    const auto at = place_[std::size_t(c)] = std::uint32_t(point_.size());
     point_.push_back(c), weight_.push_back(T(0));
+    return at;
   }
-  T& operator[](Local c) { return weight_[place_[std::size_t(c)]]; }
   std::vector<T>& all() { return weight_; }
+  /// For the caller's own use.
+  std::vector<std::pair<std::uint32_t, T>> scratch;
   /// Appends the `most` largest weights (0: all) times a factor that keeps their sum, by ascending columns. Of equal
   /// ones those of lower columns are kept.
   template <class F>
