@@ -26,7 +26,9 @@ void bind_scalar(nb::module_& m) {
             comm::collective(a.range().comm(), [&] { return precond::make<T, Host>(name, a, options); }));
       },
       release(), nb::keep_alive<0, 1>());
-  nb::class_<precond::Amg<T>, Base>(m, named<T>("Amg").c_str()).def_prop_ro("report", [](const precond::Amg<T>& p) {
+  nb::class_<precond::Amg<T>, Base> amg(m, named<T>("Amg").c_str());
+  amg.def("update", [](precond::Amg<T>& p) { return together(p.range().comm(), [&] { return p.update(); }); });
+  amg.def_prop_ro("report", [](const precond::Amg<T>& p) {
     nb::list levels;
     for (const auto& l : p.levels())
       levels.append(dict_of("rows", l.rows, "entries", l.entries, "prolongation_entries", l.prolongation_entries));

@@ -73,6 +73,44 @@ class Reporting(Named):
         return dict(self._handle.report)
 
 
+class Multilevel(Reporting):
+    """Algebraic multigrid, whose levels can take new values of the matrix."""
+
+    __slots__ = ()
+
+    def update(self) -> bool:
+        """Takes the values that the matrix has now, after its ``update_values``.
+
+        Aggregates and the places of all entries of the levels' matrices stay, and their numbers are made anew: less
+        work than :func:`amg`, and the same bits where the strong couplings are the same. A matrix that is Hermitian now
+        and was not, or the other way round, and classical coarsening, get new levels.
+
+        Returns
+        -------
+        bool
+            Whether the levels were kept.
+
+        Raises
+        ------
+        tacit.InputError
+            For values that are not finite.
+
+        Notes
+        -----
+        Collective.
+
+        Examples
+        --------
+        >>> import numpy as np, tacit
+        >>> A = tacit.poisson((50, 50), assembled=True)
+        >>> M = tacit.precond.amg(A)
+        >>> A.update_values(3 * A.local_rows()[2])
+        >>> M.update(), tacit.solve(A, np.ones(2500), method="cg", precond=M).iterations < 20
+        (True, True)
+        """
+        return bool(self._handle.update())
+
+
 def names() -> list[str]:
     """The names that ``precond=`` takes for stored matrices; those for H-matrices are in the module's docstring.
 
@@ -186,11 +224,11 @@ def make(A: Operator, name: str, **options: Any) -> Operator | None:
         return Reporting(made, A, chosen in _SYMMETRIC_OF_HMATRICES)
     A = stored(A, f"the preconditioner {chosen!r}")
     if chosen == "amg":
-        return Reporting(core("amg", scalar)(A._handle, None, o), A, _core.precond_is_symmetric(chosen, o))
+        return Multilevel(core("amg", scalar)(A._handle, None, o), A, _core.precond_is_symmetric(chosen, o))
     return Named(core("precondition", scalar)(A._handle, chosen, o), A, _core.precond_is_symmetric(chosen, o))
 
 
-def amg(A: Operator, near_null: Any = None, **options: Any) -> Reporting:
+def amg(A: Operator, near_null: Any = None, **options: Any) -> Multilevel:
     """Algebraic multigrid by smoothed aggregation: levels from the entries of a stored matrix.
 
     Parameters
@@ -205,8 +243,9 @@ def amg(A: Operator, near_null: Any = None, **options: Any) -> Reporting:
 
     Returns
     -------
-    Reporting
-        An apply is one cycle from zero. Collective. Cost and memory: ``include/tacit/precond/amg.hpp``.
+    Multilevel
+        An apply is one cycle from zero. ``update()`` takes new values of A. Collective. Cost and memory:
+        ``include/tacit/precond/amg.hpp``.
 
     Raises
     ------
@@ -245,7 +284,7 @@ def amg(A: Operator, near_null: Any = None, **options: Any) -> Reporting:
         whole = layout.is_whole(on, len(vectors), offsets, "near_null")
         part = layout.own_part(vectors, on, offsets, whole)
         own = agreed(on, lambda: np.ascontiguousarray(to_scalar(part, A._scalar, "near_null")))
-    return Reporting(core("amg", A._scalar)(A._handle, own, o), A, _core.precond_is_symmetric("amg", o))
+    return Multilevel(core("amg", A._scalar)(A._handle, own, o), A, _core.precond_is_symmetric("amg", o))
 
 
 def inner(A: Operator, **options: Any) -> Reporting:

@@ -688,11 +688,13 @@ Rows<T> Csr<T, M>::rows() const {
     for (Global at = all.start[r + 1] - (ghost.start[r + 1] - g); g < ghost.start[r + 1];) put(at);
   }
   if constexpr (std::same_as<M, Host>) {
-    parts_->own->copy_rows(ghosts.empty() ? all.start.data() : begin.data(), shift, all.column.data(), all.value.data());
+    parts_->own->copy_rows(ghosts.empty() ? all.start.data() : begin.data(), shift, all.column.data(),
+                           all.value.data());
   } else {
     for (std::size_t r = 0; r < count; ++r)
       for (Global k = own.start[r], at = begin[r]; k < own.start[r + 1]; ++k, ++at)
-        all.column[std::size_t(at)] = shift + own.column[std::size_t(k)], all.value[std::size_t(at)] = own.value[std::size_t(k)];
+        all.column[std::size_t(at)] = shift + own.column[std::size_t(k)],
+        all.value[std::size_t(at)] = own.value[std::size_t(k)];
   }
   return all;
 }

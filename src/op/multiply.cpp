@@ -113,8 +113,8 @@ struct Room {
   }
 };
 
-/// Adds up a row of a product: where column c has its sum in row number `row_` is in the lower half of place_[c], if the
-/// upper half has that number.
+/// Adds up a row of a product: where column c has its sum in row number `row_` is in the lower half of place_[c], if
+/// the upper half has that number.
 template <class T>
 class Accumulator {
  public:
@@ -295,7 +295,7 @@ Rows<T> multiply(Local count, const RowMaker<T>& A, std::span<const Global> need
   const RightFactor<T> right(inner, B, {needed.begin(), needed.end()}, fetched, number);
   return product_of<T>(std::size_t(count), number, [&] {
     return [&, sum = Accumulator<T>(number), a = Rows<T>()](std::size_t first, std::size_t last,
-                                                           std::vector<Local>& length, Room<T>& room) mutable {
+                                                            std::vector<Local>& length, Room<T>& room) mutable {
       a.start.assign(1, 0), a.column.clear(), a.value.clear();
       A(Local(first), Local(last), a);
       for (std::size_t i = 0; i < last - first; ++i) {
@@ -312,8 +312,7 @@ Rows<T> multiply(Local count, const RowMaker<T>& A, std::span<const Global> need
 
 template <Scalar T>
 Rows<T> multiply(const Rows<T>& A, const Space& inner, const Rows<T>& B, const Space& columns) {
-  comm::collective(inner.comm(),
-                   [&] { require_rows("the left factor of a sparse product", A, A.count(), inner); });
+  comm::collective(inner.comm(), [&] { require_rows("the left factor of a sparse product", A, A.count(), inner); });
   const std::vector<Global> needed = inner.comm().size() == 1 ? std::vector<Global>{} : outside(inner, {&A});
   const auto copy = [&](Local first, Local last, Rows<T>& rows) {
     const Global begin = A.start[std::size_t(first)], end = A.start[std::size_t(last)];
@@ -438,9 +437,9 @@ Fetched<T> fetch(const Rows<T>& Q, const Rows<T>& A, const Space& inner, const R
   const auto& comm = inner.comm();
   const int me = comm.rank();
   const auto own = [&](Global i) { return i >= inner.begin() && i < inner.end(); };
-  std::map<int, std::vector<Global>> rows_for;                      // of A, by the rank that needs them
-  std::map<int, std::vector<std::pair<Global, int>>> asked_of;      // by owner: a row of P, and who needs it
-  std::map<int, std::vector<Global>> sent_to;                       // own rows of P, by the rank that needs them
+  std::map<int, std::vector<Global>> rows_for;                  // of A, by the rank that needs them
+  std::map<int, std::vector<std::pair<Global, int>>> asked_of;  // by owner: a row of P, and who needs it
+  std::map<int, std::vector<Global>> sent_to;                   // own rows of P, by the rank that needs them
   std::vector<int> who;
   for (Local i = 0; i < A.count(); ++i) {
     who.assign(1, me);
@@ -480,8 +479,7 @@ Fetched<T> fetch(const Rows<T>& Q, const Rows<T>& A, const Space& inner, const R
     Writer message;
     message.put(Global(rows.size()));
     for (const Global j : rows) message.put(j), message.put_row(P, j - inner.begin());
-    for (const Global i : rows_for[rank])
-      message.put(inner.begin() + i), message.put_row(A, i), message.put_row(Q, i);
+    for (const Global i : rows_for[rank]) message.put(inner.begin() + i), message.put_row(A, i), message.put_row(Q, i);
     parcels.push_back({rank, std::move(message.bytes_)});
   }
   Fetched<T> all;
@@ -638,10 +636,12 @@ TripleProduct<T> triple_product(const Rows<T>& Q, const Rows<T>& A, const Rows<T
   return found;
 }
 
-#define TACIT_INSTANTIATE(T)                                                                \
-  template Rows<T> multiply<T>(const Rows<T>&, const Space&, const Rows<T>&, const Space&); \
-  template Rows<T> multiply<T>(Local, const RowMaker<T>&, std::span<const Global>, const Space&, const Rows<T>&, const Space&); \
-  template TripleProduct<T> triple_product<T>(const Rows<T>&, const Rows<T>&, const Rows<T>&, const Space&, const Space&); \
+#define TACIT_INSTANTIATE(T)                                                                                     \
+  template Rows<T> multiply<T>(const Rows<T>&, const Space&, const Rows<T>&, const Space&);                      \
+  template Rows<T> multiply<T>(Local, const RowMaker<T>&, std::span<const Global>, const Space&, const Rows<T>&, \
+                               const Space&);                                                                    \
+  template TripleProduct<T> triple_product<T>(const Rows<T>&, const Rows<T>&, const Rows<T>&, const Space&,      \
+                                              const Space&);                                                     \
   template Rows<T> adjoint<T>(const Rows<T>&, const Space&, const Space&);
 TACIT_INSTANTIATE(float)
 TACIT_INSTANTIATE(double)

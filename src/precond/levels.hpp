@@ -11,8 +11,8 @@
 
 namespace tacit::precond {
 
-/// Levels 0, the finest, to count() - 1. Each has a matrix A_i, a right-hand side f_i and an approximation u_i of A_i^-1
-/// f_i. How levels are made and stored, and how they are smoothed, is what derived classes say. All members are
+/// Levels 0, the finest, to count() - 1. Each has a matrix A_i, a right-hand side f_i and an approximation u_i of
+/// A_i^-1 f_i. How levels are made and stored, and how they are smoothed, is what derived classes say. All members are
 /// collective.
 template <Scalar S, Memory M = Host>
 class Levels {

@@ -182,7 +182,8 @@ TEST(TripleProductUse, NamesWhatDoesNotFit) {
     const auto inner = Space::distributed(comm, 53), columns = Space::distributed(comm, 19);
     const auto a = middle<double>().rows_of(inner), p = transfer<double>(2).rows_of(inner);
     const bool last = comm.rank() + 1 == comm.size();
-    const auto said = [&](const op::Rows<double>& x, const op::Rows<double>& y, const op::Rows<double>& z) -> std::string {
+    const auto said = [&](const op::Rows<double>& x, const op::Rows<double>& y,
+                          const op::Rows<double>& z) -> std::string {
       try {
         (void)op::triple_product(x, y, z, inner, columns);
       } catch (const Error& e) {

@@ -167,3 +167,14 @@ def test_new_values() -> None:
     assert true_residual(1.2 * a, r.x, b) < 1.1e-8
     new = tacit.precond.amg(A)
     assert np.array_equal(new @ b, tacit.precond.amg(tacit.csr(1.2 * a)) @ b)
+    assert old.update()
+    assert np.array_equal(old @ b, new @ b)
+    made = tacit.precond.make(A, "amg", single_levels=True)
+    A.update_values(2 * a.data)
+    assert made.update()
+    assert np.array_equal(made @ b, tacit.precond.amg(tacit.csr(2 * a), single_levels=True) @ b)
+    classical = tacit.precond.amg(A, coarsening="pmis")
+    assert not classical.update()  # made anew
+    A.update_values(np.where(np.arange(a.nnz) == 5, np.nan, a.data))
+    with pytest.raises(tacit.InputError, match="not finite at row 1"):
+        old.update()

@@ -112,8 +112,8 @@ class Csr final : public Operator<T, M> {
   /// Replaces the values of this rank's entries, in the order of rows(); the structure stays. The operator is then, bit
   /// for bit, what the constructor would make of these numbers; the parts for the adjoint and for powers_kernel() are
   /// made anew at their next use. Preconditioners made from the matrix before keep the old numbers (polynomials, which
-  /// multiply by it, use both: make them anew). Host memory. Collective; one pass, no messages but three reductions.
-  /// Error(usage): another number of values. A value that is not finite becomes fault().
+  /// multiply by it, use both: make them anew, or call Amg::update()). Host memory. Collective; one pass, no messages
+  /// but three reductions. Error(usage): another number of values. A value that is not finite becomes fault().
   void update_values(std::span<const T> values) requires std::same_as<M, Host>;
   /// This rank's diagonal block (rows and columns that it owns, local indices), for block preconditioners.
   LocalRows<T> own_block() const;

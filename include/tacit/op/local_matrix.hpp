@@ -90,8 +90,7 @@ class LocalMatrix {
               const T* before) const requires std::same_as<M, Host>;
   LocalRows<T> rows() const;
   /// The same into arrays of the caller: row i from `begin[i]` on, columns counted from `shift`. Host.
-  void copy_rows(const Global* begin, Global shift, Global* column,
-                 T* value) const requires std::same_as<M, Host>;
+  void copy_rows(const Global* begin, Global shift, Global* column, T* value) const requires std::same_as<M, Host>;
   /// Rows and columns [first, first + count), numbered from 0. `with_upper`: not only its lower part and diagonal. Two
   /// passes over the storage by all threads; no memory but the result. Host.
   LocalRows<T> block(Local first, Local count) const requires std::same_as<M, Host>;

@@ -39,8 +39,8 @@ struct AmgShape {
   int sweeps = 1;          ///< before and after the coarser level
   AmgCoarsening coarsening = AmgCoarsening::aggregation;
   /// Aggregation: i and j are coupled strongly where |a_ij| > strength sqrt(|a_ii a_jj|), half of it on each coarser
-  /// level; 0.04 where it is not given. Classical: i depends on j where -a_ij >= strength max_k -a_ik, signs being those
-  /// relative to a_ii; 0.25.
+  /// level; 0.04 where it is not given. Classical: i depends on j where -a_ij >= strength max_k -a_ik, signs being
+  /// those relative to a_ii; 0.25.
   std::optional<double> strength;
   /// Of classical coarsening; extended_i where it is not given. On aggressive levels always multipass.
   std::optional<AmgInterpolation> interpolation;
@@ -97,12 +97,13 @@ class Amg final : public op::Operator<T, Host>, public op::Noted, public op::Var
   /// not finite or a vector of zeros.
   explicit Amg(const op::Csr<T>& A, const AmgOptions<T>& options = {});
   ~Amg() override;
-  /// Takes the values that A has now, after A.update_values(). Aggregates, the entries of A that the smoothing of P leaves
-  /// out, and so the places of all entries of P, R and the coarser matrices stay; rho, smoothers, the numbers of P, R and
-  /// the coarser matrices, and the inverse of the last are made anew. The bits are those of a new Amg, where that would
-  /// find the same strong couplings. Where A is Hermitian and was not, or the other way round, and with classical
-  /// coarsening, all is made anew; returns whether levels were kept. Until it is called, the finest level has the new
-  /// values and the coarser ones the old. Collective; the messages of set-up. Error(input): values that are not finite.
+  /// Takes the values that A has now, after A.update_values(). Aggregates, the entries of A that the smoothing of P
+  /// leaves out, and so the places of all entries of P, R and the coarser matrices stay; rho, smoothers, the numbers of
+  /// P, R and the coarser matrices, and the inverse of the last are made anew. The bits are those of a new Amg, where
+  /// that would find the same strong couplings. Where A is Hermitian and was not, or the other way round, and with
+  /// classical coarsening, all is made anew; returns whether levels were kept. Until it is called, the finest level has
+  /// the new values and the coarser ones the old. Collective; the messages of set-up. Error(input): values that are not
+  /// finite.
   bool update();
   std::string name() const override { return "amg"; }
   op::Cost cost() const override;
@@ -114,7 +115,8 @@ class Amg final : public op::Operator<T, Host>, public op::Noted, public op::Var
   /// The entries of all levels over those of A; the same of rows.
   double operator_complexity() const;
   double grid_complexity() const;
-  /// P of this level, whose range it is, and the matrix of the level, not of single levels; of mult-additive cycles (I - M A) P. For tests.
+  /// P of this level, whose range it is, and the matrix of the level, not of single levels; of mult-additive cycles (I
+  /// - M A) P. For tests.
   const op::Csr<T>& prolongation(int level) const;
   const op::Csr<T>& matrix(int level) const;
 

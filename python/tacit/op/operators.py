@@ -298,7 +298,7 @@ class Csr(Operator):
         operators composed of this one use the new values, with the bits of a matrix made anew from them. What
         ``precond="auto"`` has learnt is kept, and its preconditioner is made anew at the next solve. Preconditioners
         made earlier (an operator given as ``precond``) stay as they are, but for those that multiply by this matrix
-        (polynomial, amg, inner), whose other data stays: make them anew.
+        (polynomial, amg, inner), whose other data stays: make them anew, or call ``update()`` of amg.
 
         Parameters
         ----------

@@ -201,7 +201,7 @@ void DampedIdentity<T>::append(Local from, Local to, op::Rows<T>& s, T* diagonal
     if (strong_)
       coupled = std::size_t(strong_->start[std::size_t(I)]), end = std::size_t(strong_->start[std::size_t(I) + 1]);
     const auto stays = [&](std::size_t k, Global c) {
-      if (filter_) return filter_->empty() || (*filter_)[k] != 0;
+      if (filter_) return filter_->empty() || (*filter_)[k] == in_filtered;
       if (c < first_ || c >= last_)
         return double(std::abs(rows_.value[k])) > theta_ * (*roots_)(own_column) * (*roots_)(c);
       const Local J = unit_ ? Local(c - first_) : node_[std::size_t(c - first_)];
@@ -221,7 +221,7 @@ void DampedIdentity<T>::append(Local from, Local to, op::Rows<T>& s, T* diagonal
       const T a = rows_.value[k];
       if (before && c >= own_column) at = s.column.size(), put(own_column, T(0)), before = false;
       const bool in = c == own_column || stays(k, c);
-      if (filter) filter[k] = in;
+      if (filter) filter[k] = in ? in_filtered : lumped_to_diagonal;
       if (c == own_column) own = a;
       else if (in) put(c, a);
       else lumped += a * (v_ && of_row != T(0) ? (*v_)(c)*inverse_of_row : T(1));
@@ -232,13 +232,15 @@ void DampedIdentity<T>::append(Local from, Local to, op::Rows<T>& s, T* diagonal
     const T sum = own + lumped;
     const R size = std::abs(sum), least = std::abs(own) / 4,
             largest = own != T(0) ? 16 * least : std::numeric_limits<R>::max();
-    const T d = size >= least && size <= largest ? sum : own;
+    const bool none = filter_ && !filter_->empty() && rows_.start[i] < rows_.start[i + 1] &&
+                      (*filter_)[std::size_t(rows_.start[i])] == in_row_of_identity;
+    const T d = none ? T(0) : size >= least && size <= largest ? sum : own;
     if (diagonal) diagonal[i] = d;
-    if (d == T(0) && !filter_) {
+    if (none || (d == T(0) && !filter_)) {
       s.column.resize(begin), s.value.resize(begin);
       put(own_column, T(1));
       for (auto k = std::size_t(rows_.start[i]); filter && k < std::size_t(rows_.start[i + 1]); ++k)
-        filter[k] = rows_.column[k] == own_column;
+        filter[k] = in_row_of_identity;
     } else {
       const T factor = d != T(0) ? R(-omega_) * inverse(d) : T(0);
       for (std::size_t k = begin; k < s.column.size(); ++k) s.value[k] *= factor;
@@ -293,10 +295,10 @@ std::vector<Local> aggregates_of(const Couplings& strong, Local& count) {
   return joined;
 }
 
-#define TACIT_INSTANTIATE(T)                                                                                        \
-  template Couplings strong_couplings<T>(const op::Rows<T>&, const layout::Space&, const Nodes&, double);           \
-  template ByColumn<T>::ByColumn(const op::Rows<T>&, const layout::Space&, std::vector<T>);                         \
-  template ByColumn<double> diagonal_roots<T>(const op::Rows<T>&, const layout::Space&);                            \
+#define TACIT_INSTANTIATE(T)                                                                              \
+  template Couplings strong_couplings<T>(const op::Rows<T>&, const layout::Space&, const Nodes&, double); \
+  template ByColumn<T>::ByColumn(const op::Rows<T>&, const layout::Space&, std::vector<T>);               \
+  template ByColumn<double> diagonal_roots<T>(const op::Rows<T>&, const layout::Space&);                  \
   template class DampedIdentity<T>;
 TACIT_INSTANTIATE(float)
 TACIT_INSTANTIATE(double)

@@ -50,6 +50,9 @@ ByColumn<double> diagonal_roots(const op::Rows<T>& rows, const layout::Space& sp
 template <Scalar T>
 Couplings strong_couplings(const op::Rows<T>& rows, const layout::Space& space, const Nodes& nodes, double theta);
 
+/// What becomes of an entry of A in A_F.
+constexpr std::uint8_t lumped_to_diagonal = 0, in_filtered = 1, in_row_of_identity = 2;
+
 /// The rows of I - omega D^-1 A_F; A_F has the entries of A that couple strongly, or within a node, the others of a row
 /// are added to its diagonal D: times v_j / v_i with the near-null vector v, so that A_F v = A v; null: with v = 1.
 /// Entries in columns of other ranks stay where |a_ij| > theta sqrt(|a_ii a_jj|). Where D is zero the row is that of I.
@@ -59,11 +62,11 @@ class DampedIdentity {
  public:
   DampedIdentity(const op::Rows<T>& rows, const layout::Space& space, const Nodes& nodes, const Couplings& strong,
                  const ByColumn<double>& roots, const ByColumn<T>* v, double theta, double omega);
-  /// With the entries of A_F that another one has found, also where D is zero.
+  /// With what another one has found of each entry; where D is zero but was not, entries of A_F stay as zeros.
   DampedIdentity(const op::Rows<T>& rows, const layout::Space& space, const std::vector<std::uint8_t>& filter,
                  const ByColumn<T>* v, double omega);
-  /// Appends rows [first, last) to `to`; their D to diagonal[first] and on, and to filter[k] whether entry k of A is in
-  /// A_F, or is a diagonal entry, where these are not null.
+  /// Appends rows [first, last) to `to`; their D to diagonal[first] and on, and what becomes of entry k of A to
+  /// filter[k] (a diagonal entry is in A_F), where these are not null.
   void append(Local first, Local last, op::Rows<T>& to, T* diagonal = nullptr, std::uint8_t* filter = nullptr) const;
   /// All rows, and D.
   op::Rows<T> rows(std::vector<T>& diagonal, std::uint8_t* filter = nullptr) const;
@@ -73,7 +76,7 @@ class DampedIdentity {
   Global first_, last_;
   const Couplings* strong_ = nullptr;
   const ByColumn<double>* roots_ = nullptr;
-  const std::vector<std::uint8_t>* filter_ = nullptr;  // empty: A_F has all entries
+  const std::vector<std::uint8_t>* filter_ = nullptr;  // empty: all entries are in A_F
   const ByColumn<T>* v_;
   double theta_ = 0, omega_;
   bool unit_ = true;         // each node is one row

@@ -91,8 +91,7 @@ op::Rows<T> tentative(const Nodes& nodes, const std::vector<Local>& aggregate, L
         for (std::size_t j = 0; j < std::size_t(kept[a]); ++j)
           q[std::size_t(row[first + i]) * width + j] = columns[j * size + i];
       for (std::size_t j = 0; j < width; ++j)
-        for (std::size_t c = 0; c < width; ++c)
-          coordinates[(a * width + j) * width + c] = r[c * width + j];
+        for (std::size_t c = 0; c < width; ++c) coordinates[(a * width + j) * width + c] = r[c * width + j];
     });
   });
   coarse_nodes.start.assign(1, 0);
@@ -150,7 +149,10 @@ template <Scalar T>
 class Aggregation final : public Coarsening<T> {
  public:
   Aggregation(const op::Csr<T>& A, const AmgOptions<T>& options, bool hermitian)
-      : hermitian_(hermitian), theta_(options.strength.value_or(0.04)), vectors_(options.block), near_null_(options.near_null) {
+      : hermitian_(hermitian),
+        theta_(options.strength.value_or(0.04)),
+        vectors_(options.block),
+        near_null_(options.near_null) {
     const auto& comm = A.range().comm();
     const Global own_rows = A.range().local_size();
     for (Local i = 0; i < own_rows; i += options.block) nodes_.start.push_back(i + options.block);
@@ -188,7 +190,8 @@ class Aggregation final : public Coarsening<T> {
     const DampedIdentity<T> smoothing(rows, space, nodes_, strong, roots, v ? &*v : nullptr, theta_, omega_of(rho));
     level.filter.resize(rows.column.size());
     auto found = smoothed(smoothing, level.filter.data(), std::move(t), rows, roots, space, coarse);
-    if (std::find(level.filter.begin(), level.filter.end(), 0) == level.filter.end()) level.filter = {};
+    const auto all_in = [](std::uint8_t f) { return f == in_filtered; };
+    if (std::all_of(level.filter.begin(), level.filter.end(), all_in)) level.filter = {};
     level.nodes = std::exchange(nodes_, std::move(coarse_nodes));
     level.near_null = std::exchange(near_null_, std::move(coarse_null));
     levels_.push_back(std::move(level));
@@ -202,8 +205,8 @@ class Aggregation final : public Coarsening<T> {
     const Level& level = levels_[number];
     Nodes coarse_nodes;
     std::vector<T> coarse_null;
-    auto t = tentative<T>(level.nodes, level.aggregate, level.count, level.near_null, vectors_, coarse_nodes,
-                          coarse_null);
+    auto t =
+        tentative<T>(level.nodes, level.aggregate, level.count, level.near_null, vectors_, coarse_nodes, coarse_null);
     const auto counts = space.comm().all_gather(Global(coarse_nodes.start.back()));
     const Space coarse = Space::distributed(space.comm(), layout::Partition::of_counts(counts));
     const auto v = near_null_by_column(rows, space, level.near_null);
@@ -243,7 +246,7 @@ class Aggregation final : public Coarsening<T> {
     std::vector<Local> aggregate;  // of each node
     Local count = 0;               // of aggregates
     std::vector<T> near_null;
-    std::vector<std::uint8_t> filter;  // whether an entry of A is in A_F; empty: all are
+    std::vector<std::uint8_t> filter;  // what becomes of the entries of A; empty: all are in A_F
   };
   std::vector<Level> levels_;
   bool hermitian_;
@@ -260,7 +263,7 @@ std::unique_ptr<Coarsening<T>> make_aggregation(const op::Csr<T>& A, const AmgOp
   return std::make_unique<Aggregation<T>>(A, options, hermitian);
 }
 
-#define TACIT_INSTANTIATE(T)                                                                                    \
+#define TACIT_INSTANTIATE(T) \
   template std::unique_ptr<Coarsening<T>> make_aggregation<T>(const op::Csr<T>&, const AmgOptions<T>&, bool);
 TACIT_INSTANTIATE(float)
 TACIT_INSTANTIATE(double)

@@ -21,7 +21,7 @@ struct Single {
   using type = float;
 };
 template <Scalar T>
-  requires is_complex<T>
+requires is_complex<T>
 struct Single<T> {
   using type = std::complex<float>;
 };
@@ -89,10 +89,11 @@ struct Amg<T>::Parts {
     comm::collective(space.comm(), [&] {
       for (Local i = 0; i < rows.count(); ++i)
         for (auto k = std::size_t(rows.start[std::size_t(i)]); k < std::size_t(rows.start[std::size_t(i) + 1]); ++k)
-          require(rows.column[k] != space.begin() + i || rows.value[k] == T(0) || std::isnormal(size_of(scaled.value[k])),
-                  "levels in single precision (single_levels) for row ", space.begin() + i, " with the diagonal ",
-                  rows.value[k], ", and entries of up to ", std::ldexp(1.0, -shift),
-                  ": too far apart; scale the rows and columns of the matrix, or leave single_levels out");
+          require(
+              rows.column[k] != space.begin() + i || rows.value[k] == T(0) || std::isnormal(size_of(scaled.value[k])),
+              "levels in single precision (single_levels) for row ", space.begin() + i, " with the diagonal ",
+              rows.value[k], ", and entries of up to ", std::ldexp(1.0, -shift),
+              ": too far apart; scale the rows and columns of the matrix, or leave single_levels out");
     });
     return scaled;
   }
@@ -132,8 +133,8 @@ Amg<T>::Amg(const op::Csr<T>& A, const AmgOptions<T>& options)
     require(o.cycle != Cycle::u, "amg has the cycles V, W, F, K and mult-additive; this one is U");
     const bool diagonal = o.smoother != AmgSmoother::gauss_seidel && o.smoother != AmgSmoother::chebyshev;
     require(o.cycle != Cycle::mult_additive || (diagonal && o.sweeps == 1),
-            "mult-additive cycles have one sweep of a diagonal smoother (spai0, jacobi, l1-jacobi); these have ", o.sweeps,
-            " of ", to_string(o.smoother));
+            "mult-additive cycles have one sweep of a diagonal smoother (spai0, jacobi, l1-jacobi); these have ",
+            o.sweeps, " of ", to_string(o.smoother));
     require(o.sweeps >= 1, "sweeps is ", o.sweeps, "; at least 1 is needed");
     if (o.strength)
       require(*o.strength >= 0 && *o.strength < 1, "strength is ", *o.strength,

@@ -26,8 +26,8 @@ template <Scalar T>
 class Coarsening {
  public:
   virtual ~Coarsening() = default;
-  /// The next level for the matrix with these rows, `roots` the roots of its diagonal, rho a bound of the eigenvalues of
-  /// D^-1 A; nothing where that level would be empty or have more than least_coarsening of the unknowns. Collective.
+  /// The next level for the matrix with these rows, `roots` the roots of its diagonal, rho a bound of the eigenvalues
+  /// of D^-1 A; nothing where that level would be empty or have more than least_coarsening of the unknowns. Collective.
   virtual std::optional<Coarser<T>> next(const op::Rows<T>& rows, const layout::Space& space,
                                          const ByColumn<double>& roots, double rho) = 0;
   /// Whether again() is there.

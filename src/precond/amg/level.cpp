@@ -106,8 +106,8 @@ void MatrixLevel<T>::chebyshev(int steps, bool from_zero) {
 }
 
 template <Scalar T>
-void MatrixLevel<T>::make_smoother(AmgSmoother how, const op::Rows<T>& rows, const ByColumn<double>& roots, bool hermitian,
-                   double bound) {
+void MatrixLevel<T>::make_smoother(AmgSmoother how, const op::Rows<T>& rows, const ByColumn<double>& roots,
+                                   bool hermitian, double bound) {
   using R = real_t<T>;
   const Space& space = A_->range();
   how_ = how, rho_ = bound;

@@ -22,7 +22,7 @@ class MatrixLevel {
   const op::Csr<T>& A() const { return *A_; }
   /// New values of a coarser level's matrix. Collective.
   void update_values(std::span<const T> values) { own_->update_values(values); }
-  std::unique_ptr<op::Csr<T>> P, R;                   ///< from and to the next level
+  std::unique_ptr<op::Csr<T>> P, R;            ///< from and to the next level
   std::unique_ptr<layout::Vector<T>> u, f, r;  ///< solution, right-hand side, and one for products
 
   /// rho: a bound of the eigenvalues of D^-1 A. `rows`: A's. Local.
@@ -48,9 +48,9 @@ class MatrixLevel {
   std::unique_ptr<op::Csr<T>> own_;
   const op::Csr<T>* A_;
   AmgSmoother how_ = AmgSmoother::spai0;
-  std::vector<T> scaling_;   // of diagonal smoothers, D^-1 for chebyshev
-  double rho_ = 0;           // for chebyshev
-  op::LocalRows<T> block_;   // for gauss_seidel
+  std::vector<T> scaling_;  // of diagonal smoothers, D^-1 for chebyshev
+  double rho_ = 0;          // for chebyshev
+  op::LocalRows<T> block_;  // for gauss_seidel
   std::optional<op::Product<T>> product_;
   std::unique_ptr<layout::Vector<T>> d_;  // for chebyshev
 };

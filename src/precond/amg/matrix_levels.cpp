@@ -1,6 +1,6 @@
+#include "matrix_levels.hpp"
 #include "../scalar.hpp"
 #include "additive.hpp"
-#include "matrix_levels.hpp"
 
 #include <tacit/op/diagonal.hpp>
 #include <tacit/op/multiply.hpp>
@@ -68,11 +68,9 @@ MatrixLevels<T>::MatrixLevels(const op::Csr<T>& A, const AmgOptions<T>& options)
 template <Scalar T>
 void MatrixLevels<T>::build(const op::Csr<T>& A) {
   const auto& comm = A.range().comm();
-  const double most =
-      options_.max_complexity.value_or(options_.coarsening == AmgCoarsening::aggregation ? 3 : 5);
-  coarsening_ = options_.coarsening == AmgCoarsening::aggregation
-                    ? make_aggregation(A, options_, hermitian_)
-                    : make_classical(A, options_);
+  const double most = options_.max_complexity.value_or(options_.coarsening == AmgCoarsening::aggregation ? 3 : 5);
+  coarsening_ = options_.coarsening == AmgCoarsening::aggregation ? make_aggregation(A, options_, hermitian_)
+                                                                  : make_classical(A, options_);
   Global entries = 0;
   levels_.push_back(std::make_unique<MatrixLevel<T>>(A));
   op::Rows<T> rows = A.rows();  // of the last level

@@ -122,7 +122,8 @@ void mg::check(const op::FiniteVolume<T>& A, const MultigridOptions& o) {
   require(!o.full_interpolation || (o.cycle == Cycle::f && *o.full_interpolation != Interpolation::constant),
           "full_interpolation is that of solutions by the F-cycle, linear or more: it is ",
           to_string(o.full_interpolation.value_or(Interpolation::constant)), ", and the cycle is ", to_string(o.cycle));
-  require(o.cycle != Cycle::mult_additive, "multigrid has the cycles V, W, F, K and U; this one is ", to_string(o.cycle));
+  require(o.cycle != Cycle::mult_additive, "multigrid has the cycles V, W, F, K and U; this one is ",
+          to_string(o.cycle));
   require(o.levels >= 0, "levels is ", o.levels, "; 0 (as many as go) or more");
   if (!A.fault().empty()) throw Error(ErrorKind::input, "multigrid: " + A.fault());
   const auto d = A.diagonal();

@@ -1,0 +1,254 @@
+// Algebraic multigrid that takes new values: the bits of a new set-up, with the places of entries that it has.
+#include <tacit/krylov/solve.hpp>
+#include <tacit/precond/amg.hpp>
+
+#include "support/communicators.hpp"
+#include "support/reference.hpp"
+#include "support/systems.hpp"
+#include "support/threads.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace tacit::test {
+namespace {
+
+using layout::Space;
+using layout::Vector;
+using precond::Amg;
+using precond::AmgCoarsening;
+using precond::AmgOptions;
+using precond::AmgSmoother;
+using precond::Cycle;
+
+template <class T>
+class AmgUpdate : public testing::Test {};
+using Scalars = testing::Types<float, double, std::complex<float>, std::complex<double>>;
+TYPED_TEST_SUITE(AmgUpdate, Scalars);
+
+template <class T>
+std::vector<T> applied(const Amg<T>& M) {
+  Vector<T> y(M.range());
+  M.apply(spread(M.domain(), random_vector<T>(M.domain().size(), 4)), y);
+  return whole(y);
+}
+template <class T>
+void update(op::Csr<T>& A, const Whole<T>& a) {
+  A.update_values(a.rows(A.range().begin(), A.range().end()).value);
+}
+/// What a new Amg for these values does.
+template <class T>
+std::vector<T> applied_anew(const Whole<T>& a, const Space& space, const AmgOptions<T>& o) {
+  const auto A = a.on(space);
+  return applied(Amg<T>(*A, o));
+}
+
+/// A_c = P^H A P on each level, by products with vectors.
+template <class T>
+void expect_galerkin(const Amg<T>& M) {
+  for (int k = 0; k + 1 < int(M.levels().size()); ++k) {
+    const auto &A = M.matrix(k), &P = M.prolongation(k), &coarse = M.matrix(k + 1);
+    const auto e = spread(coarse.domain(), random_vector<T>(coarse.domain().size(), 7));
+    Vector<T> fine(A.domain()), product(A.range()), found(coarse.range()), expected(coarse.range());
+    P.apply(e, fine);
+    A.apply(fine, product);
+    P.apply_adjoint(product, expected);
+    coarse.apply(e, found);
+    const double size = layout::norm(expected);
+    layout::axpy(T(-1), expected, found);
+    EXPECT_LE(layout::norm(found), 500 * epsilon<T>() * size) << "level " << k;
+  }
+}
+
+/// D A D with powers of two d_i: couplings are as strong as before, to the bit, and P is another one.
+template <class T>
+Whole<T> scaled(const Whole<T>& a) {
+  const auto d = [](Global i) { return real_t<T>(i % 5 == 2 ? 2 : i % 3 == 1 ? 0.5 : 1); };
+  return a.map([&](Global i, Global j, T v) { return d(i) * v * d(j); });
+}
+
+TYPED_TEST(AmgUpdate, HasTheBitsOfANewOne) {
+  using T = TypeParam;
+  on_ranks(
+      [](const comm::Communicator& comm) {
+        const auto space = Space::distributed(comm, 37 * 29);
+        for (const double convection : {0.0, 0.5}) {
+          const auto a = grid<T>(37, 29, convection);
+          const auto b = scaled(a);
+          for (const AmgSmoother smoother : {AmgSmoother::spai0, AmgSmoother::gauss_seidel, AmgSmoother::chebyshev}) {
+            AmgOptions<T> o;
+            o.smoother = smoother, o.max_levels = 2;  // couplings of the second level differ
+            o.single_levels = smoother == AmgSmoother::chebyshev;
+            const auto A = a.on(space);
+            Amg<T> M(*A, o);
+            const auto before = applied(M);
+            update(*A, b);
+            EXPECT_TRUE(M.update());
+            EXPECT_EQ(applied(M), applied_anew(b, space, o)) << to_string(smoother);
+            EXPECT_NE(applied(M), before);
+          }
+          AmgOptions<T> o;  // all levels, for 8 A
+          o.coarsest = 8;
+          const auto A = a.on(space);
+          Amg<T> M(*A, o);
+          EXPECT_GE(M.levels().size(), 4u);
+          const auto c = a.map([](Global, Global, T v) { return real_t<T>(8) * v; });
+          update(*A, c);
+          EXPECT_TRUE(M.update());
+          EXPECT_EQ(applied(M), applied_anew(c, space, o));
+        }
+      },
+      {1, 2, 3});
+}
+
+/// Couplings along y are strong in a and weak in b, where rows also differ in size.
+template <class T>
+Whole<T> anisotropic(const Whole<T>& a, Global nx) {
+  return a.map([&](Global i, Global j, T v) {
+    const auto size = real_t<T>(1 + double((i + j) % 11) / 16);
+    return i == j ? T(real_t<T>(3)) : std::abs(i - j) == nx ? real_t<T>(0.001) * v : size * v / real_t<T>(2);
+  });
+}
+
+// Weak couplings that were strong stay in P; and back: those that were weak stay out of it.
+TYPED_TEST(AmgUpdate, KeepsThePlacesOfEntries) {
+  using T = TypeParam;
+  on_ranks(
+      [](const comm::Communicator& comm) {
+        const Global nx = 40, ny = 31;
+        const auto space = Space::distributed(comm, nx * ny);
+        const auto a = grid<T>(nx, ny), b = anisotropic(a, nx);
+        AmgOptions<T> o;
+        o.coarsest = 20;
+        for (const bool forth : {true, false}) {
+          const auto &from = forth ? a : b, &to = forth ? b : a;
+          const auto A = from.on(space);
+          Amg<T> M(*A, o);
+          const auto levels = M.levels();
+          const auto before = applied(M);
+          std::vector<op::Rows<T>> P;
+          for (int k = 0; k + 1 < int(levels.size()); ++k) P.push_back(M.prolongation(k).rows());
+          update(*A, to);
+          EXPECT_TRUE(M.update());
+          expect_galerkin(M);
+          ASSERT_EQ(M.levels().size(), levels.size());
+          for (std::size_t k = 0; k < P.size(); ++k) {
+            const auto now = M.prolongation(int(k)).rows();
+            EXPECT_EQ(now.start, P[k].start);
+            EXPECT_EQ(now.column, P[k].column);
+            EXPECT_TRUE(comm.all_max(Global(now.value != P[k].value)) == 1);
+          }
+          if constexpr (std::same_as<real_t<T>, double>) {
+            Vector<T> x(space);
+            krylov::Options k;
+            k.method = krylov::Method::cg, k.rtol = 1e-8;
+            const auto report = krylov::solve<T, Host>(*A, &M, spread(space, random_vector<T>(a.n, 3)), x, k, true);
+            EXPECT_TRUE(report.converged()) << report.detail;
+            EXPECT_LE(report.iterations, 60);
+          }
+          update(*A, from);
+          EXPECT_TRUE(M.update());
+          EXPECT_EQ(applied(M), before);  // nothing of the values in between is left
+        }
+      },
+      {1, 3});
+}
+
+TYPED_TEST(AmgUpdate, OfRowsWithAndWithoutADiagonal) {
+  using T = TypeParam;
+  on_ranks(
+      [](const comm::Communicator& comm) {
+        const auto space = Space::distributed(comm, 400);
+        const auto a = grid<T>(20, 20);
+        const auto b = a.map([](Global i, Global j, T v) { return i == j && i % 7 == 3 ? T(0) : v; });
+        for (const bool forth : {true, false}) {
+          const auto A = (forth ? a : b).on(space);
+          AmgOptions<T> o;
+          o.coarsest = 30;
+          Amg<T> M(*A, o);
+          const auto before = applied(M);
+          update(*A, forth ? b : a);
+          EXPECT_TRUE(M.update());
+          expect_galerkin(M);
+          for (const T v : applied(M)) EXPECT_TRUE(is_finite(v));
+          update(*A, forth ? a : b);
+          EXPECT_TRUE(M.update());
+          EXPECT_EQ(applied(M), before);
+        }
+      },
+      {1, 2});
+}
+
+TEST(AmgUpdateOf, WhatCannotKeepItsLevelsIsMadeAnew) {
+  on_ranks(
+      [](const comm::Communicator& comm) {
+        const auto space = Space::distributed(comm, 37 * 29);
+        const auto a = grid<double>(37, 29), c = grid<double>(37, 29, 0.5);
+        for (const bool classical : {false, true}) {
+          AmgOptions<double> o;
+          if (classical) o.coarsening = AmgCoarsening::pmis;
+          else
+            for (Global i = space.begin(); i < space.end(); ++i) o.near_null.push_back(1 + double(i % 4));
+          o.coarsest = 30;
+          const auto A = a.on(space);
+          Amg<double> M(*A, o);
+          EXPECT_TRUE(M.has_adjoint());
+          update(*A, c);  // not Hermitian any more
+          EXPECT_FALSE(M.update());
+          EXPECT_FALSE(M.has_adjoint());
+          EXPECT_EQ(applied(M), applied_anew(c, space, o));
+          update(*A, a);
+          EXPECT_FALSE(M.update());
+          EXPECT_TRUE(M.has_adjoint());
+          EXPECT_EQ(applied(M), applied_anew(a, space, o));
+        }
+      },
+      {1, 3});
+}
+
+TEST(AmgUpdateOf, RefusesValuesThatAreNotFinite) {
+  on_ranks(
+      [](const comm::Communicator& comm) {
+        const auto a = grid<double>(30, 30);
+        const auto A = a.on(comm);
+        Amg<double> M(*A);
+        const auto before = applied(M);
+        update(*A, a.map([](Global i, Global j, double v) {
+          return i == 899 && j == 899 ? std::numeric_limits<double>::quiet_NaN() : v;
+        }));
+        try {
+          M.update();
+          ADD_FAILURE() << "not refused";
+        } catch (const Error& e) {
+          EXPECT_EQ(e.kind(), ErrorKind::input);
+          EXPECT_NE(std::string(e.what()).find("row 899"), std::string::npos) << e.what();
+        }
+        update(*A, a);
+        EXPECT_TRUE(M.update());
+        EXPECT_EQ(applied(M), before);
+      },
+      {1, 3});
+}
+
+TYPED_TEST(AmgUpdate, HasTheSameBitsForAnyThreads) {
+  using T = TypeParam;
+  const auto a = grid<T>(150, 150), b = scaled(a);
+  const auto once = [&](int threads) {
+    const Threads several(threads);
+    const auto A = a.on(comm::Communicator::self());
+    Amg<T> M(*A);
+    update(*A, b);
+    M.update();
+    return applied(M);
+  };
+  const auto alone = once(1);
+  EXPECT_EQ(once(2), alone);
+  EXPECT_EQ(once(3), alone);
+}
+
+}  // namespace
+}  // namespace tacit::test
