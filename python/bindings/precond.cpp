@@ -10,6 +10,7 @@
 
 #include <tacit/precond/jacobi.hpp>
 #include <tacit/precond/make.hpp>
+#include <tacit/precond/rigid_body.hpp>
 
 namespace tacit::python {
 namespace {
@@ -31,8 +32,9 @@ void bind_scalar(nb::module_& m) {
   amg.def_prop_ro("report", [](const precond::Amg<T>& p) {
     nb::list levels;
     for (const auto& l : p.levels())
-      levels.append(dict_of("rows", l.rows, "entries", l.entries, "prolongation_entries", l.prolongation_entries));
-    return dict_of("levels", levels, "operator_complexity", p.operator_complexity(), "grid_complexity",
+      levels.append(dict_of("rows", l.rows, "entries", l.entries, "prolongation_entries", l.prolongation_entries,
+                            "ranks", l.ranks, "setup_seconds", l.setup_seconds, "seconds", l.seconds));
+    return dict_of("levels", levels, "cycles", p.cycles(), "operator_complexity", p.operator_complexity(), "grid_complexity",
                    p.grid_complexity(), "note", p.note());
   });
   // near_null: this rank's rows, by rows; null for none.
@@ -60,6 +62,13 @@ void bind_scalar(nb::module_& m) {
 void bind_precond(nb::module_& m) {
   bind_options<precond::Options>(m, "PrecondOptions", "precond", precond::options(), precond::kinds());
   m.def("precond_is_symmetric", &precond::is_symmetric);
+  m.def("rigid_body_modes", [](const comm::Communicator& comm,
+                               const nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>& points) {
+    auto modes = together(comm, [&] {
+      return precond::RigidBodyModes(std::span(points.data(), points.size()), int(points.shape(1)), comm);
+    });
+    return array_of<double>(std::move(modes.values), points.size(), std::size_t(modes.count));
+  });
   for_each_scalar([&]<Scalar T>() { bind_scalar<T>(m); });
 }
 

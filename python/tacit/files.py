@@ -23,9 +23,15 @@ KINDS = {"matrix_market": "Matrix Market", "petsc_binary": "PETSc binary", "npz"
 # --- for a solve ------------------------------------------------------------------------------------------------------
 
 
-def read_matrix(path: str, comm: Any, scalar: str | None) -> Any:
-    """The distributed operator of a matrix file. Collective."""
-    return op.read(path, comm=comm, scalar=scalar)
+def read_matrix(path: str, comm: Any, scalar: str | None, node: int = 1) -> Any:
+    """The distributed operator of a matrix file, nodes of so many rows kept together. Collective."""
+    return op.read(path, comm=comm, scalar=scalar, node=node)
+
+
+def rows_of(path: str) -> npt.NDArray[Any]:
+    """The vectors or coordinates in a file, all of them as rows of an array of two dimensions. Local."""
+    found = io.read_vector(path)
+    return found if found.ndim == 2 else found.reshape(len(found), 1)
 
 
 def uniform(seed: int, first: int, last: int) -> npt.NDArray[np.float64]:
@@ -35,6 +41,17 @@ def uniform(seed: int, first: int, last: int) -> npt.NDArray[np.float64]:
     # Philox makes four numbers for each value of its counter.
     made = np.random.Generator(np.random.Philox(key=seed, counter=first // 4)).random(last - first + first % 4)
     return 2 * made[first % 4 :] - 1
+
+
+def check_near_null(A: Any, near_null: dict[str, str], precond: Any) -> None:
+    """InputError where the files, of vectors or coordinates, do not fit to the rows of A. Local."""
+    for name, path in near_null.items():
+        rows, columns = precond[name].shape
+        if name == "coordinates" and (columns not in (2, 3) or rows * columns != A.shape[0]):
+            nodes = " or ".join(f"{A.shape[0] // d} x {d}" for d in (2, 3) if A.shape[0] % d == 0) or "nodes x 2 or 3"
+            raise InputError(f"{path}: expected coordinates, {nodes}, for {A.shape[0]} rows, found {rows} x {columns}")
+        if name == "near_null" and rows != A.shape[0]:
+            raise InputError(f"{path}: expected vectors of {A.shape[0]} elements as columns, found {rows} x {columns}")
 
 
 def right_hand_side(what: str, A: Any, comm: Any) -> Any:

@@ -11,21 +11,28 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from ._support import Array, as_array, choose, core
+from ._support import Array, as_array, choose, core, whole_number
 
 __all__ = ["Clusters", "blocks", "cluster", "gather", "hilbert", "is_whole", "own_part", "reuse"]
 
 
-def blocks(n: int, ranks: int) -> list[int]:
-    """Offsets of `ranks` ranges of `n` indices whose lengths differ by at most one: rank r owns [o[r], o[r + 1]).
+def blocks(n: int, ranks: int, node: int = 1) -> list[int]:
+    """Offsets of `ranks` ranges of `n` indices whose lengths differ by at most one: rank r owns [o[r], o[r + 1]). With
+    `node` > 1 so many indices stay together, and the numbers of such nodes differ by at most one.
 
     Examples
     --------
     >>> import tacit
     >>> tacit.layout.blocks(10, 3)
     [0, 4, 7, 10]
+    >>> tacit.layout.blocks(15, 2, node=3)
+    [0, 9, 15]
     """
-    return _core.block_offsets(n, ranks)
+    if whole_number(node, "node") < 1:
+        raise ValueError(f"node is {node}; at least 1 index is needed")
+    if node == 1:
+        return _core.block_offsets(n, ranks)
+    return [min(n, node * offset) for offset in _core.block_offsets(-(-n // node), ranks)]
 
 
 def is_whole(comm: _core.Communicator, given: int, offsets: Sequence[int], what: str) -> bool:

@@ -25,18 +25,24 @@ inner              20 iterations of bicgstab, with jacobi, on a copy of the matr
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
 
 from . import _core, _preconds, layout
+from . import comm as _comm
+from . import report
 from ._described import HMATRIX_PRECOND, HMATRIX_PRECOND_NAMES, PRECOND, PRECOND_NAMES
 from ._options import Described, Preconditioner, agree, fill, of_its_kind
 from ._preconds import *  # noqa: F403
-from ._support import agreed, choose, core, refuse_unknown, to_scalar, utf8, vectors_of
+from ._support import Array, agreed, as_array, choose, core, refuse_unknown, to_scalar, utf8, vectors_of
 from .op import Csr, HMatrix, Operator, as_operator, stored
 
-__all__ = ["Reporting", "build", "inner", "make", "names", *_preconds.__all__]
+__all__ = ["Reporting", "amg", "build", "inner", "make", "names", "rigid_body_modes", *_preconds.__all__]
+
+# What amg takes beside the options of its table: arrays, whole or a rank's own part.
+AMG_ARRAYS = ("near_null", "coordinates")
 
 # Preconditioners of H-matrices that are Hermitian positive definite when the matrix is, so that cg may use them.
 _SYMMETRIC_OF_HMATRICES = {"none", "jacobi", "block-jacobi"}
@@ -65,8 +71,9 @@ class Reporting(Named):
     def report(self) -> dict[str, Any]:
         """For "hlu": ``bytes``, ``dense_blocks``, ``low_rank_blocks``, ``mean_rank``, ``max_rank``,
         ``replaced_pivots``, ``precision``, ``seconds``, ``note``. For "block-jacobi": ``bytes``, ``blocks``, ``note``.
-        For "amg": ``levels`` (the ``rows`` and ``entries`` of each, and the ``prolongation_entries`` towards it),
-        ``operator_complexity``, ``grid_complexity``, ``note``. For "inner": the ``solves`` so far, their
+        For "amg": ``levels`` (of each the ``rows`` and ``entries``, the ``prolongation_entries`` towards it, the
+        ``ranks`` that have rows, and of this rank the ``setup_seconds`` until the next level was there and the
+        ``seconds`` of cycles), ``cycles`` so far, ``operator_complexity``, ``grid_complexity``, ``note``. For "inner": the ``solves`` so far, their
         ``iterations``, how many ``stopped`` before the given number of iterations, and the ``best_residual`` and
         ``worst_residual`` of a solve. Over all ranks; local.
         """
@@ -74,7 +81,7 @@ class Reporting(Named):
 
 
 class Multilevel(Reporting):
-    """Algebraic multigrid, whose levels can take new values of the matrix."""
+    """Algebraic multigrid: ``print(M)`` shows its levels, ``M.plot(path)`` draws them, ``M.update()`` makes them anew."""
 
     __slots__ = ()
 
@@ -110,6 +117,16 @@ class Multilevel(Reporting):
         """
         return bool(self._handle.update())
 
+    def __str__(self) -> str:
+        return f"{self!r}\n" + report.levels_table(self.report)
+
+    def plot(self, path: str | os.PathLike[str]) -> None:
+        """Plots unknowns, entries and seconds of each level to a file (needs matplotlib). Local; rank 0 writes."""
+        if self.comm.rank == 0:
+            from .plot import amg as picture
+
+            picture.levels(self.report, path)
+
 
 def names() -> list[str]:
     """The names that ``precond=`` takes for stored matrices; those for H-matrices are in the module's docstring.
@@ -139,10 +156,24 @@ def split(given: str | dict[str, Any] | Described | None) -> tuple[str, dict[str
     return utf8(name.replace("_", "-")), options
 
 
+def node_of(given: Any) -> int:
+    """Rows that ``precond=given`` needs on one rank: a node of amg's. Local."""
+    if not isinstance(given, (str, dict, Described)):
+        return 1
+    name, options = split(given)
+    if name != "amg":
+        return 1
+    if options.get("coordinates") is not None:
+        return int(_points(options["coordinates"]).shape[1])
+    return max(1, int(_filled(name, options).block or 1))
+
+
 def _filled(name: str, options: dict[str, Any]) -> Any:
     """The options as an object of the compiled part, checked."""
     taken = {key: option for key, option in PRECOND.items() if name in option.takers or name not in PRECOND_NAMES}
-    return fill(_core.PrecondOptions(), f"precond {name!r}", taken, options)
+    arrays = AMG_ARRAYS if name == "amg" else ()
+    given = {key: value for key, value in options.items() if key not in arrays}
+    return fill(_core.PrecondOptions(), f"precond {name!r}", taken, given, arrays)
 
 
 def _of_hmatrix(name: str, options: dict[str, Any]) -> Any:
@@ -211,6 +242,8 @@ def make(A: Operator, name: str, **options: Any) -> Operator | None:
         return chosen, _filled(chosen, options), PRECOND
 
     chosen, o, table = agreed(on, look)
+    if chosen == "amg":
+        return amg(A, **options)
     agree(on, o, table, precond=chosen)
     scalar = A._scalar
     if chosen == "none":
@@ -223,12 +256,10 @@ def make(A: Operator, name: str, **options: Any) -> Operator | None:
         made = core("hlu" if chosen == "hlu" else "block_diagonal", scalar)(A._handle, o)
         return Reporting(made, A, chosen in _SYMMETRIC_OF_HMATRICES)
     A = stored(A, f"the preconditioner {chosen!r}")
-    if chosen == "amg":
-        return Multilevel(core("amg", scalar)(A._handle, None, o), A, _core.precond_is_symmetric(chosen, o))
     return Named(core("precondition", scalar)(A._handle, chosen, o), A, _core.precond_is_symmetric(chosen, o))
 
 
-def amg(A: Operator, near_null: Any = None, **options: Any) -> Multilevel:
+def amg(A: Operator, near_null: Any = None, coordinates: Any = None, **options: Any) -> Multilevel:
     """Algebraic multigrid by smoothed aggregation: levels from the entries of a stored matrix.
 
     Parameters
@@ -236,22 +267,25 @@ def amg(A: Operator, near_null: Any = None, **options: Any) -> Multilevel:
     A : Operator
         A stored matrix.
     near_null : array of shape (n,) or (n, k), optional
-        Vectors that A nearly maps to zero, whole or this rank's own part: for elasticity the rigid-body modes. Default:
-        for each of the ``block`` unknowns of a node the vector that is constant there.
+        Vectors that A nearly maps to zero, whole or this rank's own part. Default: for each of the ``block`` unknowns
+        of a node the vector that is constant there.
+    coordinates : array of shape (n / d, d), optional
+        Of elasticity in d = 2 or 3 dimensions: the nodes, whole or this rank's own part; rows d i to d i + d - 1 of A
+        are the displacements of node i. The near-null vectors are then the :func:`rigid_body_modes`, ``block`` is d.
     **options
         ``strength``, ``smoother``, ``cycle``, ``sweeps``, ``coarsest``, ``block``: docs/reference/preconditioners.md.
 
     Returns
     -------
     Multilevel
-        An apply is one cycle from zero. ``update()`` takes new values of A. Collective. Cost and memory:
-        ``include/tacit/precond/amg.hpp``.
+        An apply is one cycle from zero; ``print`` shows the levels, ``update()`` takes new values of A. Collective. Cost
+        and memory: ``include/tacit/precond/amg.hpp``.
 
     Raises
     ------
     ValueError, TypeError
-        For an option out of range; for `near_null` of another size, with values that are not finite or a vector of
-        zeros.
+        For an option out of range; for `near_null` or `coordinates` of another size or with values that are not finite,
+        both of them, a vector of zeros, another `block` than d, or ranks that do not begin with whole nodes.
 
     References
     ----------
@@ -265,26 +299,125 @@ def amg(A: Operator, near_null: Any = None, **options: Any) -> Multilevel:
     >>> tacit.solve(A, np.ones(2500), method="cg", precond=M).iterations < 20, len(M.report["levels"])
     (True, 3)
     """
+    return _amg(A, None, near_null, coordinates, options)
+
+
+def _amg(
+    A: Operator,
+    renumbered: tuple[Operator, _core.Renumbering] | None,
+    near_null: Any,
+    coordinates: Any,
+    options: dict[str, Any],
+) -> Multilevel:
+    """:func:`amg`, with arrays in the user's numbering where the rows of `A` have been renumbered."""
     on = _comm_of(A)
-    if isinstance(near_null, str) and near_null == "constant":  # the default
+    if isinstance(near_null, str) and near_null == "constant" and coordinates is None:  # the default
         near_null = None
 
-    def look() -> tuple[Any, Any]:
+    def look() -> tuple[Any, Any, Any]:
+        if near_null is not None and coordinates is not None:
+            raise ValueError("near_null and coordinates are both given; coordinates stand for the rigid-body modes")
+        points = None if coordinates is None else _points(coordinates)
+        o = _filled("amg", options)
+        block = o.block or 1 if points is None else points.shape[1]
+        if o.block not in (None, block):
+            raise ValueError(f"block is {o.block}, and coordinates has {block} columns; each node has as many unknowns")
+        if renumbered is not None and block > 1:
+            raise ValueError(
+                f"amg with nodes of {block} unknowns needs the rows in the order given; partition='graph' and "
+                "ordering='rcm' take the unknowns of a node apart"
+            )
         found = vectors_of(near_null, "near_null")
         if found is not None and found.shape[1] == 0:
             raise ValueError(f"near_null has shape {found.shape}; at least one vector is needed")
-        return found, _filled("amg", options)
+        return found, points, o
 
-    vectors, o = agreed(on, look)
-    agree(on, o, PRECOND, precond="amg", near_null="none" if vectors is None else f"{vectors.shape[1]} vectors")
+    vectors, points, o = agreed(on, look)
+    told = {"near_null": "none" if vectors is None else f"{vectors.shape[1]} vectors"}
+    told["coordinates"] = "none" if points is None else f"of {points.shape[1]} dimensions"
+    agree(on, o, PRECOND, precond="amg", **told)
+    if points is not None:
+        o.block = points.shape[1]
     A = stored(A, "the preconditioner 'amg'")
+    offsets = A._handle.range_offsets if renumbered is None else renumbered[0]._handle.range_offsets
+    if points is not None:
+        vectors = _modes_of(points, on, offsets)
+        whole = False
+    elif vectors is not None:
+        whole = layout.is_whole(on, len(vectors), offsets, "near_null")
     own = None
     if vectors is not None:
-        offsets = A._handle.range_offsets
-        whole = layout.is_whole(on, len(vectors), offsets, "near_null")
         part = layout.own_part(vectors, on, offsets, whole)
         own = agreed(on, lambda: np.ascontiguousarray(to_scalar(part, A._scalar, "near_null")))
+        if renumbered is not None:
+            forward = getattr(renumbered[1], f"forward_{A._scalar}")
+            own = np.stack([forward(on, np.ascontiguousarray(own[:, c])) for c in range(own.shape[1])], axis=1)
+            own = np.ascontiguousarray(own)
     return Multilevel(core("amg", A._scalar)(A._handle, own, o), A, _core.precond_is_symmetric("amg", o))
+
+
+def _points(coordinates: Any) -> Array:
+    """The nodes, (nodes, 2 or 3), float64."""
+    points = as_array(coordinates, "coordinates")
+    if points.ndim != 2 or points.shape[1] not in (2, 3):
+        raise ValueError(f"coordinates has shape {points.shape}; (nodes, 2) or (nodes, 3) is needed")
+    return to_scalar(points, "float64", "coordinates")
+
+
+def _modes_of(points: Array, on: Any, offsets: Any) -> Array:
+    """This rank's rows of the rigid-body modes of nodes that are given whole or in parts. Collective."""
+    d = points.shape[1]
+    for rank, begin in enumerate(offsets):
+        if begin % d:
+            what = f"rank {rank} begins at row {begin}" if rank < on.size else f"A has {begin} rows"
+            raise ValueError(f"coordinates has {d} columns, and {what}, no multiple of it; give each rank whole nodes")
+    nodes = [begin // d for begin in offsets]
+    whole = layout.is_whole(on, len(points), nodes, "coordinates")
+    part = np.ascontiguousarray(layout.own_part(points, on, nodes, whole))
+    made: Array = core("rigid_body_modes")(on, part)
+    return made
+
+
+def rigid_body_modes(coordinates: Any, comm: Any = None) -> Array:
+    """What elasticity without supports maps to zero: small motions of a rigid body, as ``near_null`` of :func:`amg`.
+
+    With y = (x - c) / L, where c is the centre of the box around all nodes and 2 L its longest edge, the displacements
+    of a node at x are: translations e_1 .. e_d; then rotations, in two dimensions (-y_2, y_1), in three (0, -y_3, y_2),
+    (y_3, 0, -y_1) and (-y_2, y_1, 0). Rotations that move no node (about the line on which all nodes lie) are left
+    out.
+
+    Parameters
+    ----------
+    coordinates : array of shape (nodes, d)
+        d = 2 or 3; on several ranks all nodes on each of them, or each rank's own.
+    comm : communicator, optional
+        The ranks that have nodes of the same body. Default: as of :func:`tacit.csr`.
+
+    Returns
+    -------
+    ndarray of shape (d nodes, k)
+        k = 3 or 6, fewer for nodes on a line. Row d i + j is displacement j of node i. Collective.
+
+    Raises
+    ------
+    ValueError
+        For another shape, or a coordinate that is not finite.
+
+    Examples
+    --------
+    >>> import tacit
+    >>> tacit.precond.rigid_body_modes([[0, 0], [2, 0], [2, 2], [0, 2]])[:4]
+    array([[ 1.,  0.,  1.],
+           [ 0.,  1., -1.],
+           [ 1.,  0.,  1.],
+           [ 0.,  1.,  1.]])
+    """
+    on = _comm.resolve(comm)
+    points = agreed(on, lambda: _points(coordinates))
+    if on.size > 1 and on.all_min(points.shape[1]) != on.all_max(points.shape[1]):
+        raise ValueError(f"coordinates has {points.shape[1]} columns here and another number on another rank")
+    made: Array = core("rigid_body_modes")(on, points)
+    return made
 
 
 def inner(A: Operator, **options: Any) -> Reporting:
@@ -370,6 +503,10 @@ def build(
         name, options = agreed(A.comm, lambda: split(given))
         if name == "inner" or isinstance(A, HMatrix):
             return make(A, name, **options), name in _SYMMETRIC_OF_HMATRICES
+        if name == "amg":
+            near_null, coordinates = (options.pop(key, None) for key in AMG_ARRAYS)
+            levels = _amg(A, renumbered, near_null, coordinates, options)
+            return levels, levels.for_cg
         made = make(A, name, **options)
         return made, _core.precond_is_symmetric(name, _filled(name, options))
     users = A if renumbered is None else renumbered[0]

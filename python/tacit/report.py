@@ -214,6 +214,7 @@ def document(result: Any, *, words: list[str], read_seconds: float, **more: Any)
         "scalar": result.scalar,
         "seconds": {name: float(value) for name, value in seconds.items()},
         "counts": {name: int(result.counts[name]) for name in COUNTS},
+        "levels": result.levels,
     }
     return plain(facts | more)  # type: ignore[no-any-return]
 
@@ -248,6 +249,26 @@ def seconds(value: float) -> str:
     if value < 0.9995:
         return f"{value * 1e3:.3g} ms"
     return f"{value:.3g} s" if value < 100 else f"{value:.0f} s"
+
+
+def levels_table(levels: Mapping[str, Any]) -> str:
+    """The levels of algebraic multigrid as lines of text, from the report of the preconditioner."""
+    head = ("level", "unknowns", "entries", "a row", "ranks", "set-up", "cycles", "of it")
+    whole = sum(level["seconds"] for level in levels["levels"])
+    rows: list[tuple[str, ...]] = [head]
+    for i, level in enumerate(levels["levels"]):
+        share = f"{100 * level['seconds'] / whole:.0f} %" if whole > 0 else ""
+        a_row = f"{level['entries'] / max(1, level['rows']):.1f}"
+        counts = (count(level["rows"]), count(level["entries"]), a_row, str(level["ranks"]))
+        times = (seconds(level["setup_seconds"]), seconds(level["seconds"]) if whole > 0 else "")
+        rows.append((str(i), *counts, *times, share))
+    widths = [max(len(row[k]) for row in rows) for k in range(len(head))]
+    lines = ["  ".join(word.rjust(width) for word, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    lines.append(
+        f"complexity {levels['operator_complexity']:.2f} (entries), {levels['grid_complexity']:.2f} (unknowns);"
+        f" {plural(levels['cycles'], 'cycle')}"
+    )
+    return "\n".join(lines + ([levels["note"]] if levels["note"] else []))
 
 
 def console(stderr: bool = False, quiet: bool = False) -> Console:
@@ -327,6 +348,9 @@ def show(facts: dict[str, Any], out: Console) -> None:
             f" {seconds(times['solve'])} solving",
         ),
     ]
+    if facts.get("levels"):
+        table = levels_table(facts["levels"]).splitlines()
+        rows += [("levels" if i == 0 else "", Text(line)) for i, line in enumerate(table)]
     rows += [("warning", Text(text, style="yellow")) for text in facts["warnings"]]
     rows += [("wrote", Text(f"{path} ({what})")) for what, path in facts.get("written", {}).items()]
     if file:

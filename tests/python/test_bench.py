@@ -7,14 +7,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import scipy.sparse as sp
 from conftest import ROOT
 
+import tacit
+
 sys.path.insert(0, str(ROOT / "bench"))
 import harness
 
-BENCHES = sorted(path for path in (ROOT / "bench").glob("*.py") if path.stem != "harness")
+BENCHES = sorted(path for path in (ROOT / "bench").glob("*.py") if path.stem not in ("harness", "amg_systems"))
 
 
 def test_candidates_take_turns() -> None:
@@ -90,3 +93,48 @@ def test_every_bench_starts_and_writes_json(bench: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "--json" in done.stdout
+
+
+def test_systems_of_the_multigrid_bench() -> None:
+    import amg_systems
+
+    for name in amg_systems.SYSTEMS:
+        p = amg_systems.problem(name, 0.05)
+        n = p.a.shape[0]
+        assert n % p.block == 0
+        assert (abs(p.a - p.a.T).max() > 1e-8) == (not p.symmetric)
+        assert p.a.diagonal().min() > 0
+        if p.symmetric:
+            assert np.linalg.eigvalsh(p.a.toarray()).min() > 0
+        if p.coordinates is not None:
+            modes = amg_systems.rigid_body_modes(p.coordinates)
+            assert len(p.coordinates) * p.block == n
+            both = np.c_[modes, tacit.precond.rigid_body_modes(p.coordinates)]
+            assert np.linalg.matrix_rank(both) == modes.shape[1]
+            inside = np.repeat(p.coordinates[:, 0] > 1, p.block)  # not beside the nodes that are held
+            assert np.abs((p.a @ modes)[inside]).max() < 1e-12
+
+
+def test_multigrid_bench_solves(tmp_path: Path) -> None:
+    """Every solver of Tacit, on a system of the bench and on a file."""
+    import amg
+
+    names = [name for name, (program, _) in amg.SOLVERS.items() if program == "tacit"]
+    sp.save_npz(tmp_path / "mine.npz", sp.csr_matrix(sp.diags([-1.0, 2.0, -1.0], [-1, 0, 1], (50, 50))))
+    words = ["--rounds", "1", "--scale", "0.2", "--only", "beam", "--files", str(tmp_path / "mine.npz")]
+    command = [
+        sys.executable,
+        str(ROOT / "bench/amg.py"),
+        *words,
+        "--solvers",
+        *names,
+        "--json",
+        str(tmp_path / "r.json"),
+    ]
+    subprocess.run(command, check=True, capture_output=True)
+    found = json.loads((tmp_path / "r.json").read_text())["systems"]
+    assert list(found) == ["beam", "mine"]
+    assert set(found["beam"]) == set(names)
+    assert set(found["mine"]) == set(names) - {"tacit block"}
+    assert all(entry["solved"] for table in found.values() for entry in table.values())
+    assert found["beam"]["tacit block"]["iterations"] > found["beam"]["tacit spai0"]["iterations"]

@@ -18,6 +18,7 @@ from cli_support import LONG, clean_environment, grid_entries, needs_mpi, poisso
 
 import tacit as library
 from tacit import report
+from tacit.files import uniform
 
 
 @pytest.fixture
@@ -370,6 +371,78 @@ def test_null_space_is_looked_at(system: Path, tmp_path: Path) -> None:
     assert "left_nullspace goes with nullspace" in tacit("solve", system, "--left-nullspace", "constant", code=2).stderr
     both = tacit("solve", system, "--nullspace", "constant", "--simulate", "4", code=2)
     assert "--nullspace needs real ranks" in both.stderr
+
+
+# --- the near null space of multigrid ---------------------------------------------------------------------------------
+
+
+def elastic(n: int, m: int, folder: Path) -> tuple[scipy.sparse.csr_array, np.ndarray[Any, Any]]:
+    """Springs between neighbours of a grid, also across, whose left edge is held; the matrix and the coordinates."""
+    x, y = (c.ravel() for c in np.meshgrid(np.arange(n), np.arange(m), indexing="ij"))
+    at = {(int(i), int(j)): k for k, (i, j) in enumerate(zip(x, y, strict=True))}
+    A = scipy.sparse.lil_array((2 * n * m, 2 * n * m))
+    for (i, j), k in at.items():
+        for step in ((1, 0), (0, 1), (1, 1), (1, -1)):
+            to = at.get((i + step[0], j + step[1]))
+            if to is not None:
+                along = np.array(step) / np.hypot(*step)
+                unit = np.kron([1, -1], along)
+                rows = [2 * k, 2 * k + 1, 2 * to, 2 * to + 1]
+                A[np.ix_(rows, rows)] += np.outer(unit, unit)
+    free = np.flatnonzero(np.repeat(x, 2) > 0)
+    A = scipy.sparse.csr_array(A.tocsr()[free][:, free])
+    points = np.stack([x, y], 1)[x > 0].astype(float)
+    library.write(folder / "A.mtx", A)
+    np.save(folder / "nodes.npy", points)
+    library.write(folder / "nodes.mtx", points)
+    np.save(folder / "modes.npy", library.precond.rigid_body_modes(points))
+    return A, points
+
+
+@pytest.mark.parametrize("ranks", [1, pytest.param(2, marks=needs_mpi)])
+def test_rigid_body_modes(tmp_path: Path, ranks: int) -> None:
+    """Rows of a node stay on a rank, however many there are."""
+    A, points = elastic(40, 9, tmp_path)
+    assert len(points) % 2 == 1
+    iterations = []
+    for words in (
+        ["--precond", "amg:coarsest=50", "--coordinates", "nodes.npy"],
+        ["--precond", "amg:coarsest=50,block=2", "--coordinates", "nodes.mtx"],
+        ["--precond", "amg:coarsest=50,block=2", "--near-null", "modes.npy"],
+        ["--precond", "amg:coarsest=50,block=2"],
+    ):
+        words += ["--method", "cg", "--rhs", "random:1", "--rtol", "1e-8", "--ranks", ranks, "--output", "x.npy"]
+        facts = parsed(tacit("solve", "A.mtx", *words, "--json", "-", cwd=tmp_path).stdout)
+        assert facts["converged"] is True
+        iterations.append(facts["iterations"])
+        x = np.load(tmp_path / "x.npy").ravel()
+        b = uniform(1, 0, len(x))
+        assert np.linalg.norm(b - A @ x) < 1.1e-8 * np.linalg.norm(b)
+    assert iterations[0] == iterations[1] == iterations[2] < 25
+    assert iterations[3] > 1.4 * iterations[0]
+
+
+def test_near_null_is_looked_at(tmp_path: Path) -> None:
+    elastic(5, 3, tmp_path)
+    np.save(tmp_path / "short.npy", np.ones((7, 2)))
+    for words, code, text in (
+        (["--coordinates", "nodes.npy"], 2, "--coordinates is for --precond amg"),
+        (["--precond", "ic0", "--near-null", "modes.npy"], 2, "--near-null is for --precond amg"),
+        (["--precond", "amg:block=3", "--coordinates", "nodes.npy"], 2, "block is 3, and coordinates has 2 columns"),
+        (["--precond", "amg", "--near-null", "modes.npy", "--coordinates", "nodes.npy"], 2, "are both given"),
+        (
+            ["--precond", "amg", "--coordinates", "short.npy"],
+            4,
+            "short.npy: expected coordinates, 12 x 2 or 8 x 3, for",
+        ),
+        (["--precond", "amg", "--near-null", "short.npy"], 4, "short.npy: expected vectors of 24 elements as columns"),
+        (["--precond", "amg", "--near-null", "none.npy"], 4, "none.npy"),
+        (["--precond", "amg", "--near-null", "modes.npy", "--simulate", "4"], 2, "--near-null needs real ranks"),
+        (["--precond", "amg", "--near-null", "x.npy", "--output", "x.npy"], 4, "x.npy"),
+        (["--precond", "amg", "--near-null", "modes.npy", "--output", "modes.npy"], 2, "the same file"),
+    ):
+        done = tacit("solve", "A.mtx", *words, code=code, cwd=tmp_path)
+        assert text in done.stderr, words
 
 
 # --- ranks ------------------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@
 #include <tacit/op/noted.hpp>
 #include <tacit/precond/cycle.hpp>
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -75,6 +76,10 @@ class AmgOnDevice;
 struct AmgLevel {
   Global rows = 0, entries = 0;
   Global prolongation_entries = 0;  ///< towards this level from the next one; 0 on the last
+  int ranks = 0;                    ///< that have rows
+  /// Of the clock, of this rank: until the next level was there, and of all cycles so far (of a K-cycle without its own
+  /// products and reductions).
+  double setup_seconds = 0, seconds = 0;
 };
 
 /// x -> one cycle for A u = x from u = 0, on levels that are made of aggregates: nodes with strong couplings are joined
@@ -112,6 +117,7 @@ class Amg final : public op::Operator<T, Host>, public op::Noted, public op::Var
   bool varies() const override;
 
   std::vector<AmgLevel> levels() const;
+  std::int64_t cycles() const { return cycles_; }  ///< so far
   /// The entries of all levels over those of A; the same of rows.
   double operator_complexity() const;
   double grid_complexity() const;
@@ -134,6 +140,7 @@ class Amg final : public op::Operator<T, Host>, public op::Noted, public op::Var
   const op::Csr<T>* A_;
   AmgOptions<T> options_;
   bool hermitian_ = false;
+  mutable std::int64_t cycles_ = 0;
   std::unique_ptr<Parts> parts_;
 };
 

@@ -25,6 +25,9 @@ def check(arguments: argparse.Namespace) -> None:
         return
     if arguments.nullspace is not None:
         raise WrongUse("--nullspace needs real ranks, and --simulate is there")
+    for name in ("near_null", "coordinates", "plot_levels"):
+        if getattr(arguments, name) is not None:
+            raise WrongUse(f"--{name.replace('_', '-')} needs real ranks, and --simulate is there")
     for name in [*REAL, *DEFAULTS]:
         value = getattr(arguments, name)
         if value != DEFAULTS.get(name) and value not in (None, False):

@@ -15,8 +15,10 @@ from tacit.cli.arguments import (
     NOT_CONVERGED,
     OK,
     OUTPUTS,
+    PLOTS,
     SCALARS,
     Arguments,
+    WrongUse,
     check_files,
     destination,
     given,
@@ -26,6 +28,8 @@ from tacit.cli.arguments import (
 from tacit.cli.monitor import Monitor
 from tacit.cli.ranks import on_ranks
 
+# Files of arrays for --precond amg.
+AMG_ARRAYS = ("near_null", "coordinates")
 TEXT = "solve A x = b with the matrix of a file"
 
 
@@ -39,6 +43,8 @@ def add(a: Arguments) -> None:
     named = preconditioner(PRECOND, ("auto", *PRECOND_NAMES))
     text = f"auto (tries several), {', '.join(PRECOND_NAMES)}; say polynomial:degree=6 [auto; with a --method: none]"
     a("--precond NAME[:OPTION=VALUE,...]", text, named)
+    a("--near-null FILE", "of --precond amg: vectors (columns) that A nearly maps to zero [constants]")
+    a("--coordinates FILE", "of --precond amg, for elasticity: the nodes (rows), for rigid-body modes")
     a.options(SOLVE, [name for name in SOLVE if name not in ("history", *poisson.SCHEDULE)])
     a.section("where it runs")
     a.where()
@@ -53,12 +59,17 @@ def add(a: Arguments) -> None:
     a("--output FILE", "write x: .mtx, .npy, .npz, .petsc", destination(OUTPUTS))
     a.json()
     a.plot("plot the convergence: .png, .pdf, .svg")
+    a("--plot-levels FILE", "of --precond amg: plot unknowns, entries and seconds by level", destination(PLOTS))
     a("--trace FILE", "write what ran when, for ui.perfetto.dev", destination(()))
 
 
 def run(arguments: argparse.Namespace) -> int:
-    check_files(arguments, ("file", "rhs", "nullspace", "left_nullspace"), ("output", "json", "plot", "trace"))
+    inputs = ("file", "rhs", "nullspace", "left_nullspace", *AMG_ARRAYS)
+    check_files(arguments, inputs, ("output", "json", "plot", "plot_levels", "trace"))
     simulate.check(arguments)
+    for name in (*AMG_ARRAYS, "plot_levels"):
+        if getattr(arguments, name) is not None and (arguments.precond or {}).get("name") != "amg":
+            raise WrongUse(f"--{name.replace('_', '-')} is for --precond amg")
     if arguments.simulate is not None:
         return OK if simulate.run(arguments) else NOT_CONVERGED
     return on_ranks(arguments, _here)
@@ -68,16 +79,22 @@ def _here(arguments: argparse.Namespace, comm: Any, out: Any) -> int:
     """The solve on every rank; only the first prints and writes. Returns the exit code."""
     from tacit import _core, files, krylov, layout, op
     from tacit._support import utf8
+    from tacit.precond import node_of
 
     first = comm.rank == 0
     if arguments.levels:
         comm.set_levels(utf8(arguments.levels))
     start = time.perf_counter()
-    A = files.read_matrix(arguments.file, comm, arguments.scalar)
+    near_null = {name: getattr(arguments, name) for name in AMG_ARRAYS if getattr(arguments, name) is not None}
+    precond = arguments.precond
+    for name, path in near_null.items():
+        precond = precond | {name: comm.collective(lambda path=path: files.rows_of(path))}
+    A = files.read_matrix(arguments.file, comm, arguments.scalar, node_of(precond))
     if A.shape[0] != A.shape[1]:
         raise _core.InputError(f"{arguments.file}: expected a square matrix, found {A.shape[0]} x {A.shape[1]}")
     if A.shape[0] == 0:
         raise _core.InputError(f"{arguments.file}: expected a matrix with rows, found 0 x 0")
+    files.check_near_null(A, near_null, precond)
     b = files.right_hand_side(arguments.rhs, A, comm)
     nullspace, left_nullspace = (
         files.null_space(what, A, comm) for what in (arguments.nullspace, arguments.left_nullspace)
@@ -90,7 +107,7 @@ def _here(arguments: argparse.Namespace, comm: Any, out: Any) -> int:
             A,
             b,
             method=arguments.method,
-            precond=arguments.precond,
+            precond=precond,
             path=arguments.path,
             partition=arguments.partition,
             ordering=arguments.ordering,
@@ -134,6 +151,11 @@ def _here(arguments: argparse.Namespace, comm: Any, out: Any) -> int:
             title = f"{Path(arguments.file).name}: {report.count(facts['unknowns'])} unknowns"
             plotting.convergence([curve], arguments.plot, title=title, goal=result.rtol)
             written["plot"] = arguments.plot
+        if arguments.plot_levels:
+            from tacit.plot import amg
+
+            amg.levels(result.levels or {}, arguments.plot_levels, Path(arguments.file).name)
+            written["levels"] = arguments.plot_levels
         if arguments.json:
             report.write_json(facts, arguments.json)
             if arguments.json != "-":

@@ -79,7 +79,10 @@ def _told(what: str, given: Any) -> dict[str, float | str]:
         name, options = (given.name, given.given()) if isinstance(given, Method) else _precond.split(given)
         found: dict[str, float | str] = {what: repr(name)}
         for key, value in options.items():
-            found |= _told(f"{what}'s {key}", value)
+            if name == "amg" and key in _precond.AMG_ARRAYS:  # may be a rank's own part
+                found[f"{what}'s {key}"] = "None" if value is None else f"an array (n, {np.shape(value)[1:]})"
+            else:
+                found |= _told(f"{what}'s {key}", value)
         return found
     if isinstance(given, op.Operator):
         return {what: "an operator of Tacit"}
@@ -383,7 +386,8 @@ def _solve(
     device: str,
     trace: bool,
 ) -> Result:
-    matrix = op.as_operator(A, on, ready.scalar)
+    node = agreed(on, lambda: _precond.node_of(ready.precond))
+    matrix = op.as_operator(A, on, ready.scalar, offsets=None if node == 1 else op.of_nodes(A, on, node))
     if matrix.shape[0] != matrix.shape[1]:
         raise ValueError(f"A has shape {matrix.shape}; a square matrix is needed")
     if ready.automatic:
@@ -447,6 +451,7 @@ def _solve(
     }
     end = "_columns" if many else ""
     if on_device:
+        M = None
         own, report, moved = (_cuda_columns if many else core("solve_cuda", scalar))(
             solved._handle, name, options, right, guess, ready.options, call, hermitian
         )
@@ -458,6 +463,9 @@ def _solve(
         handle = None if M is None else M._handle
         solver = core("solve" + end, scalar)
         own, report = solver(solved._handle, handle, right, guess, ready.options, call, hermitian, null_space)
+    # A given one may be wrapped in M, for renumbered rows.
+    made = next((one for one in (M, ready.precond) if isinstance(one, _precond.Levels)), None)
+    facts["levels"] = None if made is None else made.report
     facts["seconds"] = {"setup": setup, "solve": report.seconds}
     facts["trace"] = _gather_trace(on, origin) if trace else None
     result = (ColumnsResult if many else Result)(like(form(own), b), report, **facts)

@@ -114,6 +114,8 @@ class Result(Outcome):
         What was used.
     choice : str
         Where method and preconditioner were chosen by trial: what was tried, in one sentence; else "".
+    levels : dict or None
+        Of "amg" that was named or made: the report of its levels, see :class:`tacit.precond.Reporting`.
     unknowns, nonzeros, ranks, threads : int
         nonzeros is 0 when the operator does not know them.
     """
@@ -146,6 +148,7 @@ class Result(Outcome):
         self.device: str = facts.pop("device")
         self.rtol: float = facts.pop("rtol")
         self.atol: float = facts.pop("atol")
+        self.levels: dict[str, Any] | None = facts.pop("levels")
         self.trace: list[TraceEvent] | None = facts.pop("trace")
 
     @property

@@ -17,6 +17,7 @@ from .matrices import _compressed as _compressed
 from .matrices import _is_matrix as _is_matrix
 from .matrices import as_operator, csr, function
 from .matrices import is_petsc as is_petsc
+from .matrices import of_nodes as of_nodes
 from .matrices import renumbered as renumbered
 from .matrices import scalar_of as scalar_of
 from .matrices import stored as stored

@@ -9,12 +9,12 @@ import numpy.typing as npt
 
 from .. import comm as _comm
 from .. import io, layout
-from .._support import agreed, chosen_scalar, core, scalar_name, to_scalar
+from .._support import agreed, chosen_scalar, core, refuse_unlike, scalar_name, to_scalar
 from .matrices import _compressed, _is_sparse
 from .operators import Csr, Operator, Stencil
 
 
-def read(path: str | os.PathLike[str], comm: Any = None, scalar: npt.DTypeLike | None = None) -> Csr:
+def read(path: str | os.PathLike[str], comm: Any = None, scalar: npt.DTypeLike | None = None, *, node: int = 1) -> Csr:
     """Reads a matrix from a Matrix Market (.mtx, .mtx.gz), PETSc binary or .npz file (scipy.sparse.save_npz). The
     format is recognized by the content of the file.
 
@@ -25,6 +25,8 @@ def read(path: str | os.PathLike[str], comm: Any = None, scalar: npt.DTypeLike |
     comm : communicator, optional
     scalar : dtype, optional
         float32, float64, complex64 or complex128; default float64, or complex128 for a complex file.
+    node : int
+        So many rows stay on one rank: those of a node of a mesh, as preconditioners with nodes need.
 
     Returns
     -------
@@ -58,8 +60,9 @@ def read(path: str | os.PathLike[str], comm: Any = None, scalar: npt.DTypeLike |
         rows, columns, held = io.read_matrix(path, wanted, on.rank, on.size)
         return scalar_name(held.value.dtype, str(path)), rows, columns, held
 
+    refuse_unlike(on, node=str(node))
     wanted, rows, columns, mine = agreed(on, look)
-    by_row = layout.blocks(rows, on.size)
+    by_row = layout.blocks(rows, on.size, node)
     by_column = by_row if rows == columns else layout.blocks(columns, on.size)
     if isinstance(mine, str):
         handle = core(mine, wanted)(on, by_row, by_column, os.fspath(path))

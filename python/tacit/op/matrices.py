@@ -216,6 +216,13 @@ def as_operator(
     return Function._made_from(on, chosen, by_row, by_column, label, product, back, True)
 
 
+def of_nodes(a: Any, on: _core.Communicator, node: int) -> list[int] | None:
+    """The offsets with which a matrix that is the same on every rank is spread in nodes of so many rows; None for
+    anything else, whose rows are where they are. Local.
+    """
+    return layout.blocks(_shape_of(a, "A")[0], on.size, node) if _is_matrix(a) else None
+
+
 def _converted(a: Operator, scalar: npt.DTypeLike, what: str) -> Operator:
     name = chosen_scalar(scalar)
     if name is None or name == a._scalar:
@@ -284,6 +291,7 @@ def csr(
     comm: Any = None,
     scalar: npt.DTypeLike | None = None,
     format: str = "automatic",
+    node: int = 1,
 ) -> Csr:
     """A sparse matrix over the ranks of a communicator.
 
@@ -306,6 +314,9 @@ def csr(
         twentieth, else "sell" where padding stays below a tenth of the entries, else "csr". Column indices take 16
         bits where the matrix allows it. ``A.storage`` has the result. A :class:`Csr` keeps its format with
         "automatic"; ``A.stored_as("automatic")`` chooses anew.
+    node : int
+        So many rows of a matrix that is the same on every rank stay on one rank: those of a node of a mesh, as
+        preconditioners with nodes need.
 
     Returns
     -------
@@ -329,9 +340,11 @@ def csr(
     arrays = isinstance(a, tuple) and len(a) == 3
     on = a.comm if comm is None and isinstance(a, Operator) else _comm.resolve(comm)
     kept = agreed(on, lambda: choose("format", format, FORMATS))
-    refuse_unlike(on, format=kept)
+    refuse_unlike(on, format=kept, node=str(node))
+    if node != 1 and (own_rows or not (arrays or _is_matrix(a))):
+        raise ValueError(f"node is {node}; it is for matrices that are the same on every rank, not for own rows")
     if is_petsc(a) or not (arrays or own_rows):
-        made = as_operator(a, on, scalar, format=kept)
+        made = as_operator(a, on, scalar, format=kept, offsets=None if node == 1 else of_nodes(a, on, node))
         if not isinstance(made, Csr):
             raise TypeError(f"csr takes a matrix; {type(a).__name__} is known by its products only")
         return made if kept == "automatic" else made.stored_as(kept)
@@ -352,7 +365,7 @@ def csr(
         by_row, chosen = _stacked(on, rows, columns, chosen)
     else:
         chosen = one_for_all(on, (rows, columns), chosen, "the matrix")
-        by_row = layout.blocks(rows, on.size)
+        by_row = layout.blocks(rows, on.size, node)
     by_column = by_row if by_row[-1] == columns else layout.blocks(columns, on.size)
     value = agreed(on, lambda: to_scalar(given, chosen, "data"))
     first = by_row[on.rank] if own_rows else 0

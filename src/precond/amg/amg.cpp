@@ -203,6 +203,7 @@ template <Scalar T>
 void Amg<T>::finish(const Vector<T>& x, Vector<T>& y, bool, int) const {
   const Span span("amg", "precond");
   exec::settle();
+  ++cycles_;
   parts_->with([&](auto& levels) { levels.make_vectors(x.columns()); });
   if (parts_->single) return parts_->cycle_in_single(x, y, options_.cycle);
   auto& levels = *parts_->own;
@@ -241,7 +242,11 @@ std::vector<AmgLevel> Amg<T>::levels() const {
     std::vector<AmgLevel> all;
     for (std::size_t i = 0; i < levels.count(); ++i) {
       const auto& level = levels.level(i);
-      all.push_back({level.A().range().size(), level.A().entries(), level.P ? level.P->entries() : 0});
+      const auto& partition = level.A().range().partition();
+      int ranks = 0;
+      for (int r = 0; r < partition.parts(); ++r) ranks += partition.end(r) > partition.begin(r);
+      all.push_back({level.A().range().size(), level.A().entries(), level.P ? level.P->entries() : 0, ranks,
+                     level.setup_seconds, level.seconds});
     }
     return all;
   });

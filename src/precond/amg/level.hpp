@@ -40,6 +40,7 @@ class MatrixLevel {
   AmgSmoother smoother() const { return how_; }
   const std::vector<T>& scaling() const { return scaling_; }  ///< of a diagonal smoother; D^-1 for chebyshev
   double rho() const { return rho_; }
+  double setup_seconds = 0, seconds = 0;  ///< of this rank; seconds: of cycles
 
  private:
   void sweep(bool zero, bool back);

@@ -1,6 +1,7 @@
 #include "matrix_levels.hpp"
 #include "../scalar.hpp"
 #include "additive.hpp"
+#include "../timed.hpp"
 
 #include <tacit/op/diagonal.hpp>
 #include <tacit/op/multiply.hpp>
@@ -77,6 +78,7 @@ void MatrixLevels<T>::build(const op::Csr<T>& A) {
   for (;;) {
     comm.check_interrupt();
     MatrixLevel<T>& fine = *levels_.back();
+    const Timed timer(fine.setup_seconds);
     const Space space = fine.A().range();
     entries += fine.A().entries();
     const auto roots = diagonal_roots(rows, space);
@@ -159,6 +161,7 @@ void MatrixLevels<T>::make_vectors(int columns) {
 template <Scalar T>
 void MatrixLevels<T>::down(std::size_t i, bool from_zero) {
   MatrixLevel<T>& fine = *levels_[i];
+  const Timed timer(fine.seconds);
   fine.smooth(options_.sweeps, from_zero, false);
   fine.A().apply(*fine.u, *fine.r);
   each(fine.f->size(), [&](std::size_t k) { fine.r->data()[k] = fine.f->data()[k] - fine.r->data()[k]; });
@@ -168,6 +171,7 @@ void MatrixLevels<T>::down(std::size_t i, bool from_zero) {
 template <Scalar T>
 void MatrixLevels<T>::correct(std::size_t i) {
   MatrixLevel<T>& fine = *levels_[i];
+  const Timed timer(fine.seconds);
   fine.P->apply(*levels_[i + 1]->u, *fine.r);
   each(fine.f->size(), [&](std::size_t k) { fine.u->data()[k] += fine.r->data()[k]; });
 }
@@ -175,22 +179,38 @@ void MatrixLevels<T>::correct(std::size_t i) {
 template <Scalar T>
 void MatrixLevels<T>::up(std::size_t i, bool) {
   correct(i);
+  const Timed timer(levels_[i]->seconds);
   levels_[i]->smooth(options_.sweeps, false, true);
 }
 
 template <Scalar T>
 void MatrixLevels<T>::restrict_f(std::size_t i) {
+  const Timed timer(levels_[i]->seconds);
   levels_[i]->R->apply(*levels_[i]->f, *levels_[i + 1]->f);
 }
 
 template <Scalar T>
 void MatrixLevels<T>::interpolate_u(std::size_t i) {
+  const Timed timer(levels_[i]->seconds);
   levels_[i]->P->apply(*levels_[i + 1]->u, *levels_[i]->u);
+}
+
+template <Scalar T>
+void MatrixLevels<T>::start_alone(std::size_t i) {
+  const Timed timer(levels_[i]->seconds);
+  levels_[i]->start_alone();
+}
+
+template <Scalar T>
+void MatrixLevels<T>::finish_alone(std::size_t i) {
+  const Timed timer(levels_[i]->seconds);
+  levels_[i]->finish_alone();
 }
 
 template <Scalar T>
 void MatrixLevels<T>::solve_last(bool from_zero, bool) {
   MatrixLevel<T>& last = *levels_.back();
+  const Timed timer(last.seconds);
   if (direct_) return direct_->solve(*last.f, *last.u);
   if (options_.smoother == AmgSmoother::chebyshev) return last.smooth(sweeps_without_direct, from_zero, false);
   // Forward and back in turn: the same as its adjoint.

@@ -37,8 +37,8 @@ class MatrixLevels final : public Levels<T> {
   void solve_last(bool from_zero, bool norm) override;
   void restrict_f(std::size_t i) override;
   void interpolate_u(std::size_t i) override;
-  void start_alone(std::size_t i) override { levels_[i]->start_alone(); }
-  void finish_alone(std::size_t i) override { levels_[i]->finish_alone(); }
+  void start_alone(std::size_t i) override;
+  void finish_alone(std::size_t i) override;
   void correct(std::size_t i) override;
   const op::Operator<T, Host>& matrix(std::size_t i) const override { return levels_[i]->A(); }
   int columns() const override { return levels_[0]->f->columns(); }

@@ -1,9 +1,9 @@
 // One level of a hierarchy: what cycles ask of it, whatever its stencil.
 #pragma once
 
+#include "../timed.hpp"
 #include "transfer.hpp"
 
-#include <tacit/base/trace.hpp>
 #include <tacit/op/cells/finite_volume.hpp>
 #include <tacit/precond/multigrid/multigrid.hpp>
 
@@ -21,18 +21,6 @@ inline std::atomic<bool> one_pass = true;
 
 /// Patches of fewer cells are passed over by one thread.
 constexpr std::ptrdiff_t parallel_cells = 1 << 14;
-
-/// Adds the seconds of its lifetime to a number of a report.
-class Timed {
- public:
-  explicit Timed(double& to) : to_(to), from_(wall_time()) {}
-  ~Timed() { to_ += wall_time() - from_; }
-  Timed(const Timed&) = delete;
-
- private:
-  double& to_;
-  double from_;
-};
 
 /// A pass over a level, or a step of one.
 enum class Work {
