@@ -464,7 +464,7 @@ def _solve(
         solver = core("solve" + end, scalar)
         own, report = solver(solved._handle, handle, right, guess, ready.options, call, hermitian, null_space)
     # A given one may be wrapped in M, for renumbered rows.
-    made = next((one for one in (M, ready.precond) if isinstance(one, _precond.Levels)), None)
+    made = next((one for one in (M, ready.precond) if isinstance(one, _precond.Multilevel)), None)
     facts["levels"] = None if made is None else made.report
     facts["seconds"] = {"setup": setup, "solve": report.seconds}
     facts["trace"] = _gather_trace(on, origin) if trace else None
