@@ -105,7 +105,7 @@ void passes(Global n, int threads) {
 struct Variant {
   std::string name;
   MultigridOptions options;
-  app::BottomOptions bottom;
+  precond::BottomOptions bottom;
 };
 
 void solves(Global n, int threads, const op::Field& beta, const char* coefficient) {
@@ -118,8 +118,8 @@ void solves(Global n, int threads, const op::Field& beta, const char* coefficien
   variants[2].options.post = 3;
   std::vector<std::unique_ptr<Multigrid<double>>> M;
   for (const auto& v : variants)
-    M.push_back(std::make_unique<Multigrid<double>>(A, v.options, app::make_bottom<double>(v.bottom),
-                                                    app::make_bottom<float>(v.bottom)));
+    M.push_back(std::make_unique<Multigrid<double>>(A, v.options, precond::make_bottom<double>(v.bottom),
+                                                    precond::make_bottom<float>(v.bottom)));
   std::vector<precond::MultigridReport> best(variants.size());
   for (int i = 0; i < (n > 200 ? 2 : 4); ++i)
     for (std::size_t v = 0; v < variants.size(); ++v) {
@@ -277,7 +277,7 @@ void boxes(Global n, int threads) {
   }
   std::vector<std::unique_ptr<Multigrid<double>>> M;
   for (const auto& v : variants)
-    M.push_back(std::make_unique<Multigrid<double>>(A, v.options, app::make_bottom<double>(v.bottom)));
+    M.push_back(std::make_unique<Multigrid<double>>(A, v.options, precond::make_bottom<double>(v.bottom)));
   std::vector<precond::MultigridReport> best(variants.size());
   for (int i = 0; i < 3; ++i)
     for (std::size_t v = 0; v < variants.size(); ++v) {
@@ -317,7 +317,7 @@ void bottoms(Global n) {
                               {"cg", 0},       {"ca-cg", 4},       {"ca-cg", 8},       {"pipelined-bicgstab", 0}};
   for (int i = 0; i < 4; ++i)
     for (auto& m : methods) {
-      auto o = app::BottomOptions::defaults();
+      auto o = precond::BottomOptions::defaults();
       o.method = tacit::value_of<krylov::Method>(m.name);
       if (m.step) o.step = m.step;
       layout::fill(u, 0.0);

@@ -4,7 +4,11 @@
 //   bench_scale gmres [ranks=240] [n=1024] [points=5] [cycles=20] [restart=30]    cycles of GMRES and its variants
 //   bench_scale bottom [ranks=512] [edge=4] [rtol=1e-3]                           one coarsest-level solve of a V-cycle
 //   bench_scale multigrid [ranks=512] [edge=16] [rtol=1e-10]                      whole solves with truncated V-cycles
+//   bench_scale amg [ranks=1,8,64] [points=7] [edge=8] [sigma=0] [rtol=1e-8]      cg with algebraic multigrid, weak scaling
+//             [bottom=800] [step=4] [below=] [real=0] [table=0]
 //
+// amg: boxes of edge^2 or edge^3 unknowns on each rank; sigma: log-normal coefficients, independent in each cell. With
+// real=1 ranks are threads (oversubscribed), and there are counts and no times. table=1: work by level.
 // Options of all: machine=NAME; L= o= noise= kernel= poll= (us), G= (ns per byte), GBps= cacheGBps= cacheKB= Gflops=;
 // progress=, delivery=, seed=; only=NAME,..; json=FILE.
 #include "harness.hpp"
@@ -15,6 +19,7 @@
 #include <tacit/krylov/solve.hpp>
 #include <tacit/op/csr.hpp>
 #include <tacit/op/stencil.hpp>
+#include <tacit/precond/amg.hpp>
 #include <tacit/precond/multigrid/multigrid.hpp>
 
 #include <algorithm>
@@ -33,7 +38,8 @@ namespace {
 
 bench::Words given({}, {"machine", "L",      "o",        "noise",  "kernel",   "G",    "GBps", "cacheGBps",
                         "cacheKB", "Gflops", "progress", "poll",   "delivery", "seed", "only", "json",
-                        "ranks",   "n",      "points",   "cycles", "restart",  "edge", "rtol"});
+                        "ranks",   "n",      "points",   "cycles", "restart",  "edge", "rtol", "sigma", "bottom", "step",
+                        "below",   "real",   "table"});
 double number(const char* key, double otherwise) {
   return given.number(key, otherwise);
 }
@@ -352,9 +358,9 @@ void multigrid() {
           std::make_shared<const op::FiniteVolume<double>>(boxes, op::coefficients<double>(boxes, 0.9, 0.9, {}, {}));
       precond::MultigridOptions options;
       options.cycle = precond::Cycle::u;
-      app::BottomOptions below;
+      precond::BottomOptions below;
       below.name = name;
-      const precond::Multigrid<double> M(A, options, app::make_bottom<double>(below));
+      const precond::Multigrid<double> M(A, options, precond::make_bottom<double>(below));
       Vector f(A->range()), u(A->range());
       f.assign(A->sampled([](double x, double y, double z) { return wave(x + .25) * wave(y + .25) * wave(z + .25); }));
       precond::MultigridSolve solve;
@@ -379,6 +385,187 @@ void multigrid() {
   }
 }
 
+// ---- algebraic multigrid ----
+
+// Rows of -div(c grad u) on the unit square or cube with u = 0 outside, times h^2 (h^3): boxes of edge^d cells, each of
+// one rank. c is log-normal and independent in each cell, its harmonic mean taken between cells.
+op::Rows<double> diffusion_rows(int rank, const std::array<Global, 3>& boxes, Global edge, int dimensions,
+                                double sigma) {
+  std::array<Global, 3> n{1, 1, 1}, mine{}, size{1, 1, 1};
+  Global rest = rank;
+  for (int a = 0; a < dimensions; ++a) {
+    const auto i = std::size_t(a);
+    size[i] = edge, n[i] = boxes[i] * edge, mine[i] = rest % boxes[i] * edge, rest /= boxes[i];
+  }
+  const Global cells = size[0] * size[1] * size[2];
+  const auto number_of = [&](const std::array<Global, 3>& at) {
+    Global owner = 0, inside = 0;
+    for (std::size_t a = 3; a-- > 0;)
+      owner = owner * boxes[a] + at[a] / size[a], inside = inside * size[a] + at[a] % size[a];
+    return owner * cells + inside;
+  };
+  const auto coefficient = [&](const std::array<Global, 3>& at) {
+    double normal = 0;  // of variance 1: twelve uniform numbers of variance 1/3
+    const auto cell = std::uint64_t(at[0] + n[0] * (at[1] + n[1] * at[2]));
+    for (std::uint64_t k = 0; k < 12 && sigma > 0; ++k) normal += scatter(12 * cell + k) / 2;
+    return std::exp(sigma * normal);
+  };
+  op::Rows<double> rows;
+  std::vector<std::pair<Global, double>> row;
+  std::array<Global, 3> at{};
+  for (Global k = 0; k < cells; ++k) {
+    at = {mine[0] + k % size[0], mine[1] + k / size[0] % size[1], mine[2] + k / (size[0] * size[1])};
+    const double own = coefficient(at);
+    double diagonal = 0;
+    row.clear();
+    for (std::size_t a = 0; a < std::size_t(dimensions); ++a)
+      for (const int d : {-1, 1}) {
+        auto other = at;
+        other[a] += d;
+        if (other[a] < 0 || other[a] >= n[a]) {
+          diagonal += 2 * own;
+          continue;
+        }
+        const double next = coefficient(other), mean = 2 * own * next / (own + next);
+        diagonal += mean;
+        row.push_back({number_of(other), -mean});
+      }
+    row.push_back({number_of(at), diagonal});
+    std::sort(row.begin(), row.end());
+    for (const auto& [column, value] : row) rows.column.push_back(column), rows.value.push_back(value);
+    rows.start.push_back(Global(rows.column.size()));
+  }
+  return rows;
+}
+
+struct AmgOutcome {
+  krylov::Report report;
+  comm::SimulatedTimes times;
+  precond::BottomReport bottom;
+  std::vector<precond::AmgLevel> levels;
+  std::vector<precond::AmgWork> work;  // of all ranks; seconds: the mean
+  double set_up = 0;                   // simulated
+};
+
+AmgOutcome amg_once(const comm::Communicator& comm, const std::array<Global, 3>& boxes, Global edge, int dimensions,
+                    const precond::AmgOptions<double>& options) {
+  const bool simulated = comm::simulated_machine(comm);
+  const Global cells = dimensions == 3 ? edge * edge * edge : edge * edge;
+  const auto space = layout::Space::distributed(comm, cells * comm.size());
+  const op::Csr<double> A(space, space, diffusion_rows(comm.rank(), boxes, edge, dimensions, number("sigma", 0)));
+  AmgOutcome o;
+  if (simulated) comm::restart_clocks(comm);
+  const precond::Amg<double> M(A, options);
+  if (simulated) o.set_up = comm::read_clocks(comm).finish;
+  Vector b(space), x(space);
+  std::vector<double> values(std::size_t(space.local_size()));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = 1 + scatter(std::uint64_t(space.begin()) + i);
+  b.assign(values);
+  M.apply(b, x);  // buffers are made by the first cycle
+  const auto before = M.work();
+  (void)M.take_bottom();
+  layout::fill(x, 0.0);
+  if (simulated) comm::restart_clocks(comm);
+  krylov::Options k;
+  k.method = Method::cg, k.rtol = number("rtol", 1e-8), k.history = false;
+  o.report = krylov::solve<double, Host>(A, &M, b, x, k, true);
+  if (simulated) o.times = comm::read_clocks(comm);
+  o.bottom = M.take_bottom(), o.levels = M.levels(), o.work = M.work();
+  for (std::size_t i = 0; i < o.work.size(); ++i) o.work[i] = o.work[i] - before[i];
+  for (auto& w : o.work) {
+    w.seconds = comm.all_sum(w.seconds) / comm.size();
+    w.messages = comm.all_sum(w.messages), w.bytes = comm.all_sum(w.bytes);
+  }
+  return o;
+}
+
+void print_amg(int ranks, const std::string& name, const AmgOutcome& o, bool simulated, double base) {
+  double all = 0, coarse = 0;
+  std::int64_t reductions = 0, messages = 0, bytes = 0;
+  for (std::size_t i = 0; i < o.work.size(); ++i) {
+    all += o.work[i].seconds, coarse += i > 0 ? o.work[i].seconds : 0;
+    reductions += o.work[i].reductions, messages += o.work[i].messages, bytes += o.work[i].bytes;
+  }
+  const double cycles = std::max(1, o.work[0].visits), t = o.times.finish;
+  std::printf("%5d ranks  %-26s %2zu levels %3d its", ranks, name.c_str(), o.levels.size(), o.report.iterations);
+  if (simulated)
+    std::printf("  %9.3f ms x%-5.2f cycle %8.1f us, coarse levels %2.0f %%, last %2.0f %%", 1e3 * t, base / t,
+                1e6 * all / cycles, 100 * coarse / all, 100 * o.work.back().seconds / all);
+  std::printf("  a cycle: %4.1f bottom its, %5.1f sums, %8.0f messages, %9.1f kB%s%s\n",
+              double(o.bottom.iterations) / std::max(1, o.bottom.solves), double(reductions) / cycles,
+              double(messages) / cycles, double(bytes) / cycles / 1000, o.bottom.failures ? ", BOTTOM FAILED" : "",
+              o.report.converged() ? "" : ", NOT CONVERGED");
+  for (std::size_t i = 0; i < o.work.size() && number("table", 0) > 0; ++i) {
+    const auto& w = o.work[i];
+    std::printf("        level %zu: %8ld rows %9ld entries on %4d ranks", i, long(o.levels[i].rows),
+                long(o.levels[i].entries), o.levels[i].ranks);
+    if (simulated) std::printf(" %8.1f us", 1e6 * w.seconds / cycles);
+    std::printf(" %6.1f sums %8.0f messages %9.1f kB\n", double(w.reductions) / cycles, double(w.messages) / cycles,
+                double(w.bytes) / cycles / 1000);
+  }
+  if (!o.bottom.choice.empty() && number("table", 0) > 0) std::printf("        %s\n", o.bottom.choice.c_str());
+  std::fflush(stdout);
+  results.add("{\"ranks\": ", ranks, ", \"name\": \"", name, "\", \"simulated\": ", simulated ? "true" : "false",
+              ", \"iterations\": ", o.report.iterations, ", \"seconds\": ", t, ", \"set_up\": ", o.set_up,
+              ", \"cycle\": ", all / cycles, ", \"coarse\": ", coarse / std::max(all, 1e-300),
+              ", \"last\": ", o.work.back().seconds / std::max(all, 1e-300), ", \"sums\": ",
+              double(reductions) / cycles, ", \"messages\": ", double(messages) / cycles,
+              ", \"bytes\": ", double(bytes) / cycles, ", \"bottom_iterations\": ",
+              double(o.bottom.iterations) / std::max(1, o.bottom.solves), "}");
+}
+
+void amg() {
+  const int points = int(number("points", 7)), dimensions = points == 5 ? 2 : 3;
+  require(points == 5 || points == 7, "points is ", points, "; 5 or 7");
+  const bool simulated = number("real", 0) == 0;
+  const auto edge = Global(number("edge", dimensions == 3 ? 8 : 32));
+  const int step = int(number("step", 4));
+  const auto where = machine("modern");
+  if (simulated) std::printf("SIMULATED: %s\n", where.describe().c_str());
+  std::printf("cg + amg, %d points, sigma %g, %ld unknowns a rank, residual %g\n", points, number("sigma", 0),
+              long(std::pow(edge, dimensions)), number("rtol", 1e-8));
+  precond::AmgOptions<double> spread;
+  spread.agglomerate_below = 0;
+  std::vector<std::pair<std::string, precond::AmgOptions<double>>> variants;
+  variants.emplace_back("direct", spread);
+  variants.emplace_back("agglomerated", precond::AmgOptions<double>{});
+  if (given.has("below")) {
+    auto o = spread;
+    o.agglomerate_below = Global(number("below", 0));
+    variants.emplace_back("agglomerated below " + given["below"], o);
+  }
+  for (const std::string bottom : {"bicgstab", "ca-bicgstab", "ca-cg"}) {
+    auto o = spread;
+    o.coarsest = Global(number("bottom", 800)), o.bottom.name = bottom;
+    if (bottom != "bicgstab") o.bottom.krylov.step = step;
+    variants.emplace_back(bottom == "bicgstab" ? bottom : message(bottom, " ", step), o);
+  }
+  for (const int ranks : given.has("ranks") ? given.numbers("ranks") : std::vector<int>{1, 8, 64}) {
+    std::array<Global, 3> boxes{1, 1, 1};  // factors of the number of ranks, near each other
+    for (int rest = ranks, factor = 2; rest > 1;) {
+      if (rest % factor != 0) {
+        ++factor;
+        continue;
+      }
+      *std::min_element(boxes.begin(), boxes.begin() + dimensions) *= factor;
+      rest /= factor;
+    }
+    double base = 0;
+    for (const auto& [name, options] : variants) {
+      if (!wanted(name)) continue;
+      AmgOutcome outcome;
+      const auto rank = [&](const comm::Communicator& comm) {
+        auto o = amg_once(comm, boxes, edge, dimensions, options);
+        if (comm.rank() == 0) outcome = std::move(o);
+      };
+      if (simulated) comm::simulate(ranks, where, rank);
+      else comm::run_threads(ranks, rank);
+      if (base == 0) base = outcome.times.finish;
+      print_amg(ranks, name, outcome, simulated, base);
+    }
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) try {
@@ -387,7 +574,8 @@ int main(int argc, char** argv) try {
   if (what == "gmres") gmres();
   else if (what == "bottom") bottom();
   else if (what == "multigrid") multigrid();
-  else return std::puts("bench_scale gmres|bottom|multigrid [key=value ...]"), 2;
+  else if (what == "amg") amg();
+  else return std::puts("bench_scale gmres|bottom|multigrid|amg [key=value ...]"), 2;
   if (given.has("json")) results.write(given["json"]);
 } catch (const std::exception& e) {
   std::fprintf(stderr, "%s\n", e.what());

@@ -217,7 +217,7 @@ def files() -> dict[str, str]:
         name.removeprefix("describe_"): getattr(_core, name)() for name in dir(_core) if name.startswith("describe_")
     }
     # Tables that other tables refer to come first.
-    described = {name: described[name] for name in sorted(described, key=lambda n: (n not in OBJECTS, n))}
+    described = {name: described[name] for name in sorted(described, key=lambda n: ([*OBJECTS, n].index(n), n))}
     choices = {n.removeprefix("choices_"): getattr(_core, n)() for n in dir(_core) if n.startswith("choices_")}
     names = 'def names() -> list[str]:\n    """The names that ``method=`` knows."""\n'
     names += "    return [method.name for method in Method.__subclasses__() if method.__module__ == __name__]\n"

@@ -31,9 +31,13 @@ void bind_scalar(nb::module_& m) {
   amg.def("update", [](precond::Amg<T>& p) { return together(p.range().comm(), [&] { return p.update(); }); });
   amg.def_prop_ro("report", [](const precond::Amg<T>& p) {
     nb::list levels;
-    for (const auto& l : p.levels())
+    const auto all = p.levels();
+    const auto work = p.work();
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const auto& l = all[i];
       levels.append(dict_of("rows", l.rows, "entries", l.entries, "prolongation_entries", l.prolongation_entries,
-                            "ranks", l.ranks, "setup_seconds", l.setup_seconds, "seconds", l.seconds));
+                            "ranks", l.ranks, "setup_seconds", l.setup_seconds, "seconds", work[i].seconds));
+    }
     return dict_of("levels", levels, "cycles", p.cycles(), "operator_complexity", p.operator_complexity(), "grid_complexity",
                    p.grid_complexity(), "note", p.note());
   });
@@ -60,7 +64,10 @@ void bind_scalar(nb::module_& m) {
 }  // namespace
 
 void bind_precond(nb::module_& m) {
-  bind_options<precond::Options>(m, "PrecondOptions", "precond", precond::options(), precond::kinds());
+  bind_options<precond::Options>(m, "PrecondOptions", "precond", precond::options(), precond::kinds())
+      .def_prop_ro(
+          "bottom_options", [](precond::Options& o) -> krylov::Options& { return o.bottom.krylov; },
+          nb::rv_policy::reference_internal);
   m.def("precond_is_symmetric", &precond::is_symmetric);
   m.def("rigid_body_modes", [](const comm::Communicator& comm,
                                const nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>& points) {

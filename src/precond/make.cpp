@@ -14,10 +14,14 @@ std::span<const Described> kinds() {
 
 std::span<const Option<Options>> options() {
   using O = Options;
-  static const std::vector<Option<O>> all{
+  static const std::vector<Option<O>> all = [] {
+    std::vector<Option<O>> made{
 #define TACIT_PRECOND_OPTION(member, type, range, text, absent) option<O>(#member, &O::member, range, text, absent),
 #include <tacit/precond/preconds.def>
-  };
+    };
+    for (auto& o : bottom_options(&O::bottom)) made.push_back(std::move(o));
+    return made;
+  }();
   return all;
 }
 

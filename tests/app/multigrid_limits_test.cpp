@@ -273,7 +273,7 @@ TEST(MultigridLimits, EndsAtOneCell) {
     }
   // A grid of one cell.
   const auto A = make(Communicator::self(), Domain::uniform({1}, Boundary::dirichlet), 0);
-  const Multigrid<double> M(A, {}, app::make_bottom<double>({"cg"}));
+  const Multigrid<double> M(A, {}, precond::make_bottom<double>({"cg"}));
   Vector<double> f(A->range()), u(A->range());
   layout::fill(f, 3.0);
   EXPECT_TRUE(M.solve(f, u).converged());
@@ -285,11 +285,11 @@ TEST(MultigridLimits, FailureOfTheCoarsestLevelReachesAllRanks) {
   on_ranks(
       [](const Communicator& comm) {
         const auto A = make(comm, Domain::uniform({16, 16, 16}, Boundary::dirichlet), 0);
-        app::BottomOptions bottom{"cg"};
+        precond::BottomOptions bottom{"cg"};
         bottom.krylov.max_iterations = 1, bottom.krylov.rtol = 1e-8;
         MultigridOptions o;
         o.levels = 2;
-        const Multigrid<double> M(A, o, app::make_bottom<double>(bottom));
+        const Multigrid<double> M(A, o, precond::make_bottom<double>(bottom));
         Vector<double> u(A->range());
         const auto report = M.solve(vector_of(*A, A->sampled(wavy)), u);
         EXPECT_EQ(report.levels.back().ranks, 1);
@@ -303,9 +303,9 @@ TEST(MultigridLimits, FailureOfTheCoarsestLevelReachesAllRanks) {
 
 TEST(MultigridLimits, RefusesUnusedOptions) {
   for (const std::string name : {"direct", "smoother", "automatic"}) {
-    app::BottomOptions bottom{name};
+    precond::BottomOptions bottom{name};
     bottom.krylov.step = 4;
-    EXPECT_THROW(app::make_bottom<double>(bottom), Error) << name;
+    EXPECT_THROW(precond::make_bottom<double>(bottom), Error) << name;
   }
 }
 

@@ -121,12 +121,12 @@ TEST(Multigrid, HistoryOfTruncatedCycles) {
   Problem p;
   p.n = {64, 64, 64};
   const auto A = make(Communicator::self(), p);
-  app::BottomOptions bottom{"bicgstab"};
+  precond::BottomOptions bottom{"bicgstab"};
   bottom.krylov.rtol = 1e-12;
   bottom.krylov.max_iterations = 2000;
   MultigridOptions o;
   o.levels = 3;
-  const Multigrid<double> M(A, o, app::make_bottom<double>(bottom));
+  const Multigrid<double> M(A, o, precond::make_bottom<double>(bottom));
   ASSERT_EQ(M.levels(), 3);
   auto f = sampled(*A, triangle);
   Vector<double> u(A->range());
@@ -203,8 +203,8 @@ TEST(Multigrid, AnyRanksAndBoxesGiveOneResult) {
               o.cycle = cycle;
               if (cycle == Cycle::u) o.smallest_box = 4;
               else o.agglomerate_below = 1000;
-              app::BottomOptions bottom{cycle == Cycle::u ? "ca-bicgstab" : "automatic"};
-              const Multigrid<double> M(A, o, app::make_bottom<double>(bottom));
+              precond::BottomOptions bottom{cycle == Cycle::u ? "ca-bicgstab" : "automatic"};
+              const Multigrid<double> M(A, o, precond::make_bottom<double>(bottom));
               Vector<double> u(A->range());
               const auto report = M.solve(sampled(*A, triangle), u, limits(1e-12));
               EXPECT_TRUE(report.converged()) << to_string(report.reason) << " " << report.residual_norm;
@@ -426,7 +426,7 @@ TEST(Multigrid, BoxesOfAnyShape) {
           for (std::size_t k = 0; k < f.size(); ++k) f[k] += known[k];
           Vector<double> b(A->range()), u(A->range());
           b.assign(f);
-          const Multigrid<double> M(A, {}, app::make_bottom<double>({"automatic"}));
+          const Multigrid<double> M(A, {}, precond::make_bottom<double>({"automatic"}));
           const auto report = M.solve(b, u, limits(1e-11));
           EXPECT_TRUE(report.converged()) << to_string(report.reason) << " " << report.residual_norm;
           const auto expected = sampled(*A, exact);
@@ -456,7 +456,7 @@ TEST(Multigrid, SingularSystems) {
           p.beta = bubble;
           const auto A = make(comm, p);
           EXPECT_TRUE(A->singular());
-          const Multigrid<double> M(A, {}, app::make_bottom<double>({"automatic"}));
+          const Multigrid<double> M(A, {}, precond::make_bottom<double>({"automatic"}));
           const auto f = sampled(
               *A, [](double x, double y, double z) { return 1 + std::cos(2 * std::numbers::pi * x) * (y - z * z); });
           Vector<double> u(A->range());
@@ -516,12 +516,12 @@ TEST(Multigrid, EveryBottomSolver) {
                                        "pipelined-cg", "smoother", "direct"}) {
           for (const int s : {0, 4, 8}) {
             if (s > 0 && !name.starts_with("ca-")) continue;
-            app::BottomOptions bottom{name};
+            precond::BottomOptions bottom{name};
             if (s > 0) bottom.krylov.step = s;
             MultigridOptions o;
             o.cycle = Cycle::u;
             o.smallest_box = 2;
-            const Multigrid<double> M(A, o, app::make_bottom<double>(bottom));
+            const Multigrid<double> M(A, o, precond::make_bottom<double>(bottom));
             Vector<double> u(A->range());
             const auto report = M.solve(f, u, limits(name == "smoother" ? 1e-6 : 1e-10, 100));
             EXPECT_TRUE(report.converged()) << name << ": " << to_string(report.reason) << " " << report.residual_norm;
@@ -550,7 +550,7 @@ TEST(Multigrid, CoarsestLevelBlocksSendThePlannedMessages) {
             sampled(*A, [](double x, double y, double z) { return std::sin(3 * x + 5 * y * y + 7 * z) + x; });
         for (const auto norm : {krylov::Norm::two, krylov::Norm::max})
           for (const int s : {2, 4, 8}) {
-            auto o = app::BottomOptions::defaults();
+            auto o = precond::BottomOptions::defaults();
             o.method = krylov::Method::ca_bicgstab;
             o.step = s, o.norm = norm, o.rtol = 0, o.fallbacks = false, o.replacement = 0;
             o.basis = krylov::Basis::chebyshev;
@@ -595,7 +595,7 @@ TEST(Multigrid, RefusesWhatDoesNotFit) {
   refused([](auto& o) { o.smallest_box = 0; });
   refused([](auto& o) { o.cycle = Cycle::u, o.agglomerate_below = 100; });
   EXPECT_THROW(tacit::value_of<precond::Smoother>("gaus-seidel"), Error);
-  EXPECT_THROW(app::make_bottom<double>({"bicgstb"}), Error);
+  EXPECT_THROW(precond::make_bottom<double>({"bicgstb"}), Error);
 }
 
 }  // namespace

@@ -362,12 +362,12 @@ TEST(MultigridChoice, FollowsTheMeasuredCosts) {
   fork.product = fork.pair = 1e-6, fork.sum = 1e-7, fork.bandwidth = 0.05e9;
   EXPECT_FALSE(app::choose_at(fork).move) << app::choose_at(fork).why;
   std::string why;
-  EXPECT_EQ(app::cheapest_step({5e-6, 6e-6, 1e-7, 1e-7}, why), 0) << why;   // reductions cost nothing
-  EXPECT_GE(app::cheapest_step({5e-6, 6e-6, 1e-7, 60e-6}, why), 4) << why;  // reductions dominate
+  EXPECT_EQ(precond::cheapest_step({5e-6, 6e-6, 1e-7, 1e-7}, why), 0) << why;   // reductions cost nothing
+  EXPECT_GE(precond::cheapest_step({5e-6, 6e-6, 1e-7, 60e-6}, why), 4) << why;  // reductions dominate
   EXPECT_NE(why.find("ca-bicgstab"), std::string::npos);
   // seconds_an_iteration of bicgstab counts three reductions, of the s-step method with s = 4 a quarter of one.
-  EXPECT_NEAR(app::seconds_an_iteration(0, {0, 0, 0, 1}), 3, 1e-12);
-  EXPECT_NEAR(app::seconds_an_iteration(4, {0, 0, 0, 1}), 0.25, 1e-12);
+  EXPECT_NEAR(precond::seconds_an_iteration(0, {0, 0, 0, 1}), 3, 1e-12);
+  EXPECT_NEAR(precond::seconds_an_iteration(4, {0, 0, 0, 1}), 0.25, 1e-12);
 }
 
 TEST(MultigridChoice, CellsMoveOrStay) {

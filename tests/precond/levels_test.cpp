@@ -218,7 +218,7 @@ TYPED_TEST(LevelsOf, MultAdditiveCyclesAreVCycles) {
             });
             const auto A = a.on(comm);
             AmgOptions<T> o;
-            o.coarsest = 4, o.smoother = smoother;
+            o.coarsest = 4, o.smoother = smoother, o.agglomerate_below = 0;
             const Amg<T> V(*A, o);
             o.cycle = Cycle::mult_additive;
             const Amg<T> M(*A, o);

@@ -3,6 +3,7 @@
 
 #include <tacit/op/csr.hpp>
 #include <tacit/op/noted.hpp>
+#include <tacit/precond/bottom.hpp>
 #include <tacit/precond/cycle.hpp>
 
 #include <cstdint>
@@ -49,8 +50,16 @@ struct AmgShape {
   std::optional<int> p_max;
   /// Classical: the first so many levels keep the coarse points that form an independent set along two couplings.
   int aggressive = 0;
-  /// Levels of at most so many unknowns are solved directly.
+  /// Levels of at most so many unknowns are left to the bottom solver; at most 2048 where that is direct.
   Global coarsest = 400;
+  /// Solver of the last level. automatic: direct up to 2048 unknowns, else 20 sweeps. "smoother": 20 sweeps. One that
+  /// iterates makes the cycle vary: cg is then flexible, and other methods need be (fgmres). For singular A the
+  /// right-hand side must be in the range of A.
+  BottomOptions bottom;
+  /// Levels with fewer unknowns for each rank move to fewer ranks; 0: none moves. Not given: to as many ranks as are
+  /// predicted to take the least time, from measured products and reductions, of levels with fewer than 4096 unknowns
+  /// for each rank.
+  std::optional<Global> agglomerate_below;
   int max_levels = 25;
   /// Coarsening ends before the entries of all levels exceed this times those of A; 3 where it is not given, 5 of
   /// classical coarsening.
@@ -77,16 +86,24 @@ struct AmgLevel {
   Global rows = 0, entries = 0;
   Global prolongation_entries = 0;  ///< towards this level from the next one; 0 on the last
   int ranks = 0;                    ///< that have rows
-  /// Of the clock, of this rank: until the next level was there, and of all cycles so far (of a K-cycle without its own
-  /// products and reductions).
-  double setup_seconds = 0, seconds = 0;
+  double setup_seconds = 0;         ///< of the clock, of this rank: until the next level was there
+};
+
+/// What cycles have done on one level so far, on this rank: smoothing, residual, transfers to and from the
+/// next level; on the last one the bottom solver.
+struct AmgWork {
+  int visits = 0;  ///< on the way down, or solves of the last level
+  double seconds = 0;
+  std::int64_t reductions = 0, exchanges = 0, messages = 0, bytes = 0;
+  AmgWork operator-(const AmgWork& before) const;
 };
 
 /// x -> one cycle for A u = x from u = 0, on levels that are made of aggregates: nodes with strong couplings are joined
 /// (greedily, in their order; not across ranks), T has the near-null vectors, orthonormal on each aggregate, as its
 /// columns, P = (I - 4/3 / rho D^-1 A) T with weak couplings added to the diagonal, R = P^H (R = T^H (I - 4/3 / rho A
-/// D^-1) where A is not Hermitian), and the next matrix is R A P. The last level is solved by a dense inverse (a
-/// pseudo-inverse where it is singular) on every rank, or by 20 sweeps where it is larger than 2048. With a Hermitian
+/// D^-1) where A is not Hermitian), and the next matrix is R A P. The last level is solved by
+/// AmgShape::bottom, directly unless said otherwise. Levels may move to fewer ranks (agglomerate_below): those of the
+/// r-th rank with rows to rank r / 2^k; then aggregates of the next level join those of several ranks. With a Hermitian
 /// positive definite A and any of the smoothers the cycle is Hermitian positive definite. For Hermitian A, spai0,
 /// l1-jacobi and the couplings between ranks are those of |D|^-1/2 A |D|^-1/2, so that the units of the unknowns do not
 /// matter.
@@ -113,11 +130,14 @@ class Amg final : public op::Operator<T, Host>, public op::Noted, public op::Var
   std::string name() const override { return "amg"; }
   op::Cost cost() const override;
   bool has_adjoint() const override { return hermitian_ && options_.cycle != Cycle::f && !varies(); }
-  /// With a K-cycle of three levels or more.
+  /// With a K-cycle of three levels or more, and where the bottom solver iterates.
   bool varies() const override;
 
   std::vector<AmgLevel> levels() const;
   std::int64_t cycles() const { return cycles_; }  ///< so far
+  std::vector<AmgWork> work() const;
+  /// What the bottom solver has done since the last call, and why levels moved to fewer ranks. Local.
+  BottomReport take_bottom() const;
   /// The entries of all levels over those of A; the same of rows.
   double operator_complexity() const;
   double grid_complexity() const;

@@ -5,6 +5,7 @@
 #include <tacit/op/csr.hpp>
 #include <tacit/precond/amg.hpp>
 #include <tacit/precond/block_jacobi.hpp>
+#include <tacit/precond/bottom.hpp>
 #include <tacit/precond/polynomial.hpp>
 
 #include <memory>
@@ -23,6 +24,7 @@ enum class Kind {
 struct Options {
 #define TACIT_PRECOND_OPTION(member, type, ...) std::optional<type> member = {};
 #include <tacit/precond/preconds.def>
+  BottomOptions bottom = {};  ///< of amg: bottom_options()
 };
 
 /// The kinds and their options.

@@ -1,139 +1,13 @@
 #include <tacit/app/multigrid/bottom.hpp>
 
-#include <tacit/base/trace.hpp>
-#include <tacit/krylov/solve.hpp>
-#include <tacit/model/machine.hpp>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 
 namespace tacit::app {
-namespace {
 
-// A coarsest-level solve by a Krylov method; where one rank has all cells, on that rank only.
-template <Scalar T>
-class Krylov final : public precond::Bottom<T> {
- public:
-  Krylov(std::shared_ptr<const op::FiniteVolume<T>> A, krylov::Options options, std::string why = {})
-      : all_(A),
-        options_(std::move(options)),
-        why_(std::move(why)),
-        gathered_(A->boxes().ranks_in_use() <= 1 && A->range().comm().size() > 1) {
-    options_.explain = false;
-    if (gathered_) a_ = A->alone(), solver_ = A->boxes().patches().empty() ? 0 : A->boxes().owner(0);
-    else a_ = std::move(A);
-  }
-  std::string name() const override { return krylov::to_string(options_.method); }
-  std::string choice() const override { return why_; }
-
-  precond::BottomOutcome solve(const layout::Vector<T>& f, layout::Vector<T>& u) override {
-    precond::BottomOutcome outcome;
-    if (!gathered_) {
-      outcome = solve_here(*a_, f, u);
-      return outcome;
-    }
-    double sums[3] = {0, 0, 0};  // iterations, failures, length of warnings
-    std::string all;
-    if (a_) {
-      layout::Vector<T> here(a_->range()), there(a_->range());
-      std::copy_n(f.data(), f.size(), here.data());
-      outcome = solve_here(*a_, here, there);
-      std::copy_n(there.data(), there.size(), u.data());
-      for (const auto& w : outcome.warnings) all += w + '\n';
-      sums[0] = outcome.iterations, sums[1] = outcome.solved ? 0 : 1, sums[2] = double(all.size());
-    }
-    f.space().start_sum(sums, 3).wait(sums);
-    outcome.iterations = int(sums[0]);
-    outcome.solved = sums[1] == 0;
-    if (sums[2] == 0) return outcome;
-    all = all_->range().comm().broadcast(all, solver_);
-    outcome.warnings.clear();
-    for (std::size_t at = 0, end; at < all.size(); at = end + 1)
-      end = all.find('\n', at), outcome.warnings.push_back(all.substr(at, end - at));
-    return outcome;
-  }
-
- private:
-  precond::BottomOutcome solve_here(const op::FiniteVolume<T>& A, const layout::Vector<T>& f,
-                                    layout::Vector<T>& u) const {
-    precond::BottomOutcome outcome;
-    auto report = krylov::solve<T, Host>(A, nullptr, f, u, options_, true);
-    outcome.iterations = report.iterations;
-    const std::string name = krylov::to_string(options_.method);
-    for (const auto& w : report.warnings) outcome.warnings.push_back("bottom " + name + ": " + w);
-    outcome.solved = report.converged();
-    if (outcome.solved) return outcome;
-    outcome.warnings.push_back("bottom " + name + ": " + krylov::to_string(report.reason) + ", " + report.detail);
-    const auto classical = krylov::classical_of(options_.method);
-    if (classical != options_.method) {
-      krylov::Options o;
-      o.method = classical;
-      o.rtol = options_.rtol, o.atol = options_.atol, o.norm = options_.norm;
-      o.max_iterations = options_.max_iterations, o.history = false, o.explain = false;
-      report = krylov::solve<T, Host>(A, nullptr, f, u, o, true);
-      outcome.iterations += report.iterations;
-      outcome.solved = report.converged();
-      outcome.warnings.push_back(
-          std::string("bottom: continued with ") + krylov::to_string(classical) +
-          (outcome.solved ? ", which converged" : ", which did not converge: continued with the smoother"));
-    }
-    return outcome;
-  }
-
-  std::shared_ptr<const op::FiniteVolume<T>> all_;
-  std::shared_ptr<const op::FiniteVolume<T>> a_;
-  krylov::Options options_;
-  std::string why_;
-  bool gathered_;
-  int solver_ = 0;  // the rank that has all cells
-};
-
-// Times of products of the coarsest operator (three for one column, three for two) and of the machine. Collective.
-template <Scalar T>
-BottomPrices measured(const op::FiniteVolume<T>& A) {
-  const auto& comm = A.range().comm();
-  const auto machine = model::measure(comm);
-  BottomPrices prices;
-  for (const int columns : {1, 2}) {
-    layout::Vector<T> x(A.range(), columns), y(A.range(), columns);
-    double least = 1e9;
-    for (int i = 0; i < 3; ++i) {
-      const double from = wall_time();
-      A.apply(x, y);
-      if (i > 0) least = std::min(least, wall_time() - from);
-    }
-    (columns == 1 ? prices.product : prices.pair) = comm.all_max(least);
-  }
-  prices.vector =
-      comm.all_max(double(A.range().local_size()) * sizeof(T)) / (4 * machine.bandwidth);  // in cache: 4 times as fast
-  prices.sum = machine.sum_latency;
-  return prices;
-}
-
-}  // namespace
-
-double seconds_an_iteration(int step, const BottomPrices& p) {
-  // Passes over vectors for updates and norms; a block of s steps has the Gram matrix of 4 s + 2 vectors, whose flops
-  // are counted as passes, and three linear combinations.
-  if (step == 0) return 2 * p.product + 14 * p.vector + 3 * p.sum;
-  const double s = step, columns = 4 * s + 2;
-  return 2 * p.pair + (columns * columns / 8 + 4 * columns) / s * p.vector + p.sum / s;
-}
-
-int cheapest_step(const BottomPrices& prices, std::string& why) {
-  const double classical = seconds_an_iteration(0, prices);
-  int best = 0;
-  double least = classical;
-  for (const int step : {2, 4, 8})
-    if (const double seconds = seconds_an_iteration(step, prices); seconds < 0.9 * least) best = step, least = seconds;
-  char text[200];
-  std::snprintf(text, sizeof text, "%s: %.3g us an iteration predicted, bicgstab %.3g us (product %.3g, sum %.3g us)",
-                best ? message("ca-bicgstab, s = ", best).c_str() : "bicgstab", 1e6 * least, 1e6 * classical,
-                1e6 * prices.product, 1e6 * prices.sum);
-  why = text;
-  return best;
-}
+using precond::BottomOptions;
+using precond::BottomPrices;
 
 precond::ForkChoice choose_at(const precond::Fork& f) {
   double cells = 1, longest = 1;
@@ -170,8 +44,8 @@ precond::ForkChoice choose_at(const precond::Fork& f) {
     stayed += f.sum + n * n * 2e-10;
     bottom = "direct";
   } else {
-    const int step = cheapest_step(prices, bottom);
-    stayed += 2 * longest * seconds_an_iteration(step, prices);
+    const int step = precond::cheapest_step(prices, bottom);
+    stayed += 2 * longest * precond::seconds_an_iteration(step, prices);
     bottom = step ? message("ca-bicgstab, s = ", step) : "bicgstab";
   }
   precond::ForkChoice choice;
@@ -190,31 +64,21 @@ precond::ForkChoice choose_at(const precond::Fork& f) {
 template <Scalar T>
 std::shared_ptr<precond::Multigrid<T>> make_multigrid(std::shared_ptr<const op::FiniteVolume<T>> A,
                                                       precond::MultigridOptions options, const BottomOptions& bottom) {
-  const bool automatic = bottom.name == "automatic" || bottom.name == "auto";
   // W-cycles visit the coarsest level too often for a Krylov method.
-  if (automatic && !options.agglomerates && options.cycle != precond::Cycle::w) options.agglomerates = choose_at;
-  return std::make_shared<precond::Multigrid<T>>(std::move(A), options, make_bottom<T>(bottom),
-                                                 make_bottom<float>(bottom));
+  if (bottom.is_automatic() && !options.agglomerates && options.cycle != precond::Cycle::w) options.agglomerates = choose_at;
+  return std::make_shared<precond::Multigrid<T>>(std::move(A), options, precond::make_bottom<T>(bottom),
+                                                 precond::make_bottom<float>(bottom));
 }
 template std::shared_ptr<precond::Multigrid<float>> make_multigrid(std::shared_ptr<const op::FiniteVolume<float>>,
                                                                    precond::MultigridOptions, const BottomOptions&);
 template std::shared_ptr<precond::Multigrid<double>> make_multigrid(std::shared_ptr<const op::FiniteVolume<double>>,
                                                                     precond::MultigridOptions, const BottomOptions&);
 
-std::vector<std::string> bottom_names() {
-  std::vector<std::string> names{"automatic", "direct", "smoother"};
-  for (auto& n : tacit::names<krylov::Method>())
-    if (n != "auto" && n != "automatic") names.push_back(n);
-  return names;
-}
-
 std::span<const Option<MultigridRequest>> multigrid_options() {
   using O = MultigridRequest;
   using L = precond::MultigridOptions;
-  using B = BottomOptions;
-  using K = krylov::Options;
-  const char* const named = "of a bottom that names a Krylov method: as in solve";
-  static const std::vector<Option<O>> all{
+  static const std::vector<Option<O>> all = [] {
+    std::vector<Option<O>> made{
       option<O>("cycle", within(&O::levels, &L::cycle),
                 "F: full multigrid, a solve goes on with V; U: a V-cycle that ends where boxes have smallest_box cells "
                 "along an axis, no box moves to another rank"),
@@ -228,20 +92,9 @@ std::span<const Option<MultigridRequest>> multigrid_options() {
                 "linear; quartic with the fourth-order stencil"),
       option<O>("pre", within(&O::levels, &L::pre), between(0, 1000, "sweeps"), "sweeps before the coarser level"),
       option<O>("post", within(&O::levels, &L::post), between(0, 1000, "sweeps"), "sweeps after it"),
-      option<O>("symmetric", within(&O::levels, &L::symmetric), "sweeps after mirror those before: for cg"),
-      option<O>("bottom", within(&O::bottom, &B::name), bottom_names(),
-                "solver of the coarsest level; automatic: direct for few cells, else the cheapest of bicgstab and "
-                "ca-bicgstab by measured reductions and products")
-          .with_options_of("solve"),
-      option<O>("bottom_reduction", within(&O::bottom, &B::krylov, &K::rtol), positive(),
-                "a bottom solve reduces its residual by this factor"),
-      option<O>("bottom_norm", within(&O::bottom, &B::krylov, &K::norm), "of that residual"),
-      option<O>("bottom_max_iterations", within(&O::bottom, &B::krylov, &K::max_iterations), at_least(0, "iterations"),
-                "of a bottom solve", "1000"),
-      option<O>("step", within(&O::bottom, &B::krylov, &K::step), at_least(1, "iteration"), named, "by method"),
-      option<O>("basis", within(&O::bottom, &B::krylov, &K::basis), named, "by method"),
-      option<O>("powers", within(&O::bottom, &B::krylov, &K::powers), named, "products"),
-      option<O>("depth", within(&O::bottom, &B::krylov, &K::depth), at_least(1, "reduction"), named, "by method"),
+      option<O>("symmetric", within(&O::levels, &L::symmetric), "sweeps after mirror those before: for cg")};
+    for (auto& o : precond::bottom_options(&O::bottom)) made.push_back(std::move(o));
+    for (auto& o : {
       option<O>("smallest_box", within(&O::levels, &L::smallest_box), at_least(1, "cell"),
                 "an axis is coarsened while its boxes have at least twice as many cells", "2; 4 for U"),
       option<O>("agglomerate_below", within(&O::levels, &L::agglomerate_below), at_least(0, "cells"),
@@ -258,8 +111,10 @@ std::span<const Option<MultigridRequest>> multigrid_options() {
                 Range{.least = 1, .open_below = true, .needed = "a number > 1"},
                 "the smoother chebyshev smooths [lambda_max / range, lambda_max]", "4"),
       option<O>("bottom_cells", &O::bottom_cells, at_least(1, "cell"),
-                "of a device: the bottom is the first level of at most so many cells", "4096"),
-  };
+                "of a device: the bottom is the first level of at most so many cells", "4096")})
+      made.push_back(o);
+    return made;
+  }();
   return all;
 }
 
@@ -273,40 +128,5 @@ std::span<const Option<precond::MultigridSolve>> multigrid_solve_options() {
   };
   return all;
 }
-
-template <Scalar T>
-precond::MakeBottom<T> make_bottom(const BottomOptions& options) {
-  const auto& k = options.krylov;
-  const bool automatic = options.name == "automatic" || options.name == "auto";
-  if (automatic || options.name == "smoother" || options.name == "direct")
-    require(!k.step && !k.basis && !k.powers && !k.depth, "step, basis, powers and depth are options of a Krylov ",
-            "bottom that is named; the bottom is \"", options.name, "\"");
-  if (options.name == "smoother") return {};
-  if (options.name == "direct") return precond::direct_bottom<T>();
-  if (automatic) {
-    return [options](std::shared_ptr<const op::FiniteVolume<T>> A) -> std::unique_ptr<precond::Bottom<T>> {
-      const bool small = A->range().size() <= 512 || (A->boxes().ranks_in_use() <= 1 && A->range().size() <= 1024);
-      if (small) return precond::direct_bottom<T>()(A);
-      auto chosen = options;
-      chosen.krylov.method = krylov::Method::bicgstab;
-      // On one rank there are no reductions for an s-step method to save.
-      if (A->boxes().ranks_in_use() <= 1)
-        return std::make_unique<Krylov<T>>(std::move(A), chosen.krylov, "bicgstab: on one rank");
-      std::string why;
-      if (const int step = cheapest_step(measured(*A), why); step > 0)
-        chosen.krylov.method = krylov::Method::ca_bicgstab, chosen.krylov.step = step;
-      return std::make_unique<Krylov<T>>(std::move(A), chosen.krylov, why);
-    };
-  }
-  auto o = options.krylov;
-  o.method = value_of<krylov::Method>(options.name);
-  krylov::check(o);
-  return [o](std::shared_ptr<const op::FiniteVolume<T>> A) -> std::unique_ptr<precond::Bottom<T>> {
-    return std::make_unique<Krylov<T>>(std::move(A), o);
-  };
-}
-
-template precond::MakeBottom<float> make_bottom<float>(const BottomOptions&);
-template precond::MakeBottom<double> make_bottom<double>(const BottomOptions&);
 
 }  // namespace tacit::app

@@ -214,6 +214,14 @@ class Aggregation final : public Coarsening<T> {
     return smoothed(smoothing, nullptr, std::move(t), rows, roots, space, coarse);
   }
 
+  void move(const Gathering& to) override {
+    std::vector<Local> sizes(std::size_t(nodes_.count()));
+    for (std::size_t I = 0; I < sizes.size(); ++I) sizes[I] = nodes_.start[I + 1] - nodes_.start[I];
+    nodes_ = {};
+    for (const Local size : to.moved(sizes)) nodes_.start.push_back(nodes_.start.back() + size);
+    near_null_ = to.moved(near_null_);
+  }
+
  private:
   static double omega_of(double rho) { return 4 / (3 * std::max(rho, 1.0)); }
   std::optional<ByColumn<T>> near_null_by_column(const op::Rows<T>& rows, const Space& space,

@@ -140,8 +140,12 @@ Amg<T>::Amg(const op::Csr<T>& A, const AmgOptions<T>& options)
       require(*o.strength >= 0 && *o.strength < 1, "strength is ", *o.strength,
               "; a number from 0 to below 1 is needed");
     require_coarsening(o);
-    require(o.coarsest >= 1 && o.coarsest <= largest_direct, "coarsest is ", o.coarsest, "; 1 to ", largest_direct,
-            " unknowns are solved directly");
+    const bool direct = o.bottom.is_automatic() || o.bottom.name == "direct";
+    require(o.coarsest >= 1 && (!direct || o.coarsest <= largest_direct), "coarsest is ", o.coarsest, "; 1 to ",
+            largest_direct, " unknowns are solved directly");
+    require(o.agglomerate_below.value_or(0) >= 0, "agglomerate_below is ", o.agglomerate_below.value_or(0),
+            "; 0 or more unknowns");
+    (void)make_bottom<T>(o.bottom);  // refuses what does not fit
     require(o.max_levels >= 1, "max_levels is ", o.max_levels, "; at least 1 is needed");
     if (o.max_complexity)
       require(*o.max_complexity >= 1, "max_complexity is ", *o.max_complexity, "; at least 1 is needed");
@@ -175,7 +179,7 @@ void Amg<T>::describe() {
   parts_->with([&](const auto& levels) {
     hermitian_ = levels.is_hermitian();
     note_ = levels.note();
-    doubtful_ = !levels.is_direct();
+    doubtful_ = !levels.bottom() && options_.bottom.name != "smoother";
   });
 }
 
@@ -196,7 +200,9 @@ Amg<T>::~Amg() = default;
 
 template <Scalar T>
 bool Amg<T>::varies() const {
-  return options_.cycle == Cycle::k && parts_->with([](const auto& levels) { return levels.count(); }) > 2;
+  return parts_->with([&](const auto& levels) {
+    return (options_.cycle == Cycle::k && levels.count() > 2) || (levels.bottom() && levels.bottom()->varies());
+  });
 }
 
 template <Scalar T>
@@ -242,14 +248,26 @@ std::vector<AmgLevel> Amg<T>::levels() const {
     std::vector<AmgLevel> all;
     for (std::size_t i = 0; i < levels.count(); ++i) {
       const auto& level = levels.level(i);
-      const auto& partition = level.A().range().partition();
-      int ranks = 0;
-      for (int r = 0; r < partition.parts(); ++r) ranks += partition.end(r) > partition.begin(r);
-      all.push_back({level.A().range().size(), level.A().entries(), level.P ? level.P->entries() : 0, ranks,
-                     level.setup_seconds, level.seconds});
+      all.push_back({level.A().range().size(), level.A().entries(), level.P ? level.P->entries() : 0,
+                     ranks_in_use(level.A().range()), level.setup_seconds});
     }
     return all;
   });
+}
+
+template <Scalar T>
+BottomReport Amg<T>::take_bottom() const {
+  return parts_->with([](auto& levels) { return levels.take_bottom(); });
+}
+
+AmgWork AmgWork::operator-(const AmgWork& before) const {
+  return {visits - before.visits,         seconds - before.seconds,   reductions - before.reductions,
+          exchanges - before.exchanges, messages - before.messages, bytes - before.bytes};
+}
+
+template <Scalar T>
+std::vector<AmgWork> Amg<T>::work() const {
+  return parts_->with([](const auto& levels) { return levels.work(); });
 }
 
 template <Scalar T>

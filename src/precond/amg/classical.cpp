@@ -37,6 +37,8 @@ class Classical final : public Coarsening<T> {
     return found;
   }
 
+  void move(const Gathering& to) override { unknown_ = to.moved(unknown_); }
+
  private:
   static constexpr double default_strength = 0.25;
   op::Rows<T> interpolation(const Splitting<T>& s, bool is_aggressive) const {

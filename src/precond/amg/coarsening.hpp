@@ -2,6 +2,7 @@
 #pragma once
 
 #include "aggregates.hpp"
+#include "agglomeration.hpp"
 
 #include <tacit/precond/amg.hpp>
 
@@ -39,6 +40,8 @@ class Coarsening {
     (void)rows, (void)roots, (void)rho;
     throw Error(ErrorKind::usage, message("level ", level, " of ", space.size(), " unknowns keeps no patterns"));
   }
+  /// All unknowns of the level made last move with their rows. Collective.
+  virtual void move(const Gathering& to) = 0;
 };
 
 /// Smoothed aggregation, from the near-null vectors and nodes of the options. Error(usage), on all ranks: near_null of

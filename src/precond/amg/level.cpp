@@ -2,6 +2,7 @@
 
 #include "../scalar.hpp"
 
+#include <tacit/base/trace.hpp>
 #include <tacit/exec/parallel.hpp>
 
 #include <algorithm>
@@ -37,6 +38,7 @@ void MatrixLevel<T>::sweep(bool zero, bool back) {
   const auto columns = std::size_t(f->columns());
   T *const x = u->data(), *const y = r->data();
   const T* const b = f->data();
+  const Span span("sweep", "exec", std::int64_t((zero ? 3 : 5) * f->size() * sizeof(T)));
   if (how_ == AmgSmoother::gauss_seidel) {
     each(f->size(), [&](std::size_t i) { y[i] = zero ? b[i] : b[i] - y[i]; });
     sweep_block(columns, back);
@@ -151,6 +153,15 @@ void MatrixLevel<T>::make_smoother(AmgSmoother how, const op::Rows<T>& rows, con
     }
   });
   if (how == AmgSmoother::gauss_seidel) block_ = A_->own_block();
+}
+
+template <Scalar T>
+void MatrixLevel<T>::restrict_to(const layout::Vector<T>& r, layout::Vector<T>& f) {
+  if (!mover) return R->apply(r, f);
+  if (!before_ || before_->columns() != r.columns())
+    before_ = std::make_unique<layout::Vector<T>>(R->range(), r.columns());
+  R->apply(r, *before_);
+  mover->apply(*before_, f);
 }
 
 template class MatrixLevel<float>;

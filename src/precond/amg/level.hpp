@@ -1,6 +1,7 @@
 // A level of an algebraic hierarchy: its matrix, transfers and smoother.
 #pragma once
 
+#include "agglomeration.hpp"
 #include "aggregates.hpp"
 
 #include <tacit/precond/amg.hpp>
@@ -22,7 +23,10 @@ class MatrixLevel {
   const op::Csr<T>& A() const { return *A_; }
   /// New values of a coarser level's matrix. Collective.
   void update_values(std::span<const T> values) { own_->update_values(values); }
-  std::unique_ptr<op::Csr<T>> P, R;            ///< from and to the next level
+  std::unique_ptr<op::Csr<T>> P, R;  ///< from and to the next level
+  /// Where the next level has moved to fewer ranks: from the ranks that R goes to.
+  std::optional<Gathering> gathering;
+  std::unique_ptr<op::Csr<T>> mover;
   std::unique_ptr<layout::Vector<T>> u, f, r;  ///< solution, right-hand side, and one for products
 
   /// rho: a bound of the eigenvalues of D^-1 A. `rows`: A's. Local.
@@ -37,10 +41,12 @@ class MatrixLevel {
   /// and ended. Collective.
   void start_alone();
   void finish_alone();
+  /// f := R r, of the next level. Collective: an exchange of R, and one of the mover's.
+  void restrict_to(const layout::Vector<T>& r, layout::Vector<T>& f);
   AmgSmoother smoother() const { return how_; }
   const std::vector<T>& scaling() const { return scaling_; }  ///< of a diagonal smoother; D^-1 for chebyshev
   double rho() const { return rho_; }
-  double setup_seconds = 0, seconds = 0;  ///< of this rank; seconds: of cycles
+  double setup_seconds = 0;  ///< of this rank
 
  private:
   void sweep(bool zero, bool back);
@@ -53,7 +59,8 @@ class MatrixLevel {
   double rho_ = 0;          // for chebyshev
   op::LocalRows<T> block_;  // for gauss_seidel
   std::optional<op::Product<T>> product_;
-  std::unique_ptr<layout::Vector<T>> d_;  // for chebyshev
+  std::unique_ptr<layout::Vector<T>> d_;       // for chebyshev
+  std::unique_ptr<layout::Vector<T>> before_;  // R r, where it moves
 };
 
 /// Chebyshev's polynomial in D^-1 A on [rho / 4, 1.1 rho]: a step is z := keep z + step D^-1 r, u := u + z, from z = 0.

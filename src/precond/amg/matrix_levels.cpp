@@ -3,11 +3,14 @@
 #include "additive.hpp"
 #include "../timed.hpp"
 
+#include <tacit/base/trace.hpp>
+#include <tacit/model/machine.hpp>
 #include <tacit/op/diagonal.hpp>
 #include <tacit/op/multiply.hpp>
 #include <tacit/op/spectrum.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace tacit::precond {
@@ -85,38 +88,38 @@ void MatrixLevels<T>::build(const op::Csr<T>& A) {
     const bool small = space.size() <= options_.coarsest;
     const double rho = bound_of(fine.A(), rows, hermitian_ && !small);
     fine.make_smoother(options_.smoother, rows, roots, hermitian_, rho);
-    const auto end = [&] {
-      if (space.size() <= largest_direct) direct_ = std::make_unique<DenseInverse<T>>(rows, space);
-    };
-    if (small || int(levels_.size()) >= options_.max_levels) {
-      end();
-      break;
-    }
+    if (small || int(levels_.size()) >= options_.max_levels) break;
     comm.check_interrupt();
     auto coarser = coarsening_->next(rows, space, roots, rho);
-    if (!coarser) {
-      end();
-      break;
-    }
-    const Space& coarse = coarser->space;
+    if (!coarser) break;
+    const Space coarse = coarser->space;
     comm.check_interrupt();
     auto next = product_of(*coarser, rows, space);
     const Global next_entries = comm.all_sum(next.C.start.back());
     if (double(entries + next_entries) > most * double(A.entries())) {
       note_ = message("coarsening ended at ", space.size(), " unknowns: the next level would bring the entries to ",
                       double(entries + next_entries) / double(std::max<Global>(A.entries(), 1)), " of those of A");
-      end();
       break;
     }
     if (options_.cycle == Cycle::mult_additive)
       smooth_transfers(coarser->P, next.R, rows, fine.scaling(), space, coarse, hermitian_);
     rows = std::move(next.C);
-    fine.P = std::make_unique<op::Csr<T>>(space, coarse, std::move(coarser->P));
     fine.R = std::make_unique<op::Csr<T>>(coarse, space, std::move(next.R));
+    Space on = coarse;  // the ranks that the next level is on
+    if (const int by = gathering(rows, coarse, space.size()); by > 1) {
+      const Gathering& to = fine.gathering.emplace(coarse, by);
+      on = to.to();
+      rows = to.moved(rows);
+      coarsening_->move(to);
+      fine.mover = to.template mover<T>();
+    }
+    fine.P = std::make_unique<op::Csr<T>>(space, on, std::move(coarser->P));
     const op::RowsView<T, Global> stored{rows.start, rows.column, rows.value};
-    levels_.push_back(std::make_unique<MatrixLevel<T>>(std::make_unique<op::Csr<T>>(coarse, coarse, stored)));
+    levels_.push_back(std::make_unique<MatrixLevel<T>>(std::make_unique<op::Csr<T>>(on, on, stored)));
   }
-  if (!direct_ && note_.empty())
+  make_bottom_solver();
+  work_.resize(levels_.size());
+  if (!bottom_ && note_.empty() && options_.bottom.name != "smoother")
     note_ = message("coarsening ended at ", levels_.back()->A().range().size(), " unknowns, which sweeps solve");
 }
 
@@ -126,7 +129,7 @@ bool MatrixLevels<T>::update() {
   const bool hermitian = op::is_hermitian(A);
   if (hermitian != hermitian_ || !coarsening_->keeps_patterns()) {
     hermitian_ = hermitian;
-    levels_.clear(), direct_.reset(), note_.clear();
+    levels_.clear(), bottom_.reset(), note_.clear(), choice_.clear(), work_.clear();
     build(A);
     return false;
   }
@@ -139,7 +142,7 @@ bool MatrixLevels<T>::update() {
     const double rho = bound_of(fine.A(), rows, hermitian_ && space.size() > options_.coarsest);
     fine.make_smoother(options_.smoother, rows, roots, hermitian_, rho);
     if (i + 1 == levels_.size()) {
-      if (direct_) direct_ = std::make_unique<DenseInverse<T>>(rows, space);
+      make_bottom_solver();
       return true;
     }
     auto coarser = coarsening_->again(i, rows, space, roots, rho);
@@ -148,9 +151,58 @@ bool MatrixLevels<T>::update() {
       smooth_transfers(coarser.P, next.R, rows, fine.scaling(), space, coarser.space, hermitian_);
     fine.P->update_values(coarser.P.value);
     fine.R->update_values(next.R.value);
-    levels_[i + 1]->update_values(next.C.value);
-    rows = std::move(next.C);
+    rows = fine.gathering ? fine.gathering->moved(next.C) : std::move(next.C);
+    levels_[i + 1]->update_values(rows.value);
   }
+}
+
+template <Scalar T>
+int MatrixLevels<T>::gathering(const op::Rows<T>& next, const Space& space, Global rows) {
+  constexpr Global automatic_below = 4096;
+  const Global below = options_.agglomerate_below.value_or(automatic_below), n = space.size();
+  const int ranks = ranks_in_use(space);
+  if (ranks <= 1 || n >= below * ranks) return 1;
+  if (options_.agglomerate_below) {
+    int by = 1;
+    while ((ranks + by - 1) / by > 1 && n < below * ((ranks + by - 1) / by)) by *= 2;
+    return by;
+  }
+  const op::Csr<T> A(space, space, next);
+  const auto machine = model::measure(space.comm());
+  Spread level{n, A.entries(), ranks};
+  level.coarsening = double(rows) / double(n), level.coarsest = options_.coarsest, level.sweeps = options_.sweeps;
+  level.number_bytes = sizeof(T), level.sum = machine.sum_latency, level.bandwidth = machine.bandwidth;
+  level.product = measured_products<T>(A)[0];
+  std::string why;
+  const int by = cheapest_gathering(level, why);
+  choice_ += (choice_.empty() ? "" : "; ") + why;
+  return by;
+}
+
+template <Scalar T>
+void MatrixLevels<T>::make_bottom_solver() {
+  const op::Csr<T>& A = levels_.back()->A();
+  const Space& space = A.range();
+  const bool automatic = options_.bottom.is_automatic();
+  const auto make = automatic ? direct_bottom<T>() : make_bottom<T>(options_.bottom);
+  if (!make || (automatic && space.size() > largest_direct)) return;
+  LastLevel<T> last{{std::shared_ptr<const void>(), &A}, [&A] { return A.rows(); }, ranks_in_use(space)};
+  last.hermitian = hermitian_;
+  last.alone = [&A, &space]() -> std::shared_ptr<const op::Operator<T, Host>> {
+    if (space.local_size() < space.size() || space.size() == 0) return nullptr;
+    const auto own = Space::distributed(comm::Communicator::self(), space.size());
+    return std::make_shared<op::Csr<T>>(own, own, A.rows());
+  };
+  bottom_ = make(last);
+}
+
+template <Scalar T>
+BottomReport MatrixLevels<T>::take_bottom() {
+  BottomReport report = std::exchange(done_, {});
+  report.name = bottom_ ? bottom_->name() : "smoother";
+  const std::string why = bottom_ ? bottom_->choice() : std::string();
+  report.choice = choice_ + (choice_.empty() || why.empty() ? "" : "; ") + why;
+  return report;
 }
 
 template <Scalar T>
@@ -159,62 +211,95 @@ void MatrixLevels<T>::make_vectors(int columns) {
 }
 
 template <Scalar T>
+template <class F>
+void MatrixLevels<T>::counted(std::size_t i, F&& f) {
+  const auto& comm = levels_[0]->A().range().comm();
+  const auto before = comm.counters();
+  const double from = wall_time();
+  f();
+  const auto counts = comm.counters() - before;
+  AmgWork& work = work_[i];
+  work.seconds += wall_time() - from;
+  work.reductions += counts.reductions, work.exchanges += counts.exchanges;
+  work.messages += counts.messages, work.bytes += counts.bytes;
+}
+
+template <Scalar T>
 void MatrixLevels<T>::down(std::size_t i, bool from_zero) {
-  MatrixLevel<T>& fine = *levels_[i];
-  const Timed timer(fine.seconds);
-  fine.smooth(options_.sweeps, from_zero, false);
-  fine.A().apply(*fine.u, *fine.r);
-  each(fine.f->size(), [&](std::size_t k) { fine.r->data()[k] = fine.f->data()[k] - fine.r->data()[k]; });
-  fine.R->apply(*fine.r, *levels_[i + 1]->f);
+  counted(i, [&] {
+    MatrixLevel<T>& fine = *levels_[i];
+    ++work_[i].visits;
+    fine.smooth(options_.sweeps, from_zero, false);
+    fine.A().apply(*fine.u, *fine.r);
+    {
+      const Span span("residual", "exec", std::int64_t(3 * fine.f->size() * sizeof(T)));
+      each(fine.f->size(), [&](std::size_t k) { fine.r->data()[k] = fine.f->data()[k] - fine.r->data()[k]; });
+    }
+    fine.restrict_to(*fine.r, *levels_[i + 1]->f);
+  });
 }
 
 template <Scalar T>
 void MatrixLevels<T>::correct(std::size_t i) {
-  MatrixLevel<T>& fine = *levels_[i];
-  const Timed timer(fine.seconds);
-  fine.P->apply(*levels_[i + 1]->u, *fine.r);
-  each(fine.f->size(), [&](std::size_t k) { fine.u->data()[k] += fine.r->data()[k]; });
+  counted(i, [&] {
+    MatrixLevel<T>& fine = *levels_[i];
+    fine.P->apply(*levels_[i + 1]->u, *fine.r);
+    const Span span("correct", "exec", std::int64_t(3 * fine.f->size() * sizeof(T)));
+    each(fine.f->size(), [&](std::size_t k) { fine.u->data()[k] += fine.r->data()[k]; });
+  });
 }
 
 template <Scalar T>
 void MatrixLevels<T>::up(std::size_t i, bool) {
   correct(i);
-  const Timed timer(levels_[i]->seconds);
-  levels_[i]->smooth(options_.sweeps, false, true);
+  counted(i, [&] { levels_[i]->smooth(options_.sweeps, false, true); });
 }
 
 template <Scalar T>
 void MatrixLevels<T>::restrict_f(std::size_t i) {
-  const Timed timer(levels_[i]->seconds);
-  levels_[i]->R->apply(*levels_[i]->f, *levels_[i + 1]->f);
+  counted(i, [&] { levels_[i]->restrict_to(*levels_[i]->f, *levels_[i + 1]->f); });
 }
 
 template <Scalar T>
 void MatrixLevels<T>::interpolate_u(std::size_t i) {
-  const Timed timer(levels_[i]->seconds);
-  levels_[i]->P->apply(*levels_[i + 1]->u, *levels_[i]->u);
+  counted(i, [&] { levels_[i]->P->apply(*levels_[i + 1]->u, *levels_[i]->u); });
 }
 
 template <Scalar T>
 void MatrixLevels<T>::start_alone(std::size_t i) {
-  const Timed timer(levels_[i]->seconds);
-  levels_[i]->start_alone();
+  ++work_[i].visits;
+  counted(i, [&] { levels_[i]->start_alone(); });
 }
 
 template <Scalar T>
 void MatrixLevels<T>::finish_alone(std::size_t i) {
-  const Timed timer(levels_[i]->seconds);
-  levels_[i]->finish_alone();
+  counted(i, [&] { levels_[i]->finish_alone(); });
+}
+
+template <Scalar T>
+void MatrixLevels<T>::sweep_last(bool from_zero) {
+  MatrixLevel<T>& last = *levels_.back();
+  if (options_.smoother == AmgSmoother::chebyshev) return last.smooth(sweeps_without_direct, from_zero, false);
+  // Forward and back in turn: the same as its adjoint.
+  for (int s = 0; s < sweeps_without_direct; ++s) last.smooth(1, from_zero && s == 0, s % 2 == 1);
 }
 
 template <Scalar T>
 void MatrixLevels<T>::solve_last(bool from_zero, bool) {
-  MatrixLevel<T>& last = *levels_.back();
-  const Timed timer(last.seconds);
-  if (direct_) return direct_->solve(*last.f, *last.u);
-  if (options_.smoother == AmgSmoother::chebyshev) return last.smooth(sweeps_without_direct, from_zero, false);
-  // Forward and back in turn: the same as its adjoint.
-  for (int s = 0; s < sweeps_without_direct; ++s) last.smooth(1, from_zero && s == 0, s % 2 == 1);
+  const Span span("bottom", "precond");
+  const std::size_t i = levels_.size() - 1;
+  ++work_[i].visits;
+  counted(i, [&] {
+    if (!bottom_) {
+      done_.add({true, sweeps_without_direct, {}});
+      return sweep_last(from_zero);
+    }
+    Vector &f = *levels_[i]->f, &u = *levels_[i]->u;
+    layout::fill(u, T(0));
+    const BottomOutcome outcome = bottom_->solve(f, u);
+    done_.add(outcome);
+    if (!outcome.solved) sweep_last(!std::isfinite(layout::max_norm(u)));
+  });
 }
 
 template class MatrixLevels<float>;

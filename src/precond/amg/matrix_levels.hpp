@@ -3,7 +3,6 @@
 
 #include "../levels.hpp"
 #include "coarsening.hpp"
-#include "dense_inverse.hpp"
 #include "level.hpp"
 
 #include <memory>
@@ -23,13 +22,22 @@ class MatrixLevels final : public Levels<T> {
   bool is_hermitian() const override { return hermitian_; }
   MatrixLevel<T>& level(std::size_t i) { return *levels_[i]; }
   const MatrixLevel<T>& level(std::size_t i) const { return *levels_[i]; }
-  bool is_direct() const { return bool(direct_); }  ///< on the last level
-  const DenseInverse<T>* direct() const { return direct_.get(); }
+  /// The solver of the last level; null: sweeps.
+  const Bottom<T>* bottom() const { return bottom_.get(); }
+  BottomReport take_bottom();
+  const std::vector<AmgWork>& work() const { return work_; }
   /// Why coarsening ended early; empty where it did not.
   const std::string& note() const { return note_; }
   void make_vectors(int columns);
 
  private:
+  void make_bottom_solver();
+  /// By how many ranks into one the rows of `next` are gathered; 1: they stay. `rows`: the unknowns of the level above.
+  int gathering(const op::Rows<T>& next, const layout::Space& space, Global rows);
+  void sweep_last(bool from_zero);
+  /// f(), counted as work on level i.
+  template <class F>
+  void counted(std::size_t i, F&& f);
   using typename Levels<T>::Vector;
   void build(const op::Csr<T>& A);
   void down(std::size_t i, bool from_zero) override;
@@ -51,12 +59,13 @@ class MatrixLevels final : public Levels<T> {
   bool hermitian_ = false;
   std::string note_;
   std::vector<std::unique_ptr<MatrixLevel<T>>> levels_;
-  std::unique_ptr<DenseInverse<T>> direct_;
   std::unique_ptr<Coarsening<T>> coarsening_;
+  std::unique_ptr<Bottom<T>> bottom_;
+  BottomReport done_;   // by the bottom solver
+  std::string choice_;  // of ranks
+  std::vector<AmgWork> work_;
 };
 
-/// Levels of more unknowns are not inverted.
-constexpr Global largest_direct = 2048;
 constexpr int sweeps_without_direct = 20;
 
 }  // namespace tacit::precond

@@ -61,8 +61,12 @@ class CycleLevels final : public Levels<T, M> {
       to.A = i > 0 ? to.own.get() : &A;
       if (from.P) to.P = copy(*from.P), to.R = copy(*from.R);
       to.scaling = from.scaling(), to.rho = from.rho();
-      if (i + 1 == host.count() && host.direct())
-        inverse_ = std::make_unique<op::Csr<T, M>>(space, space, host.direct()->rows());
+      if (from.mover) {
+        to.mover = copy(*from.mover);
+        to.moving = std::make_unique<Vector>(to.R->range());
+      }
+      if (i + 1 == host.count() && host.bottom())
+        inverse_ = std::make_unique<op::Csr<T, M>>(space, space, host.bottom()->inverse().value());
     }
     make_vectors(1);
   }
@@ -75,6 +79,7 @@ class CycleLevels final : public Levels<T, M> {
       const layout::Space& space = level.A->range();
       for (auto* v : {&level.u, &level.f, &level.r, &level.m}) *v = std::make_unique<Vector>(space, columns);
       if (smoother_ == AmgSmoother::chebyshev) level.d = std::make_unique<Vector>(space, columns);
+      if (level.mover) level.moving = std::make_unique<Vector>(level.R->range(), columns);
       std::vector<T> each;
       for (const T s : level.scaling) each.insert(each.end(), std::size_t(columns), s);
       level.m->assign(each);
@@ -84,7 +89,8 @@ class CycleLevels final : public Levels<T, M> {
  private:
   struct Level {
     const op::Csr<T, M>* A = nullptr;
-    std::unique_ptr<op::Csr<T, M>> own, P, R;
+    std::unique_ptr<op::Csr<T, M>> own, P, R, mover;
+    std::unique_ptr<Vector> moving;  // R r, where it moves
     std::vector<T> scaling;
     double rho = 0;
     std::unique_ptr<Vector> u, f, r, m, d;  // m: the scaling, for each column
@@ -127,7 +133,7 @@ class CycleLevels final : public Levels<T, M> {
     smooth(level, sweeps_, from_zero);
     level.A->apply(*level.u, *level.r);
     layout::subtract(*level.f, *level.r, *level.r);
-    level.R->apply(*level.r, *levels_[i + 1].f);
+    restrict_to(i, *level.r);
   }
   void correct(std::size_t i) override {
     Level& level = levels_[i];
@@ -145,7 +151,14 @@ class CycleLevels final : public Levels<T, M> {
     else
       for (int s = 0; s < sweeps_without_direct; ++s) smooth(last, 1, from_zero && s == 0);
   }
-  void restrict_f(std::size_t i) override { levels_[i].R->apply(*levels_[i].f, *levels_[i + 1].f); }
+  void restrict_f(std::size_t i) override { restrict_to(i, *levels_[i].f); }
+  /// f_{i+1} := R r
+  void restrict_to(std::size_t i, const Vector& r) {
+    Level& level = levels_[i];
+    if (!level.mover) return level.R->apply(r, *levels_[i + 1].f);
+    level.R->apply(r, *level.moving);
+    level.mover->apply(*level.moving, *levels_[i + 1].f);
+  }
   void interpolate_u(std::size_t i) override { levels_[i].P->apply(*levels_[i + 1].u, *levels_[i].u); }
   void start_alone(std::size_t i) override {
     Level& level = levels_[i];
@@ -180,6 +193,8 @@ AmgOnDevice<T, M>::AmgOnDevice(const op::Csr<T, M>& A, const AmgOptions<T>& opti
     require(options.smoother != AmgSmoother::gauss_seidel,
             "amg on a device has the smoothers spai0, jacobi, l1-jacobi and chebyshev, whose rows do not wait for each "
             "other; this one is gauss-seidel");
+    require(!options.bottom.iterates(), "the bottom of amg on a device is direct or the smoother; this one is ",
+            options.bottom.name);
     require(!options.single_levels, "single_levels is of amg in host memory; take a matrix in single precision");
   });
   const op::Csr<T> on_host(A.range(), A.domain(), A.rows());

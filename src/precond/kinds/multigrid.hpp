@@ -20,6 +20,8 @@ AmgOptions<T> amg_options(const Options& options) {
   o.coarsest = options.coarsest.value_or(int(o.coarsest));
   o.single_levels = options.single_levels.value_or(o.single_levels);
   o.block = options.block.value_or(o.block);
+  o.bottom = options.bottom;
+  if (options.agglomerate_below) o.agglomerate_below = *options.agglomerate_below;
   return o;
 }
 

@@ -38,6 +38,14 @@ Global least_segment(const std::vector<Global>& cuts) {
   return least;
 }
 
+template <class S>
+LastLevel<S> last_level(const std::shared_ptr<const op::FiniteVolume<S>>& A) {
+  LastLevel<S> level{A, [A] { return A->rows(); }, A->boxes().ranks_in_use()};
+  level.alone = [A] { return std::shared_ptr<const op::Operator<S, Host>>(A->alone()); };
+  level.hermitian = A->is_symmetric(), level.constants = A->singular();
+  return level;
+}
+
 }  // namespace
 
 template <class S>
@@ -92,7 +100,7 @@ void Move<S>::backward(std::span<const S> to, std::span<S> from) {
 
 template <class S>
 Hierarchy<S>::Hierarchy(std::shared_ptr<const op::FiniteVolume<S>> A, const MultigridOptions& options,
-                        const MakeBottom<S>& bottom)
+                        const MakeBottom<S>& make)
     : options_(options) {
   const bool truncated = options.cycle == Cycle::u;
   const Global smallest = options.smallest_box.value_or(truncated ? 4 : 2);
@@ -179,8 +187,8 @@ Hierarchy<S>::Hierarchy(std::shared_ptr<const op::FiniteVolume<S>> A, const Mult
     }
     stages_.push_back({std::move(level), nullptr, nullptr, {}, {}});
   }
-  if (bottom) {
-    bottom_ = bottom(A);
+  if (make) {
+    bottom_ = make(last_level(A));
     bottom_f_ = std::make_unique<layout::Vector<S>>(A->range());
     bottom_u_ = std::make_unique<layout::Vector<S>>(A->range());
   }
@@ -198,16 +206,8 @@ bool Hierarchy<S>::moves(const op::FiniteVolume<S>& A, int fewer, Global least_b
   fork.least_box = least_box, fork.smallest_box = smallest;
   fork.sweeps = options_.pre + options_.post, fork.number_bytes = sizeof(S);
   fork.sum = machine.sum_latency, fork.bandwidth = machine.bandwidth;
-  for (const int columns : {1, 2}) {
-    layout::Vector<S> x(A.range(), columns), y(A.range(), columns);
-    double least = INFINITY;
-    for (int i = 0; i < 3; ++i) {
-      const double from = wall_time();
-      A.apply(x, y);
-      if (i > 0) least = std::min(least, wall_time() - from);
-    }
-    (columns == 1 ? fork.product : fork.pair) = comm.all_max(least);
-  }
+  const auto products = measured_products<S>(A);
+  fork.product = products[0], fork.pair = products[1];
   const ForkChoice choice = options_.agglomerates(fork);
   fork_ = choice.why;
   return choice.move;
@@ -338,24 +338,20 @@ void Hierarchy<S>::solve_bottom() {
   Level<S>& level = *stages_.back().level;
   const double from = wall_time();
   const Span span("bottom", "multigrid");
-  ++bottom_solves;
   if (!bottom_) {
     smooth(level, smoother_sweeps, true, false);
-    bottom_iterations += smoother_sweeps;
+    bottom.add({true, smoother_sweeps, {}});
   } else {
     auto &f = *bottom_f_, &u = *bottom_u_;
     level.store_f({f.data(), f.size()});
     if (level.A().singular()) remove_mean(f);
     layout::fill(u, S(0));
     const BottomOutcome outcome = bottom_->solve(f, u);
-    bottom_iterations += outcome.iterations;
-    for (const auto& w : outcome.warnings)
-      if (std::find(warnings.begin(), warnings.end(), w) == warnings.end()) warnings.push_back(w);
+    bottom.add(outcome);
     if (level.A().singular()) remove_mean(u);
     if (outcome.solved) {
       level.load_u({u.data(), u.size()});
     } else {
-      ++bottom_failures;
       const bool finite = std::isfinite(layout::norm(u));
       if (finite) level.load_u({u.data(), u.size()});
       smooth(level, smoother_sweeps, !finite, false);

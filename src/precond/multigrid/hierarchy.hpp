@@ -36,8 +36,7 @@ class Hierarchy final : public Levels<S> {
   std::string bottom_name() const;
   /// The reasons of automatic choices: whether cells moved, and the bottom solver.
   std::string choice() const;
-  int bottom_solves = 0, bottom_iterations = 0, bottom_failures = 0;
-  std::vector<std::string> warnings;
+  BottomReport bottom;  ///< counts and warnings
   std::vector<LevelReport> take();
 
  private:

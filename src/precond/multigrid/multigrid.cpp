@@ -8,81 +8,10 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <utility>
 
 namespace tacit::precond {
 namespace {
-
-// LU factors of the whole matrix with row exchanges, on every rank that solves.
-template <Scalar T>
-class Direct final : public Bottom<T> {
- public:
-  explicit Direct(std::shared_ptr<const op::FiniteVolume<T>> A) : a_(std::move(A)), n_(a_->range().size()) {
-    require(n_ <= most, "a direct bottom solver for ", n_, " cells; at most ", most, " are done: take a Krylov method");
-    const auto& comm = a_->range().comm();
-    alone_ = a_->boxes().ranks_in_use() <= 1;
-    const auto rows = a_->rows();
-    std::vector<double> entries;
-    for (Local i = 0; i < rows.count(); ++i)
-      for (Global e = rows.start[std::size_t(i)]; e < rows.start[std::size_t(i) + 1]; ++e)
-        for (const double v :
-             {double(a_->range().begin() + i), double(rows.column[std::size_t(e)]), double(rows.value[std::size_t(e)])})
-          entries.push_back(v);
-    if (!alone_) entries = comm.all_gather(std::span<const double>(entries));
-    if (alone_ && a_->range().local_size() == 0) return;
-    const auto n = std::size_t(n_);
-    lu_.assign(n * n, 0);
-    double size = 0;
-    for (std::size_t e = 0; e < entries.size(); e += 3)
-      lu_[std::size_t(entries[e]) * n + std::size_t(entries[e + 1])] = entries[e + 2],
-                                                                size = std::max(size, std::abs(entries[e + 2]));
-    if (a_->singular())
-      for (double& v : lu_) v += size / double(n);
-    row_.resize(n);
-    for (std::size_t i = 0; i < n; ++i) row_[i] = i;
-    for (std::size_t k = 0; k < n; ++k) {
-      std::size_t p = k;
-      for (std::size_t i = k + 1; i < n; ++i)
-        if (std::abs(lu_[i * n + k]) > std::abs(lu_[p * n + k])) p = i;
-      if (p != k) std::swap_ranges(&lu_[p * n], &lu_[p * n] + n, &lu_[k * n]), std::swap(row_[p], row_[k]);
-      const double pivot = lu_[k * n + k];
-      for (std::size_t i = k + 1; i < n && pivot != 0; ++i) {
-        double& factor = lu_[i * n + k];
-        if (factor == 0) continue;
-        factor /= pivot;
-        for (std::size_t j = k + 1; j < n; ++j) lu_[i * n + j] -= factor * lu_[k * n + j];
-      }
-    }
-  }
-  std::string name() const override { return "direct"; }
-  BottomOutcome solve(const Vector<T>& f, Vector<T>& u) override {
-    const auto n = std::size_t(n_);
-    const Global begin = f.space().begin();
-    std::vector<double> b(alone_ && f.size() == 0 ? 0 : n, 0.0), x(b.size());
-    for (std::size_t i = 0; i < f.size(); ++i) b[std::size_t(begin) + i] = double(f.data()[i]);
-    if (!alone_) f.space().start_sum(b.data(), n).wait(b.data());
-    if (b.empty()) return {true, 1, {}};
-    for (std::size_t i = 0; i < n; ++i) {
-      double sum = b[row_[i]];
-      for (std::size_t j = 0; j < i; ++j) sum -= lu_[i * n + j] * x[j];
-      x[i] = sum;
-    }
-    for (std::size_t i = n; i-- > 0;) {
-      double sum = x[i];
-      for (std::size_t j = i + 1; j < n; ++j) sum -= lu_[i * n + j] * x[j];
-      x[i] = lu_[i * n + i] != 0 ? sum / lu_[i * n + i] : 0;
-    }
-    for (std::size_t i = 0; i < u.size(); ++i) u.data()[i] = T(x[std::size_t(begin) + i]);
-    return {true, 1, {}};
-  }
-
- private:
-  static constexpr Global most = 2048;
-  std::shared_ptr<const op::FiniteVolume<T>> a_;
-  Global n_;
-  bool alone_ = false;
-  std::vector<double> lu_;
-  std::vector<std::size_t> row_;
-};
 
 template <class T>
 double remove_mean(Vector<T>& v) {
@@ -133,15 +62,6 @@ void mg::check(const op::FiniteVolume<T>& A, const MultigridOptions& o) {
 }
 template void mg::check(const op::FiniteVolume<float>&, const MultigridOptions&);
 template void mg::check(const op::FiniteVolume<double>&, const MultigridOptions&);
-
-template <Scalar T>
-MakeBottom<T> direct_bottom() {
-  return [](std::shared_ptr<const op::FiniteVolume<T>> A) -> std::unique_ptr<Bottom<T>> {
-    return std::make_unique<Direct<T>>(std::move(A));
-  };
-}
-template MakeBottom<float> direct_bottom<float>();
-template MakeBottom<double> direct_bottom<double>();
 
 void detail::one_pass(bool together) noexcept {
   mg::one_pass = together;
@@ -228,8 +148,8 @@ std::vector<LevelReport> Multigrid<T>::take_levels() const {
 template <Scalar T>
 BottomReport Multigrid<T>::take_bottom() const {
   return parts_->with([](auto& h) {
-    BottomReport r{h.bottom_name(), h.choice(), h.bottom_solves, h.bottom_iterations, h.bottom_failures, h.warnings};
-    h.bottom_solves = h.bottom_iterations = h.bottom_failures = 0, h.warnings.clear();
+    BottomReport r = std::exchange(h.bottom, {});
+    r.name = h.bottom_name(), r.choice = h.choice();
     return r;
   });
 }

@@ -7,6 +7,7 @@
 #include <tacit/op/cells/finite_volume.hpp>
 #include <tacit/op/noted.hpp>
 #include <tacit/op/operator.hpp>
+#include <tacit/precond/bottom.hpp>
 #include <tacit/precond/cycle.hpp>
 
 #include <cstdint>
@@ -91,31 +92,6 @@ struct MultigridOptions {
   bool single_levels = false;
 };
 
-/// What a bottom solve has done; the same on all ranks.
-struct BottomOutcome {
-  bool solved = true;
-  int iterations = 0;
-  std::vector<std::string> warnings;
-};
-
-/// Solves A u = f on the coarsest level from u = 0, to the accuracy that the solver was made for.
-template <Scalar T>
-class Bottom {
- public:
-  virtual ~Bottom() = default;
-  virtual std::string name() const = 0;
-  /// Why this solver was chosen, where the choice was automatic.
-  virtual std::string choice() const { return {}; }
-  virtual BottomOutcome solve(const Vector<T>& f, Vector<T>& u) = 0;
-};
-/// Makes the bottom solver for a level's operator. Collective.
-template <Scalar T>
-using MakeBottom = std::function<std::unique_ptr<Bottom<T>>(std::shared_ptr<const op::FiniteVolume<T>> A)>;
-
-/// Dense LU factors, with row exchanges, of the whole matrix on every rank that has cells of it: exact, n^2 numbers.
-/// For up to 2048 cells.
-template <Scalar T>
-MakeBottom<T> direct_bottom();
 /// Sweeps of the level's smoother where there is no bottom solver, or after one that has failed.
 inline constexpr int smoother_sweeps = 24;
 
@@ -128,14 +104,6 @@ struct LevelReport {
   /// Seconds of steps done in one pass: smooth, residual, restriction (down); interpolation, smooth, norm (up).
   double down = 0, up = 0;
   std::int64_t half_sweeps = 0, exchanges = 0;
-};
-
-/// What the bottom solver has done; the same on all ranks.
-struct BottomReport {
-  std::string name;
-  std::string choice;  ///< why it was chosen, and whether cells moved, where this was automatic
-  int solves = 0, iterations = 0, failures = 0;
-  std::vector<std::string> warnings;
 };
 
 struct MultigridReport {

@@ -1,0 +1,407 @@
+// Solvers of the last level of algebraic multigrid, and levels that move to fewer ranks.
+#include "../../src/precond/amg/agglomeration.hpp"
+
+#include <tacit/comm/communicator.hpp>
+#include <tacit/krylov/solve.hpp>
+#include <tacit/precond/amg.hpp>
+#include <tacit/precond/make.hpp>
+
+#include "support/communicators.hpp"
+#include "support/reference.hpp"
+#include "support/systems.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace tacit::test {
+namespace {
+
+using layout::Partition;
+using layout::Space;
+using layout::Vector;
+using precond::Amg;
+using precond::AmgOptions;
+using precond::BottomOptions;
+
+template <class T>
+class AmgBottomOf : public testing::Test {};
+using Scalars = testing::Types<float, double, std::complex<float>, std::complex<double>>;
+TYPED_TEST_SUITE(AmgBottomOf, Scalars);
+
+/// Every third rank has no rows.
+Space with_gaps(const comm::Communicator& comm, Global n) {
+  std::vector<Global> offsets{0};
+  for (int r = 0; r < comm.size(); ++r) {
+    const Global next = r + 1 == comm.size() ? n : n * (r + 1) / comm.size();
+    offsets.push_back(r % 3 == 1 && r + 1 < comm.size() ? offsets.back() : next);
+  }
+  return Space::distributed(comm, Partition(offsets));
+}
+
+/// -Laplace by 5 points; with Neumann boundaries every row sums to 0.
+template <class T>
+Whole<T> poisson(Global nx, Global ny, bool neumann = false) {
+  Whole<T> a;
+  a.n = nx * ny;
+  for (Global y = 0; y < ny; ++y)
+    for (Global x = 0; x < nx; ++x) {
+      const Global i = x + nx * y;
+      const bool there[] = {y > 0, x > 0, x + 1 < nx, y + 1 < ny};
+      const Global step[] = {-nx, -1, 1, nx};
+      int neighbours = 0;
+      for (const bool b : there) neighbours += b;
+      for (int d = 0; d < 4; ++d) {
+        if (d == 2) a.push(i, T(real_t<T>(neumann ? neighbours : 4)));
+        if (there[d]) a.push(i + step[d], T(-1));
+      }
+      a.end_row();
+    }
+  return a;
+}
+
+template <class T>
+AmgOptions<T> with_bottom(const std::string& name, double reduction = 1e-3, int step = 0) {
+  AmgOptions<T> o;
+  o.bottom.name = name, o.bottom.krylov.rtol = reduction;
+  if (step > 0) o.bottom.krylov.step = step;
+  return o;
+}
+
+/// The text of the Error(usage) that f throws; empty where it throws none.
+template <class F>
+std::string usage_error(F&& f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.kind(), ErrorKind::usage);
+    return e.what();
+  }
+  return {};
+}
+
+template <class T>
+double difference(const Vector<T>& a, const Vector<T>& b) {
+  double most = 0, size = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    most = std::max(most, double(std::abs(a.data()[i] - b.data()[i])));
+    size = std::max(size, double(std::abs(a.data()[i])));
+  }
+  return a.space().comm().all_max(most) / a.space().comm().all_max(size);
+}
+
+template <class T>
+Vector<T> image(const Amg<T>& M, int columns = 1) {
+  Vector<T> x(M.domain(), columns), y(M.range(), columns);
+  const auto first = std::size_t(M.domain().begin()) * std::size_t(columns);
+  for (std::size_t i = 0; i < x.size(); ++i) x.data()[i] = T(std::cos(real_t<T>((first + i) * 37 % 101)));
+  M.apply(x, y);
+  return y;
+}
+
+// Every solver, to a small residual, is the direct one; also with ranks that have no rows, and for two columns.
+TYPED_TEST(AmgBottomOf, EverySolverAgreesWithTheInverse) {
+  using T = TypeParam;
+  const double unit = double(std::numeric_limits<real_t<T>>::epsilon()), reduction = 100 * unit;
+  on_ranks(
+      [&](const comm::Communicator& comm) {
+        const auto a = poisson<T>(31, 23);
+        for (const bool whole : {false, true}) {
+          const auto A = a.on(whole ? Space::distributed(comm, a.n) : with_gaps(comm, a.n));
+          const Global below = whole ? 1000 : 0;
+          {
+            auto o = with_bottom<T>("direct");
+            o.coarsest = 150, o.agglomerate_below = below;
+            const Amg<T> direct(*A, o);
+            ASSERT_GE(direct.levels().size(), 2u);
+            EXPECT_FALSE(direct.varies());
+            const auto y = image(direct), both = image(direct, 2);
+            for (const auto& [name, step] : std::initializer_list<std::pair<const char*, int>>{
+                     {"cg", 0}, {"bicgstab", 0}, {"gmres", 0}, {"ca-cg", 4}, {"ca-bicgstab", 2}, {"pipelined-cg", 0}}) {
+              auto k = with_bottom<T>(name, reduction, step);
+              k.coarsest = 150, k.agglomerate_below = below;
+              const Amg<T> M(*A, k);
+              EXPECT_TRUE(M.varies());
+              EXPECT_FALSE(M.has_adjoint());
+              EXPECT_LE(difference(y, image(M)), 2e4 * unit) << name << " " << comm.size() << " ranks";
+              const auto done = M.take_bottom();
+              EXPECT_EQ(done.name, name);
+              EXPECT_EQ(done.solves, 1);
+              EXPECT_GT(done.iterations, 2) << name;
+              EXPECT_EQ(done.failures, 0) << name;
+              if (below == 0) {
+                EXPECT_LE(difference(both, image(M, 2)), 2e4 * unit) << name;
+              }
+            }
+          }
+        }
+      },
+      {3, 7});
+}
+
+// cg with a bottom that iterates, which makes it flexible, takes the iterations of the direct one.
+TEST(AmgBottom, LooseSolversCostNoIterations) {
+  on_ranks(
+      [](const comm::Communicator& comm) {
+        const auto a = poisson<double>(60, 50);
+        const auto A = a.on(comm);
+        const auto b = spread(A->range(), random_vector<double>(a.n, 3));
+        int direct = 0;
+        for (const auto& [name, step] : std::initializer_list<std::pair<const char*, int>>{
+                 {"direct", 0}, {"ca-bicgstab", 4}, {"ca-cg", 4}, {"cg", 0}}) {
+          auto o = with_bottom<double>(name, 1e-3, step);
+          o.agglomerate_below = 0;
+          const Amg<double> M(*A, o);
+          for (const auto method : {krylov::Method::cg, krylov::Method::fgmres}) {
+            Vector<double> x(A->range());
+            krylov::Options k;
+            k.method = method;
+            const auto report = krylov::solve<double, Host>(*A, &M, b, x, k, true);
+            EXPECT_TRUE(report.converged()) << name;
+            EXPECT_TRUE(report.warnings.empty()) << report.warnings[0];
+            if (direct == 0) direct = report.iterations;
+            EXPECT_LE(report.iterations, direct + 1) << name;
+          }
+        }
+      },
+      {3});
+}
+
+// One reduction for s iterations on the last level, three for each of bicgstab, one for a direct solve on all ranks,
+// none where one rank has the level.
+TEST(AmgBottom, ReductionsAreThoseOfTheMethod) {
+  on_ranks(
+      [](const comm::Communicator& comm) {
+        if (comm.size() == 1) return;
+        const auto a = poisson<double>(60, 50);
+        const auto A = a.on(comm);
+        const auto reductions = [&](const AmgOptions<double>& o, int& iterations) {
+          const Amg<double> M(*A, o);
+          (void)image(M);  // the first solve finds the spectrum
+          (void)M.take_bottom();
+          const auto before = comm.counters().reductions;
+          (void)image(M);
+          const auto count = comm.counters().reductions - before;
+          const auto done = M.take_bottom();
+          EXPECT_EQ(done.failures, 0);
+          iterations = done.iterations;
+          return count;
+        };
+        int its = 0;
+        auto o = with_bottom<double>("direct");
+        o.agglomerate_below = 0;
+        EXPECT_EQ(reductions(o, its), 1);
+        o.agglomerate_below = 10000;
+        EXPECT_EQ(reductions(o, its), 0);
+        const auto iterate = [&](const char* name, int step) {
+          auto k = with_bottom<double>(name, 1e-8, step);
+          k.agglomerate_below = 0, k.coarsest = 600, k.bottom.krylov.norm = krylov::Norm::two;
+          return reductions(k, its);
+        };
+        const auto classical = iterate("bicgstab", 0);
+        EXPECT_GE(its, 12);
+        EXPECT_GE(classical, 3 * its);
+        const auto s_step = iterate("ca-bicgstab", 4);
+        EXPECT_GE(its, 12);
+        EXPECT_LE(s_step, (its + 3) / 4 + 8) << its << " iterations";
+      },
+      {2, 4});
+}
+
+// A bottom that fails is reported on all ranks, followed by the smoother, and the solve ends all the same.
+TEST(AmgBottom, FailuresAreReported) {
+  on_ranks(
+      [](const comm::Communicator& comm) {
+        const auto a = poisson<double>(40, 30);
+        const auto A = a.on(comm);
+        for (const Global below : {Global(0), Global(10000)}) {
+          auto o = with_bottom<double>("cg", 1e-12);
+          o.bottom.krylov.max_iterations = 1, o.agglomerate_below = below;
+          const Amg<double> M(*A, o);
+          Vector<double> x(A->range());
+          const auto b = spread(A->range(), random_vector<double>(a.n, 3));
+          krylov::Options k;
+          k.method = krylov::Method::fgmres;
+          EXPECT_TRUE((krylov::solve<double, Host>(*A, &M, b, x, k).converged()));
+          const auto done = M.take_bottom();
+          EXPECT_GT(done.solves, 3);
+          EXPECT_EQ(done.failures, done.solves);
+          ASSERT_FALSE(done.warnings.empty()) << "rank " << comm.rank();
+          EXPECT_NE(done.warnings[0].find("bottom cg"), std::string::npos) << done.warnings[0];
+          EXPECT_EQ(M.take_bottom().solves, 0);
+        }
+      },
+      {3});
+}
+
+// The last level is singular where A is; solves for consistent right-hand sides converge.
+TEST(AmgBottom, SingularLevels) {
+  on_ranks(
+      [](const comm::Communicator& comm) {
+        const auto a = poisson<double>(40, 36, true);
+        const auto A = a.on(with_gaps(comm, a.n));
+        auto values = random_vector<double>(a.n, 3);
+        double mean = 0;
+        for (const double v : values) mean += v / double(a.n);
+        for (double& v : values) v -= mean;
+        const auto b = spread(A->range(), values);
+        for (const Global below : {Global(0), Global(10000)})
+          for (const std::string name : {"direct", "cg", "ca-cg", "ca-bicgstab", "smoother"}) {
+            auto o = with_bottom<double>(name);
+            o.agglomerate_below = below, o.coarsest = 60;
+            const Amg<double> M(*A, o);
+            Vector<double> x(A->range());
+            krylov::Options k;
+            k.method = krylov::Method::cg;
+            const auto report = krylov::solve<double, Host>(*A, &M, b, x, k, true);
+            EXPECT_TRUE(report.converged()) << name << ": " << report.detail;
+            EXPECT_LE(report.iterations, 30) << name;
+            EXPECT_EQ(M.take_bottom().failures, 0) << name;
+          }
+      },
+      {3, 5});
+}
+
+// A level that has moved is the same level: a cycle on two levels is the same map, and A_c = R A P of what follows.
+TYPED_TEST(AmgBottomOf, ALevelThatMovesIsTheSame) {
+  using T = TypeParam;
+  const double unit = double(std::numeric_limits<real_t<T>>::epsilon());
+  on_ranks(
+      [&](const comm::Communicator& comm) {
+        const auto a = poisson<T>(31, 23);
+        for (const auto& space : {Space::distributed(comm, a.n), with_gaps(comm, a.n)})
+          for (const auto coarsening : {precond::AmgCoarsening::aggregation, precond::AmgCoarsening::pmis}) {
+            const auto A = a.on(space);
+            AmgOptions<T> o;
+            o.max_levels = 2, o.coarsening = coarsening, o.agglomerate_below = 0;
+            const Amg<T> stays(*A, o);
+            o.agglomerate_below = 100000;
+            const Amg<T> moves(*A, o);
+            ASSERT_EQ(moves.levels().size(), 2u);
+            EXPECT_EQ(moves.levels()[1].ranks, 1);
+            EXPECT_EQ(moves.levels()[1].entries, stays.levels()[1].entries);
+            EXPECT_LE(difference(image(stays, 2), image(moves, 2)), 200 * unit);
+            o.max_levels = 25, o.coarsest = 8;
+            const Amg<T> deep(*A, o);
+            ASSERT_GE(deep.levels().size(), 3u);
+            for (int k = 0; k + 1 < int(deep.levels().size()); ++k) {
+              const auto &fine = deep.matrix(k), &P = deep.prolongation(k), &coarse = deep.matrix(k + 1);
+              EXPECT_TRUE(P.domain() == coarse.range());
+              const auto e = spread(coarse.domain(), random_vector<T>(coarse.domain().size(), 7));
+              Vector<T> p(P.range()), ap(P.range()), rap(P.domain()), found(P.domain());
+              P.apply(e, p), fine.apply(p, ap), P.apply_adjoint(ap, rap), coarse.apply(e, found);
+              EXPECT_LE(difference(rap, found), 200 * unit);
+            }
+          }
+      },
+      {3, 7});
+}
+
+// Levels are on the fewest ranks, by powers of two, that leave each `agglomerate_below` unknowns; 0 and what is given
+// is what runs.
+TEST(AmgBottom, LevelsMoveWhereTheyAreSmall) {
+  on_ranks(
+      [](const comm::Communicator& comm) {
+        const auto a = poisson<double>(80, 60);
+        const auto A = a.on(comm);
+        const auto b = spread(A->range(), random_vector<double>(a.n, 3));
+        int iterations = 0;
+        for (const Global below : {0, 40, 200, 100000}) {
+          AmgOptions<double> o;
+          o.coarsest = 10, o.agglomerate_below = below;
+          const Amg<double> M(*A, o);
+          const auto levels = M.levels();
+          int before = comm.size();
+          for (std::size_t k = 1; k < levels.size(); ++k) {
+            int by = 1;
+            while ((before + by - 1) / by > 1 && levels[k].rows < below * ((before + by - 1) / by)) by *= 2;
+            EXPECT_EQ(levels[k].ranks, (before + by - 1) / by) << below << " level " << k;
+            before = levels[k].ranks;
+          }
+          EXPECT_TRUE(M.take_bottom().choice.empty());
+          Vector<double> x(A->range());
+          krylov::Options k;
+          k.method = krylov::Method::cg;
+          const auto report = krylov::solve<double, Host>(*A, &M, b, x, k, true);
+          EXPECT_TRUE(report.converged());
+          if (below == 0) iterations = report.iterations;
+          EXPECT_LE(std::abs(report.iterations - iterations), 3) << below;
+        }
+        const Amg<double> chosen(*A);
+        EXPECT_EQ(chosen.take_bottom().choice.empty(), comm.size() == 1);
+      },
+      {2, 4, 7});
+}
+
+// A rank without rows on a level sends nothing for it: more levels below one that has moved cost the others no message.
+TEST(AmgBottom, IdleRanksSendNothing) {
+  on_ranks(
+      [](const comm::Communicator& comm) {
+        if (comm.size() == 1) return;
+        const auto a = poisson<double>(80, 60);
+        const auto A = a.on(comm);
+        const auto messages = [&](int levels) {
+          AmgOptions<double> o;
+          o.coarsest = 10, o.agglomerate_below = 100000, o.max_levels = levels;
+          const Amg<double> M(*A, o);
+          const auto before = comm.counters().messages;
+          (void)image(M);
+          return comm.counters().messages - before;
+        };
+        const auto shallow = messages(2);
+        EXPECT_EQ(messages(4), shallow) << "rank " << comm.rank();
+        EXPECT_GT(shallow, 0);
+      },
+      {2, 5});
+}
+
+// Messages that cost nothing keep a level where it is, expensive ones move it to one rank; between, the work decides.
+TEST(AmgBottom, TheCostModelMovesLevelsWhereMessagesCost) {
+  precond::Spread level;
+  level.rows = 100000, level.entries = 1000000, level.ranks = 64, level.bandwidth = 1e10;
+  std::string why;
+  EXPECT_EQ(precond::cheapest_gathering(level, why), 1);
+  int last = 1;
+  for (const double seconds : {1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2}) {
+    level.sum = seconds;
+    const int by = precond::cheapest_gathering(level, why);
+    EXPECT_GE(by, last) << seconds;
+    last = by;
+    for (int other = 1; other < 128; other *= 2)
+      EXPECT_LE(precond::seconds_on((64 + by - 1) / by, level),
+                precond::seconds_on((64 + other - 1) / other, level) / 0.9)
+          << seconds << " " << other;
+  }
+  EXPECT_EQ(last, 64);
+  EXPECT_NE(why.find("on 1 of 64 ranks"), std::string::npos) << why;
+}
+
+TEST(AmgBottom, RefusesWhatDoesNotFit) {
+  const auto A = poisson<double>(20, 20).on(comm::Communicator::self());
+  const auto text = [&](auto set) {
+    AmgOptions<double> o;
+    set(o);
+    return usage_error([&] { Amg<double>(*A, o); });
+  };
+  EXPECT_NE(text([](auto& o) { o.coarsest = 3000; }).find("solved directly"), std::string::npos);
+  EXPECT_NE(text([](auto& o) { o.agglomerate_below = -1; }).find("-1"), std::string::npos);
+  EXPECT_NE(text([](auto& o) { o.bottom.krylov.step = 4; }).find("Krylov"), std::string::npos);
+  EXPECT_NE(text([](auto& o) { o.bottom.name = "ca-bicgstb"; }).find("ca-bicgstab"), std::string::npos);
+  EXPECT_NE(text([](auto& o) { o.bottom.name = "cg", o.bottom.krylov.step = 4; }).find("step"), std::string::npos);
+  auto o = with_bottom<double>("cg");
+  o.coarsest = 3000;
+  EXPECT_EQ(Amg<double>(*A, o).levels().size(), 1u);
+  // Others' options by name.
+  precond::Options named;
+  named.bottom.name = "cg";
+  EXPECT_NE(usage_error([&] { precond::make<double, Host>("jacobi", *A, named); }).find("bottom"), std::string::npos);
+  EXPECT_FALSE(precond::is_symmetric("amg", named));
+  const auto M = precond::make<double, Host>("amg", *A, named);
+  EXPECT_TRUE(op::varies(M.get()));
+}
+
+}  // namespace
+}  // namespace tacit::test
