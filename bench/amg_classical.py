@@ -16,11 +16,11 @@ import subprocess
 import sys
 import time
 
-import amg
 import numpy as np
-from amg import RTOL, SYSTEMS
 
+import amg
 import harness
+from amg import RTOL, SYSTEMS
 
 
 def tacit_classical(**options):
@@ -183,9 +183,13 @@ def main():
                     entry |= {key: statistics.median(r[key] for r in records) for key in ("setup", "solve")}
                 results.setdefault(system, {}).setdefault(pair, {})[program] = entry
                 name = {"petsc": "hypre"}.get(program, program)
-                text = failed[0] if failed else (
-                    f"{entry['iterations']:4} iterations, complexity {entry['complexity']:.2f}, "
-                    f"{entry['setup']:.2f} + {entry['solve']:.2f} s, {entry['residual']:.0e}"
+                text = (
+                    failed[0]
+                    if failed
+                    else (
+                        f"{entry['iterations']:4} iterations, complexity {entry['complexity']:.2f}, "
+                        f"{entry['setup']:.2f} + {entry['solve']:.2f} s, {entry['residual']:.0e}"
+                    )
                 )
                 print(f"{system:11} {pair:12} {name:6} {text}", flush=True)
     harness.write(options.json, "amg_classical", scale=options.scale, rounds=options.rounds, systems=results)

@@ -273,7 +273,8 @@ def amg(A: Operator, near_null: Any = None, coordinates: Any = None, **options: 
         Of elasticity in d = 2 or 3 dimensions: the nodes, whole or this rank's own part; rows d i to d i + d - 1 of A
         are the displacements of node i. The near-null vectors are then the :func:`rigid_body_modes`, ``block`` is d.
     **options
-        ``strength``, ``smoother``, ``cycle``, ``sweeps``, ``coarsest``, ``block``: docs/reference/preconditioners.md.
+        ``coarsening``, ``strength``, ``interpolation``, ``p_max``, ``aggressive``, ``smoother``, ``cycle``, ``sweeps``,
+        ``coarsest``, ``block``: docs/reference/preconditioners.md.
 
     Returns
     -------

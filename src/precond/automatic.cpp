@@ -155,8 +155,13 @@ std::vector<Candidate> ladder(Method method, const Look& a) {
   // Nearly complete factors of such a matrix have few entries, and cost less than a trial of others.
   if (network && !only_symmetric) threshold(1e-3, 10, sparse, 20);
   // Where it suits the matrix, its few iterations are worth a set-up of 100 to 300 products.
-  if (multilevel && !zeros && (cg ? definite : !only_symmetric))
+  if (multilevel && !zeros && (cg ? definite : !only_symmetric)) {
     add(cg ? Method::cg : Method::gmres, "amg", {}, 20, 100);
+    // Twice the set-up, and a half to a tenth of the iterations where couplings are anisotropic or of all sizes.
+    Options classical;
+    classical.coarsening = AmgCoarsening::hmis;
+    add(cg ? Method::cg : Method::gmres, "amg", classical, 12, 60);
+  }
   if (cg) {
     // The residual of cg may rise long before it falls.
     const int trial = int(std::clamp(std::sqrt(double(n)) / 2, 60.0, 1000.0));
@@ -241,6 +246,7 @@ class Automatic<T>::Attempts {
   /// Whether what is known of the definiteness of A excludes the candidate.
   bool is_out(const Candidate& c) {
     if (c.precond == "amg" && own_.multigrid_block() == 0) return true;
+    if (c.options.coarsening && !aggregation_is_slow_) return true;
     if (c.precond == "ilut" && full_in_vain_ > 1) return true;
     return indefinite_ ? c.method == Method::cg || is_definite_factor(c) : c.indefinite;
   }
@@ -281,8 +287,11 @@ class Automatic<T>::Attempts {
     indefinite_ =
         indefinite_ || (is_definite_factor(c) && left_cg) || (c.method == Method::cg && r.reason == Reason::breakdown);
     const bool gave_up = trial.gave_up() && r.reason == Reason::stopped;
-    const std::string name = message(r.method, r.precond == "none" ? "" : message(" with ", r.precond));
+    const std::string name = message(r.method, r.precond == "none" ? "" : message(" with ", r.precond),
+                                     c.options.coarsening ? message(" by ", to_string(*c.options.coarsening)) : "");
     if (gave_up) {
+      const bool is_aggregation = c.precond == "amg" && !c.options.coarsening;
+      if (is_aggregation && c.patience == chosen.patience && trial.left() < 1000) aggregation_is_slow_ = true;
       in_vain_ = c.method == Method::minres && r.residual_norm > 0.5;
       predicted_ = trial.left();
       r.reason = Reason::max_iterations, r.detail.clear();
@@ -408,6 +417,7 @@ class Automatic<T>::Attempts {
   double b_norm_ = 0, goal_ = 0, predicted_ = never;
   int most_ = 0;  // iterations, of all attempts
   bool begun_ = false, indefinite_ = false, in_vain_ = false;
+  bool aggregation_is_slow_ = false;  // amg converges, but slowly, though its levels are as they should be
   std::vector<std::string> choice_;
   Report report_;
 };
@@ -538,7 +548,8 @@ void Automatic<T>::refresh() {
   if (kept_ < 0) return;
   const auto again = std::find_if(candidates_.begin(), candidates_.end(), [&](const Candidate& c) {
     return c.method == before.method && c.precond == before.precond && c.options.drop == before.options.drop &&
-           c.options.levels == before.options.levels && c.options.solver == before.options.solver;
+           c.options.levels == before.options.levels && c.options.solver == before.options.solver &&
+           c.options.coarsening == before.options.coarsening;
   });
   kept_ = again == candidates_.end() ? -1 : int(again - candidates_.begin());
 }

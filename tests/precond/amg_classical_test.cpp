@@ -53,8 +53,7 @@ double tolerance(double factor) {
 Space uneven(const comm::Communicator& comm, Global n) {
   std::vector<Global> offsets{0};
   const Global parts = Global(comm.size()) * comm.size();
-  for (Global r = 1; r <= comm.size(); ++r)
-    offsets.push_back(r == comm.size() ? n : r == 1 ? 0 : n * r * r / parts);
+  for (Global r = 1; r <= comm.size(); ++r) offsets.push_back(r == comm.size() ? n : r == 1 ? 0 : n * r * r / parts);
   return Space::distributed(comm, Partition(offsets));
 }
 
@@ -221,8 +220,7 @@ TEST(Classical, CouplingsAtTheThresholdAreStrong) {
 template <class T>
 std::vector<int> parts_of(const Made<T>& made) {
   std::vector<double> all(std::size_t(made.space.size()), 0);
-  for (std::size_t i = 0; i < made.strong->size(); ++i)
-    all[std::size_t(made.space.begin()) + i] = double(made.part[i]);
+  for (std::size_t i = 0; i < made.strong->size(); ++i) all[std::size_t(made.space.begin()) + i] = double(made.part[i]);
   made.space.sum(all.data(), all.size());
   return {all.begin(), all.end()};
 }
@@ -421,8 +419,7 @@ struct Defined {
           W all(0);
           for (std::size_t l = 0; l < n; ++l) all += b(l);
           if (all == W(0)) d += widen(a[i][j]);
-          for (std::size_t l = 0; all != W(0) && l < n; ++l)
-            (l == i ? d : sum[l]) += widen(a[i][j]) * b(l) / all;
+          for (std::size_t l = 0; all != W(0) && l < n; ++l) (l == i ? d : sum[l]) += widen(a[i][j]) * b(l) / all;
         } else {
           d += widen(a[i][j]);
         }
@@ -727,8 +724,9 @@ TYPED_TEST(ClassicalOf, DegenerateMatrices) {
             EXPECT_GE(split.second, 2u);
             for (Global r = one.n; r < one.n + 3; ++r) EXPECT_EQ(split.first[std::size_t(r)], T(0));
             // Off-diagonal entries of the diagonal's sign alone: nothing is strong, the smoother does.
-            EXPECT_EQ(apply(cast<T>(laplacian(9, 8)).map([](Global r, Global c, T v) { return r == c ? v : -v; })).second,
-                      1u);
+            EXPECT_EQ(
+                apply(cast<T>(laplacian(9, 8)).map([](Global r, Global c, T v) { return r == c ? v : -v; })).second,
+                1u);
           }
       },
       {2, 3});

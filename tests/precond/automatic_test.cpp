@@ -207,6 +207,48 @@ TEST(AutomaticChoice, TakesMultigridForSystemsOfEquations) {
     });
 }
 
+/// Bilinear elements for -div(K grad u) on a grid of squares, K with eigenvalues 1 and 1e-3, turned by 30 degrees:
+/// aggregation needs more than a hundred iterations, classical coarsening a few dozen. It is kept for the next b.
+TEST(AutomaticChoice, TakesClassicalMultigridWhereAggregationIsSlow) {
+  const Global n = 220;
+  const double small = 1e-3, cosine = std::sqrt(0.75), sine = 0.5;
+  const double xx = cosine * cosine + small * sine * sine, yy = sine * sine + small * cosine * cosine,
+               xy = (1 - small) * cosine * sine;
+  Whole<double> a;
+  a.n = n * n;
+  for (Global i = 0; i < a.n; ++i) {
+    for (Global dy = -1; dy <= 1; ++dy)
+      for (Global dx = -1; dx <= 1; ++dx) {
+        const Global x = i % n + dx, y = i / n + dy;
+        if (x < 0 || x >= n || y < 0 || y >= n) continue;
+        const double corner = -(xx + yy) / 6 - double(dx * dy) * xy / 2;
+        a.push(x + n * y, dx && dy ? corner : dx ? (yy - 2 * xx) / 3 : dy ? (xx - 2 * yy) / 3 : 0);
+      }
+    // Rows sum to zero, but for those of one edge.
+    double sum = i % n == 0 ? -(xx + yy) : 0;
+    Global diagonal = 0;
+    for (Global k = a.start.back(); k < Global(a.column.size()); ++k) {
+      sum += a.value[std::size_t(k)];
+      if (a.column[std::size_t(k)] == i) diagonal = k;
+    }
+    a.value[std::size_t(diagonal)] = -sum;
+    a.end_row();
+  }
+  on_ranks(
+      [&](const comm::Communicator& comm) {
+        const auto A = a.on(comm);
+        Automatic<double> automatic(*A);
+        const auto report = solve(automatic, *A, a, random_vector<double>(a.n, 3), options_for<double>());
+        EXPECT_TRUE(report.converged()) << report.choice;
+        EXPECT_NE(report.choice.find("cg with amg by hmis"), std::string::npos) << report.choice;
+        const auto next = solve(automatic, *A, a, random_vector<double>(a.n, 4), options_for<double>());
+        EXPECT_LE(next.iterations, 40) << next.choice;
+        automatic.refresh();
+        EXPECT_LE(solve(automatic, *A, a, random_vector<double>(a.n, 5), options_for<double>()).iterations, 40);
+      },
+      {2});
+}
+
 /// The few constraints of a saddle point come after what they constrain, and fill replaces the zeros.
 TEST(AutomaticChoice, BeginsWithIlu0WhereFewOfTheDiagonalAreZero) {
   const auto a = saddle_point(grid<double>(30, 31, 0.4));

@@ -131,6 +131,11 @@ def test_options_and_matrices_that_are_refused() -> None:
         (dict(block=7), "block is 7"),
         (dict(cycle="U"), "this one is U"),
         (dict(smoother="sor"), "unknown smoother 'sor'"),
+        (dict(coarsening="rs"), "unknown coarsening 'rs'"),
+        (dict(coarsening="pmis", p_max=-1), "p_max is -1"),
+        (dict(aggressive=1), "aggressive is of classical coarsening, .* pmis or hmis"),
+        (dict(interpolation="direct"), "interpolation is of classical coarsening"),
+        (dict(coarsening="pmis", near_null=np.ones(N * N)), "near_null is of aggregation; coarsening is pmis"),
     ]:
         with pytest.raises(ValueError, match=text):
             tacit.precond.amg(A, **option)
@@ -142,6 +147,26 @@ def test_options_and_matrices_that_are_refused() -> None:
         tacit.precond.amg(tacit.csr(a))
     with pytest.raises(ValueError, match="3 by 4"):
         tacit.precond.amg(tacit.csr(np.ones((3, 4))))
+
+
+@pytest.mark.parametrize("scalar", SCALARS)
+def test_classical_coarsening_on_ranks(scalar: str) -> None:
+    a = laplacian(N, N).astype(scalar)
+    b = np.random.default_rng(0).standard_normal(N * N).astype(scalar)
+    rtol = 1e-4 if scalar in ("float32", "complex64") else 1e-8
+
+    def rank(comm: Any) -> tuple[list[int], int, int]:
+        A, _ = own_rows(comm, a, comm.size == 3)
+        M = tacit.precond.amg(A, coarsening="pmis", coarsest=30)
+        more = {"name": "amg", "coarsening": "hmis", "aggressive": 1, "interpolation": "multipass", "p_max": 3}
+        found = [tacit.solve(A, b, method="cg", precond=p, rtol=rtol) for p in (M, more)]
+        assert all(r.converged and true_residual(a, r.x, b) < 1.1 * rtol for r in found)
+        return [level["rows"] for level in M.report["levels"]], found[0].iterations, found[1].iterations
+
+    all_of = [tacit.comm.run_threads(ranks, rank)[0] for ranks in (1, 2, 3, 5)]
+    assert all(rows == all_of[0][0] for rows, _, _ in all_of)
+    assert all(one <= 12 and two <= 28 for _, one, two in all_of)
+    assert len(all_of[0][0]) >= 4
 
 
 @pytest.mark.parametrize("n", [0, 1, 2])

@@ -148,9 +148,8 @@ Opposite<T>::Opposite(const Splitting<T>& s) : n_(s.strong.size()), columns_(s.c
     if (Code::is_coarse(c) && !columns_.is_own(Code::index(c))) others.push_back(Code::index(c));
   columns_ = CoarseColumns(s.coarse.space, std::move(others));
   column_.resize(s.coarse.number.size());
-  exec::parallel_for(column_.size(), n_ > 5000, [&](std::size_t j) {
-    column_[j] = s.coarse.number[j] >= 0 ? columns_(s.coarse.number[j]) : -1;
-  });
+  exec::parallel_for(column_.size(), n_ > 5000,
+                     [&](std::size_t j) { column_[j] = s.coarse.number[j] >= 0 ? columns_(s.coarse.number[j]) : -1; });
   for (std::size_t i = 0; i + 1 < fetched.start.size(); ++i) {
     for (auto k = begin_of(fetched.start, i); k < begin_of(fetched.start, i + 1); ++k) {
       const Global c = fetched.column[k], index = Code::index(c);
@@ -217,7 +216,8 @@ void extended_weights(const Splitting<T>& s, const Opposite<T>& b, std::size_t i
         const Local code = row.code[m];
         if (code == self) back = row.value[m], sum += back;
         if (code < 0) continue;
-        if (const auto at = w.find(code / 2); at != w.absent) w.scratch.push_back({at, row.value[m]}), sum += row.value[m];
+        if (const auto at = w.find(code / 2); at != w.absent)
+          w.scratch.push_back({at, row.value[m]}), sum += row.value[m];
       }
       const T factor = sum != T(0) ? a / sum : T(0);
       d += sum != T(0) ? factor * back : a;
@@ -241,12 +241,13 @@ op::Rows<T> direct_interpolation(const Splitting<T>& s, int most) {
       s.strong.size(), [&] { return Weights<T>(columns.count()); },
       [&](std::size_t i, Weights<T>& w, Piece<T>& to) {
         w.clear();
-        const auto put = [&](std::size_t j, T weight) {
-          w.all()[w.insert(columns(s.coarse.number[j]))] += weight;
-        };
+        const auto put = [&](std::size_t j, T weight) { w.all()[w.insert(columns(s.coarse.number[j]))] += weight; };
         if (s.part[i] == Part::coarse) put(i, T(1));
-        else pass_on(s, i, [&](std::size_t j) { return s.part[j] == Part::coarse; }, put);
-        w.append(most, [&](Local c) { return columns.global(c); }, to);
+        else
+          pass_on(
+              s, i, [&](std::size_t j) { return s.part[j] == Part::coarse; }, put);
+        w.append(
+            most, [&](Local c) { return columns.global(c); }, to);
       });
 }
 
@@ -294,7 +295,8 @@ op::Rows<T> multipass_interpolation(const Splitting<T>& s, int most) {
                 for (auto k = begin_of(from.start, row); k < begin_of(from.start, row + 1); ++k)
                   w.all()[w.insert(columns(from.column[k]))] += factor * from.value[k];
               });
-          w.append(most, [&](Local c) { return columns.global(c); }, to);
+          w.append(
+              most, [&](Local c) { return columns.global(c); }, to);
         });
     for (const Local i : of_pass) pass[std::size_t(i)] = now;
     g.halo.update(pass);
@@ -312,11 +314,12 @@ op::Rows<T> extended_interpolation(const Splitting<T>& s, int most) {
           return;
         }
         extended_weights(s, b, i, w);
-        w.append(most, [&](Local c) { return b.columns().global(c); }, to);
+        w.append(
+            most, [&](Local c) { return b.columns().global(c); }, to);
       });
 }
 
-#define TACIT_INSTANTIATE(T)                                                            \
+#define TACIT_INSTANTIATE(T)                                                        \
   template op::Rows<T> direct_interpolation<T>(const Splitting<T>& s, int most);    \
   template op::Rows<T> multipass_interpolation<T>(const Splitting<T>& s, int most); \
   template op::Rows<T> extended_interpolation<T>(const Splitting<T>& s, int most);

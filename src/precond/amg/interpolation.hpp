@@ -35,11 +35,11 @@ template <Scalar T>
 op::Rows<T> multipass_interpolation(const Splitting<T>& s, int most);
 
 /// From the coarse points C_i that i depends on, or that a fine point on which i depends depends on:
-/// w_ij = -1 / d_i (a_ij + sum_k a_ik b_kj / b_k), b_k = sum of b_kl over l in C_i and l = i, d_i = a_ii + the couplings
-/// that are in neither sum + sum_k a_ik b_ki / b_k; k: the fine points that i depends on; b_kl = a_kl where its sign is
-/// not that of a_kk, else 0; a_ik goes to d_i where b_k is 0. Where d_i has the other sign than a_ii, or weights would sum
-/// to more than 10, d_i = a_ii. Collective; one exchange of rows.
-/// Source: De Sterck, Falgout, Nolting, Yang (2008), doi 10.1002/nla.544 (extended+i).
+/// w_ij = -1 / d_i (a_ij + sum_k a_ik b_kj / b_k), b_k = sum of b_kl over l in C_i and l = i, d_i = a_ii + the
+/// couplings that are in neither sum + sum_k a_ik b_ki / b_k; k: the fine points that i depends on; b_kl = a_kl where
+/// its sign is not that of a_kk, else 0; a_ik goes to d_i where b_k is 0. Where d_i has the other sign than a_ii, or
+/// weights would sum to more than 10, d_i = a_ii. Collective; one exchange of rows. Source: De Sterck, Falgout,
+/// Nolting, Yang (2008), doi 10.1002/nla.544 (extended+i).
 template <Scalar T>
 op::Rows<T> extended_interpolation(const Splitting<T>& s, int most);
 

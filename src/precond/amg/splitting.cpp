@@ -108,8 +108,7 @@ std::vector<Part> pmis(const Graph& g, std::vector<Part> part) {
   });
   g.halo.update(weight);
   const auto is_heavier = [&](std::size_t i, std::size_t j) {
-    return weight[i] > weight[j] ||
-           (weight[i] == weight[j] && g.halo.global(Local(i)) < g.halo.global(Local(j)));
+    return weight[i] > weight[j] || (weight[i] == weight[j] && g.halo.global(Local(i)) < g.halo.global(Local(j)));
   };
   std::vector<Local> left;
   const auto make_fine = [&] {  // what depends on coarse points
@@ -119,9 +118,9 @@ std::vector<Part> pmis(const Graph& g, std::vector<Part> part) {
         if (part[j] == Part::coarse) part[i] = Part::fine;
       });
     });
-    left.erase(std::remove_if(left.begin(), left.end(),
-                              [&](Local i) { return part[std::size_t(i)] != Part::undecided; }),
-               left.end());
+    left.erase(
+        std::remove_if(left.begin(), left.end(), [&](Local i) { return part[std::size_t(i)] != Part::undecided; }),
+        left.end());
     g.halo.update(part);
   };
   for (std::size_t i = 0; i < n; ++i)
@@ -212,7 +211,8 @@ std::vector<Part> aggressive(const Graph& g, std::vector<Part> part) {
           for (auto k = begin_of(from.start, row); k < begin_of(from.start, row + 1); ++k) reach(from.column[k]);
         });
         for (float& w : reached.all()) w = 1;
-        reached.append(0, [&](Local k) { return columns.global(k); }, to);
+        reached.append(
+            0, [&](Local k) { return columns.global(k); }, to);
       });
   const auto kept = pmis(graph_of(coarse.space, far.start, far.column));
   for (std::size_t c = 0; c < own.size(); ++c) {

@@ -23,8 +23,8 @@ std::vector<Part> pmis(const Graph& strong, std::vector<Part> part = {});
 /// Source: De Sterck, Yang, Heys (2006), doi 10.1137/040615729.
 std::vector<Part> hmis(const Graph& strong);
 
-/// The coarse points among the coarse ones of `part` by pmis() in the graph of those that reach each other along at most
-/// two strong couplings. Collective. Source: De Sterck, Yang, Heys (2006).
+/// The coarse points among the coarse ones of `part` by pmis() in the graph of those that reach each other along at
+/// most two strong couplings. Collective. Source: De Sterck, Yang, Heys (2006).
 std::vector<Part> aggressive(const Graph& strong, std::vector<Part> part);
 
 /// The next level's space, and the index there of each coarse point of the halo; -1 for fine ones. Collective.

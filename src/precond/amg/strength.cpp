@@ -131,8 +131,7 @@ Graph classical_strength(const op::Rows<T>& rows, const Space& space, std::vecto
     double most = 0;
     std::complex<double> sum(d);
     for (std::size_t k = first; k < last; ++k)
-      if (is_alike(k))
-        most = std::max(most, coupling(k)), sum += std::complex<double>(rows.value[k]);
+      if (is_alike(k)) most = std::max(most, coupling(k)), sum += std::complex<double>(rows.value[k]);
     if (!(most > 0) || std::abs(sum) > largest_row_sum * double(std::abs(d))) return;
     for (std::size_t k = first; k < last; ++k)
       if (is_alike(k) && coupling(k) >= theta * most && coupling(k) > 0) take(rows.column[k]);
@@ -154,7 +153,7 @@ Graph classical_strength(const op::Rows<T>& rows, const Space& space, std::vecto
   return g;
 }
 
-#define TACIT_INSTANTIATE(T)                                                                                  \
+#define TACIT_INSTANTIATE(T)                                                                                    \
   template std::vector<Local> kinds_of<T>(const op::Rows<T>&, const layout::Space&, const std::vector<Local>&); \
   template Graph classical_strength<T>(const op::Rows<T>&, const layout::Space&, std::vector<Local>&, double);
 TACIT_INSTANTIATE(float)
