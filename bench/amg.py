@@ -32,7 +32,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import harness
-from amg_systems import SYSTEMS, Problem, convection, grid_laplacian, problem, rigid_body_modes
+from amg_systems import ELASTIC, SYSTEMS, Problem, convection, grid_laplacian, problem, rigid_body_modes
 
 RTOL = 1e-8
 
@@ -161,6 +161,7 @@ SOLVERS = {  # name: (program, solve)
     "tacit spai0": ("tacit", tacit_amg("spai0")),
     "tacit gauss-seidel": ("tacit", tacit_amg("gauss-seidel")),
     "tacit chebyshev": ("tacit", tacit_amg("chebyshev", sweeps=2)),
+    "tacit hmis": ("tacit", tacit_amg("gauss-seidel", modes=False, coarsening="hmis")),
     "tacit block": ("tacit", tacit_amg("spai0", modes=False)),
     "tacit auto": ("tacit", tacit_auto),
     "tacit ic0": ("tacit", tacit_ic0),
@@ -172,7 +173,7 @@ SOLVERS = {  # name: (program, solve)
     "amgcl": ("amgcl", amgcl),
 }
 ON_RANKS = ("tacit", "petsc")
-SOME = {"tacit block": ("elasticity", "beam")}  # what runs on some systems only
+SOME = {"tacit block": ELASTIC}  # what runs on some systems only
 
 
 def place(program, ranks):
@@ -227,17 +228,17 @@ def child(system, solver, scale, ranks):
 # ---- the parent ----
 
 
-def programs(options):
+def programs(pyamg, amgcl="", ranks=1):
     """The command of each program's Python; those that are not installed are left out, with a line."""
     from real_systems import petsc_python
 
-    found = {"tacit": [sys.executable], "pyamg": [options.pyamg], "petsc": petsc_python(False)}
+    found = {"tacit": [sys.executable], "pyamg": [pyamg], "petsc": petsc_python(False)}
     found["amgcl"] = [sys.executable]
     probes = {"pyamg": "import pyamg", "petsc": "import petsc4py; petsc4py.init([]); from petsc4py import PETSc"}
-    if not os.access(options.amgcl, os.X_OK):
+    if not os.access(amgcl, os.X_OK):
         print("left out: amgcl, not built")
         del found["amgcl"]
-    if options.ranks > 1:
+    if ranks > 1:
         print(f"left out: {', '.join(name for name in found if name not in ON_RANKS)}, which run on one rank")
         found = {name: found[name] for name in found if name in ON_RANKS}
     for program, probe in probes.items():
@@ -320,7 +321,7 @@ def main():
     parser.add_argument("--ranks", type=int, default=1)
     parser.add_argument("--mpiexec", default=shutil.which("mpiexec.openmpi") or shutil.which("mpiexec"))
     options = parser.parse_args()
-    commands = programs(options)
+    commands = programs(options.pyamg, options.amgcl, options.ranks)
     results = {}
     for system in (*options.only, *options.files):
         results[getattr(system, "stem", system)] = measure(str(system), commands, options)

@@ -20,7 +20,8 @@ import numpy as np
 
 import amg
 import harness
-from amg import RTOL, SYSTEMS
+from amg import RTOL
+from amg_systems import ELASTIC, SYSTEMS, grid_laplacian, problem
 
 
 def tacit_classical(**options):
@@ -121,14 +122,12 @@ def child(system, pair, program, scale):
         import petsc4py
 
         petsc4py.init(["amg"])
-    assemble, symmetric, block = SYSTEMS[system]
-    a = assemble(scale)
-    a.sort_indices()
-    a.indices, a.indptr = a.indices.astype("int32"), a.indptr.astype("int32")
+    given = problem(system, scale)
+    a, symmetric, block = given.a, given.symmetric, given.block
     b = np.random.default_rng(0).standard_normal(a.shape[0])
     solve = PAIRS[pair][program]
     if program != "petsc":
-        solve(amg.grid_laplacian(30, 30), np.ones(900), True, 1)  # loads modules
+        solve(grid_laplacian(30, 30), np.ones(900), True, 1)  # loads modules
     x, iterations, complexity, setup, seconds = solve(a, b, symmetric, block)
     residual = float(np.linalg.norm(b - a @ x) / np.linalg.norm(b))
     record = {"iterations": int(iterations), "complexity": complexity, "setup": setup, "solve": seconds}
@@ -166,11 +165,11 @@ def main():
     parser.add_argument("--limit", type=float, default=120.0)
     parser.add_argument("--pyamg", default=sys.executable)
     options = parser.parse_args()
-    commands = amg.pythons(options.pyamg)
+    commands = amg.programs(options.pyamg)
     results = {}
     for system in options.only:
         for pair in options.pairs:
-            programs = [p for p in PAIRS[pair] if p in commands and not (p == "pyamg" and SYSTEMS[system][2] > 1)]
+            programs = [p for p in PAIRS[pair] if p in commands and not (p == "pyamg" and system in ELASTIC)]
             runs = {program: [] for program in programs}
             for _ in range(options.rounds):
                 for program, records in runs.items():

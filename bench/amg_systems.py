@@ -201,6 +201,9 @@ SYSTEMS = {  # the problem for a scale
 }
 
 
+ELASTIC = ("elasticity", "beam")
+
+
 def read(path):
     """The problem of a .npz file, SciPy's."""
     a = sp.load_npz(path).tocsr().astype(float)

@@ -30,9 +30,8 @@ from typing import Any
 
 import numpy as np
 
-from . import _core, _preconds, layout
+from . import _core, _preconds, layout, report
 from . import comm as _comm
-from . import report
 from ._described import HMATRIX_PRECOND, HMATRIX_PRECOND_NAMES, PRECOND, PRECOND_NAMES
 from ._options import Described, Preconditioner, agree, fill, of_its_kind
 from ._preconds import *  # noqa: F403
@@ -73,15 +72,15 @@ class Reporting(Named):
         ``replaced_pivots``, ``precision``, ``seconds``, ``note``. For "block-jacobi": ``bytes``, ``blocks``, ``note``.
         For "amg": ``levels`` (of each the ``rows`` and ``entries``, the ``prolongation_entries`` towards it, the
         ``ranks`` that have rows, and of this rank the ``setup_seconds`` until the next level was there and the
-        ``seconds`` of cycles), ``cycles`` so far, ``operator_complexity``, ``grid_complexity``, ``note``. For "inner": the ``solves`` so far, their
-        ``iterations``, how many ``stopped`` before the given number of iterations, and the ``best_residual`` and
-        ``worst_residual`` of a solve. Over all ranks; local.
+        ``seconds`` of cycles), ``cycles`` so far, ``operator_complexity``, ``grid_complexity``, ``note``. For
+        "inner": the ``solves`` so far, their ``iterations``, how many ``stopped`` before the given number of
+        iterations, and the ``best_residual`` and ``worst_residual`` of a solve. Over all ranks; local.
         """
         return dict(self._handle.report)
 
 
 class Multilevel(Reporting):
-    """Algebraic multigrid: ``print(M)`` shows its levels, ``M.plot(path)`` draws them, ``M.update()`` makes them anew."""
+    """Algebraic multigrid: ``print(M)`` shows its levels, ``M.plot(path)`` draws them; ``M.update()``: new values."""
 
     __slots__ = ()
 
@@ -279,8 +278,8 @@ def amg(A: Operator, near_null: Any = None, coordinates: Any = None, **options: 
     Returns
     -------
     Multilevel
-        An apply is one cycle from zero; ``print`` shows the levels, ``update()`` takes new values of A. Collective. Cost
-        and memory: ``include/tacit/precond/amg.hpp``.
+        An apply is one cycle from zero; ``print`` shows the levels, ``update()`` takes new values of A. Collective.
+        Cost and memory: ``include/tacit/precond/amg.hpp``.
 
     Raises
     ------

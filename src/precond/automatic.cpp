@@ -529,10 +529,15 @@ Automatic<T>::Automatic(const op::Csr<T, Host>& A, Method method) : A_(A), metho
 }
 
 /// Smoothed aggregation is for matrices of elliptic equations: between unknowns of one kind nearly all couplings have
-/// the sign that the diagonal has not. Looked at when the first solve comes to it.
+/// the sign that the diagonal has not. Where few rows have most of the entries (power-law graphs) coarse matrices fill:
+/// A A has sum_i d_i^2 products, d_i the entries of rows. Looked at when the first solve comes to it.
 template <Scalar T>
 int Automatic<T>::multigrid_block() {
   if (multigrid_block_) return *multigrid_block_;
+  double products = 0;
+  for (const Local entries : A_.row_lengths()) products += double(entries) * double(entries);
+  const double even = double(A_.entries()) * double(A_.entries()) / double(std::max<Global>(A_.range().size(), 1));
+  if (A_.range().comm().all_sum(products) > 4 * even) return *(multigrid_block_ = 0);
   const int b = A_.unknowns_in_a_node();
   const auto sums = A_.couplings(b);  // of magnitudes: all, and those with the sign of the diagonal
   multigrid_block_ = sums[1] < 0.15 * sums[0] ? b : 0;

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from cli_support import needs_mpi
 from cli_support import tacit as command
 from conftest import laplacian
@@ -108,3 +109,24 @@ def test_command_line(tmp_path: Path, ranks: int) -> None:
     assert "unknown smoother" in command("solve", "A.mtx", "--precond", "amg:smoother=sor", code=2, cwd=tmp_path).stderr
     whole = command("solve", "--help").stdout
     assert all(word in whole for word in ("--plot-levels", "--coordinates", "--near-null"))
+
+
+def test_auto_leaves_multigrid_out_where_coarse_matrices_fill() -> None:
+    """A graph with few rows that have most of the entries, and a grid."""
+    n = 6000
+    rng = np.random.default_rng(0)
+
+    def system(weight: np.ndarray) -> sp.csr_array:
+        pairs = rng.choice(n, (8 * n, 2), p=weight / weight.sum())
+        pairs = np.unique(np.sort(pairs[pairs[:, 0] != pairs[:, 1]], axis=1), axis=0)
+        a = sp.coo_array((np.ones(len(pairs)), pairs.T), shape=(n, n)).tocsr()
+        return sp.csr_array(sp.diags_array((a + a.T).sum(axis=1) + 1e-7) - a - a.T)
+
+    def choice(a: sp.csr_array) -> str:
+        r = tacit.solve(a, rng.standard_normal(n))
+        assert r.converged
+        return str(r.choice)
+
+    assert "amg" not in choice(system((np.arange(n) + 10.0) ** -0.85))
+    line = sp.csr_array(laplacian(100, 60))
+    assert "amg" in str(tacit.solve(line, rng.standard_normal(n)).choice)
