@@ -22,13 +22,6 @@ std::vector<Local> node_of_rows(const Nodes& nodes) {
   return node;
 }
 
-/// Whether each node is one row.
-bool is_unit(const Nodes& nodes, Local rows) {
-  return nodes.count() == rows && nodes.start.back() == rows &&
-         std::adjacent_find(nodes.start.begin(), nodes.start.end(), [](Local a, Local b) { return b != a + 1; }) ==
-             nodes.start.end();
-}
-
 /// 2^-e with the e for which the square root of `size` is about 2^e; 1 for 0.
 double inverse_root(double size) {
   return size > 0 ? std::ldexp(1.0, -std::ilogb(size) / 2) : 1;
@@ -165,6 +158,12 @@ ByColumn<double> diagonal_roots(const op::Rows<T>& rows, const layout::Space& sp
       if (rows.column[k] == space.begin() + Global(i)) roots[i] = std::sqrt(double(std::abs(rows.value[k])));
   });
   return {rows, space, std::move(roots)};
+}
+
+bool is_unit(const Nodes& nodes, Local rows) {
+  return nodes.count() == rows && nodes.start.back() == rows &&
+         std::adjacent_find(nodes.start.begin(), nodes.start.end(), [](Local a, Local b) { return b != a + 1; }) ==
+             nodes.start.end();
 }
 
 template <Scalar T>

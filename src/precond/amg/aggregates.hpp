@@ -15,6 +15,9 @@ struct Nodes {
   Local count() const { return Local(start.size()) - 1; }
 };
 
+/// Whether each node is one row.
+bool is_unit(const Nodes& nodes, Local rows);
+
 /// Strong couplings of nodes with other nodes of this rank, ascending; row I has the entries [start[I], start[I + 1]).
 struct Couplings {
   std::vector<Global> start{0};

@@ -155,7 +155,7 @@ class Aggregation final : public Coarsening<T> {
         near_null_(options.near_null) {
     const auto& comm = A.range().comm();
     const Global own_rows = A.range().local_size();
-    for (Local i = 0; i < own_rows; i += options.block) nodes_.start.push_back(i + options.block);
+    nodes_ = nodes_of(Local(own_rows), options.block);
     if (const Global numbers = comm.all_max(Global(near_null_.size())); numbers > 0) {
       vectors_ = int(comm.all_max(own_rows ? Global(near_null_.size()) / own_rows : Global(0)));
       comm::collective(comm, [&] {
@@ -164,9 +164,8 @@ class Aggregation final : public Coarsening<T> {
                 " vectors");
       });
     } else {
-      near_null_.assign(std::size_t(own_rows) * std::size_t(vectors_), T(0));
-      for (std::size_t i = 0; i < std::size_t(own_rows); ++i)
-        near_null_[i * std::size_t(vectors_) + i % std::size_t(vectors_)] = T(1);
+      constants_ = true;
+      near_null_ = constants(own_rows);
     }
     if (A.range().size() > 0) normalise(near_null_, std::size_t(vectors_), comm);
   }
@@ -192,8 +191,10 @@ class Aggregation final : public Coarsening<T> {
     auto found = smoothed(smoothing, level.filter.data(), std::move(t), rows, roots, space, coarse);
     const auto all_in = [](std::uint8_t f) { return f == in_filtered; };
     if (std::all_of(level.filter.begin(), level.filter.end(), all_in)) level.filter = {};
-    level.nodes = std::exchange(nodes_, std::move(coarse_nodes));
-    level.near_null = std::exchange(near_null_, std::move(coarse_null));
+    if (!is_unit(nodes_, rows.count())) level.nodes = std::move(nodes_);
+    if (!levels_.empty() || !constants_) level.near_null = std::move(near_null_);
+    nodes_ = std::move(coarse_nodes);
+    near_null_ = std::move(coarse_null);
     levels_.push_back(std::move(level));
     theta_ /= 2;
     return found;
@@ -205,11 +206,15 @@ class Aggregation final : public Coarsening<T> {
     const Level& level = levels_[number];
     Nodes coarse_nodes;
     std::vector<T> coarse_null;
-    auto t =
-        tentative<T>(level.nodes, level.aggregate, level.count, level.near_null, vectors_, coarse_nodes, coarse_null);
+    const bool unit = level.nodes.count() == 0, constant = number == 0 && constants_;
+    const Nodes each_row = nodes_of(unit ? rows.count() : 0, 1);
+    const std::vector<T> ones = constants(constant ? rows.count() : 0);
+    const auto& nodes = unit ? each_row : level.nodes;
+    const auto& near_null = constant ? ones : level.near_null;
+    auto t = tentative<T>(nodes, level.aggregate, level.count, near_null, vectors_, coarse_nodes, coarse_null);
     const auto counts = space.comm().all_gather(Global(coarse_nodes.start.back()));
     const Space coarse = Space::distributed(space.comm(), layout::Partition::of_counts(counts));
-    const auto v = near_null_by_column(rows, space, level.near_null);
+    const auto v = near_null_by_column(rows, space, near_null);
     const DampedIdentity<T> smoothing(rows, space, level.filter, v ? &*v : nullptr, omega_of(rho));
     return smoothed(smoothing, nullptr, std::move(t), rows, roots, space, coarse);
   }
@@ -223,6 +228,19 @@ class Aggregation final : public Coarsening<T> {
   }
 
  private:
+  static Nodes nodes_of(Local rows, int block) {
+    Nodes nodes;
+    nodes.start.reserve(std::size_t(rows / block) + 1);
+    for (Local i = 0; i < rows; i += block) nodes.start.push_back(i + block);
+    return nodes;
+  }
+  /// For each unknown of a node the vector that is constant there.
+  std::vector<T> constants(Global rows) const {
+    const auto k = std::size_t(vectors_);
+    std::vector<T> v(std::size_t(rows) * k, T(0));
+    for (std::size_t i = 0; i < std::size_t(rows); ++i) v[i * k + i % k] = T(1);
+    return v;
+  }
   static double omega_of(double rho) { return 4 / (3 * std::max(rho, 1.0)); }
   std::optional<ByColumn<T>> near_null_by_column(const op::Rows<T>& rows, const Space& space,
                                                  const std::vector<T>& near_null) const {
@@ -250,13 +268,14 @@ class Aggregation final : public Coarsening<T> {
 
   /// What again() needs of a level.
   struct Level {
-    Nodes nodes;
-    std::vector<Local> aggregate;  // of each node
-    Local count = 0;               // of aggregates
-    std::vector<T> near_null;
+    Nodes nodes;                       // none: each is a row
+    std::vector<Local> aggregate;      // of each node
+    Local count = 0;                   // of aggregates
+    std::vector<T> near_null;          // none on the finest level where none were given
     std::vector<std::uint8_t> filter;  // what becomes of the entries of A; empty: all are in A_F
   };
   std::vector<Level> levels_;
+  bool constants_ = false;  // no near-null vectors were given
   bool hermitian_;
   double theta_;
   int vectors_;

@@ -1,7 +1,7 @@
 #include "matrix_levels.hpp"
 #include "../scalar.hpp"
-#include "additive.hpp"
 #include "../timed.hpp"
+#include "additive.hpp"
 
 #include <tacit/base/trace.hpp>
 #include <tacit/model/machine.hpp>
