@@ -4,7 +4,8 @@
 //   bench_scale gmres [ranks=240] [n=1024] [points=5] [cycles=20] [restart=30]    cycles of GMRES and its variants
 //   bench_scale bottom [ranks=512] [edge=4] [rtol=1e-3]                           one coarsest-level solve of a V-cycle
 //   bench_scale multigrid [ranks=512] [edge=16] [rtol=1e-10]                      whole solves with truncated V-cycles
-//   bench_scale amg [ranks=1,8,64] [points=7] [edge=8] [sigma=0] [rtol=1e-8]      cg with algebraic multigrid, weak scaling
+//   bench_scale amg [ranks=1,8,64] [points=7] [edge=8] [sigma=0] [rtol=1e-8]      cg with algebraic multigrid, weak
+//   scaling
 //             [bottom=800] [step=4] [below=] [real=0] [table=0]
 //
 // amg: boxes of edge^2 or edge^3 unknowns on each rank; sigma: log-normal coefficients, independent in each cell. With
@@ -38,8 +39,8 @@ namespace {
 
 bench::Words given({}, {"machine", "L",      "o",        "noise",  "kernel",   "G",    "GBps", "cacheGBps",
                         "cacheKB", "Gflops", "progress", "poll",   "delivery", "seed", "only", "json",
-                        "ranks",   "n",      "points",   "cycles", "restart",  "edge", "rtol", "sigma", "bottom", "step",
-                        "below",   "real",   "table"});
+                        "ranks",   "n",      "points",   "cycles", "restart",  "edge", "rtol", "sigma",
+                        "bottom",  "step",   "below",    "real",   "table"});
 double number(const char* key, double otherwise) {
   return given.number(key, otherwise);
 }
@@ -508,10 +509,10 @@ void print_amg(int ranks, const std::string& name, const AmgOutcome& o, bool sim
   results.add("{\"ranks\": ", ranks, ", \"name\": \"", name, "\", \"simulated\": ", simulated ? "true" : "false",
               ", \"iterations\": ", o.report.iterations, ", \"seconds\": ", t, ", \"set_up\": ", o.set_up,
               ", \"cycle\": ", all / cycles, ", \"coarse\": ", coarse / std::max(all, 1e-300),
-              ", \"last\": ", o.work.back().seconds / std::max(all, 1e-300), ", \"sums\": ",
-              double(reductions) / cycles, ", \"messages\": ", double(messages) / cycles,
-              ", \"bytes\": ", double(bytes) / cycles, ", \"bottom_iterations\": ",
-              double(o.bottom.iterations) / std::max(1, o.bottom.solves), "}");
+              ", \"last\": ", o.work.back().seconds / std::max(all, 1e-300),
+              ", \"sums\": ", double(reductions) / cycles, ", \"messages\": ", double(messages) / cycles,
+              ", \"bytes\": ", double(bytes) / cycles,
+              ", \"bottom_iterations\": ", double(o.bottom.iterations) / std::max(1, o.bottom.solves), "}");
 }
 
 void amg() {

@@ -288,11 +288,31 @@ class Amg(Preconditioner):
     sweeps : int, optional
         Of the smoother before and after the coarser level. At least 1 sweep. Default: 1.
     coarsest : int, optional
-        A level of at most so many unknowns is solved directly. At least 1 unknown. Default: 400.
+        A level of at most so many unknowns is left to the bottom solver. At least 1 unknown. Default: 400.
     block : int, optional
         Unknowns at a node, which stay together; each is nearly in the null space. At least 1 unknown. Default: 1.
     single_levels : bool, optional
         Levels in single precision: half the traffic of a cycle, one reduction more. Default: false.
+    agglomerate_below : int, optional
+        Levels with fewer unknowns a rank move to fewer ranks; 0: none moves. At least 0 unknowns. Default: levels
+        of fewer than 4096 to as many ranks as are predicted to take the least time.
+    bottom : one of ['automatic', 'direct', 'smoother', 'cg', 'minres', 'bicgstab', 'gmres', 'fgmres', 'idr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'block-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres'] or object of tacit.methods, optional
+        Solver of the coarsest level; automatic: direct for few unknowns, else of boxes of cells the cheapest of
+        bicgstab and ca-bicgstab by measured reductions and products, of amg the smoother. Default: automatic.
+    bottom_reduction : float, optional
+        A bottom solve reduces its residual by this factor. A number > 0. Default: 0.001.
+    bottom_norm : one of ['2', 'max'], optional
+        Of that residual. Default: max.
+    bottom_max_iterations : int, optional
+        Of a bottom solve. At least 0 iterations. Default: 1000.
+    step : int, optional
+        Of a bottom that names a Krylov method: as in solve. At least 1 iteration. Default: by method.
+    basis : one of ['auto', 'newton', 'chebyshev', 'monomial'], optional
+        Of a bottom that names a Krylov method: as in solve. Default: by method.
+    powers : one of ['products', 'kernel'], optional
+        Of a bottom that names a Krylov method: as in solve. Default: products.
+    depth : int, optional
+        Of a bottom that names a Krylov method: as in solve. At least 1 reduction. Default: by method.
 
     References
     ----------
@@ -311,6 +331,15 @@ class Amg(Preconditioner):
     coarsest: int | None = None
     block: int | None = None
     single_levels: bool | None = None
+    agglomerate_below: int | None = None
+    bottom: Literal['automatic', 'direct', 'smoother', 'cg', 'minres', 'bicgstab', 'gmres', 'fgmres', 'idr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'block-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres'] | Method | None = None
+    bottom_reduction: float | None = None
+    bottom_norm: Literal['2', 'max'] | None = None
+    bottom_max_iterations: int | None = None
+    step: int | None = None
+    basis: Literal['auto', 'newton', 'chebyshev', 'monomial'] | None = None
+    powers: Literal['products', 'kernel'] | None = None
+    depth: int | None = None
 
 
 class Schwarz(Preconditioner):

@@ -245,9 +245,9 @@ MakeBottom<T> make_bottom(const BottomOptions& options) {
   return [o](const LastLevel<T>& level) -> std::unique_ptr<Bottom<T>> { return std::make_unique<Krylov<T>>(level, o); };
 }
 
-#define TACIT_INSTANTIATE(T)                                                            \
+#define TACIT_INSTANTIATE(T)                                                         \
   template std::array<double, 2> measured_products<T>(const op::Operator<T, Host>&); \
-  template MakeBottom<T> direct_bottom<T>();                                            \
+  template MakeBottom<T> direct_bottom<T>();                                         \
   template MakeBottom<T> make_bottom<T>(const BottomOptions&);
 TACIT_INSTANTIATE(float)
 TACIT_INSTANTIATE(double)

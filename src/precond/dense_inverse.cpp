@@ -59,8 +59,8 @@ DenseInverse<T>::DenseInverse(const op::Rows<T>& rows, const Space& space, bool 
   const auto& comm = space.comm();
   const auto own_rows = std::size_t(space.local_size());
   const auto& partition = space.partition();
-  one_rank_ = space.is_replicated() || comm.size() == 1 ||
-              (n_ > 0 && partition.end(partition.owner(0)) == partition.size());
+  one_rank_ =
+      space.is_replicated() || comm.size() == 1 || (n_ > 0 && partition.end(partition.owner(0)) == partition.size());
   std::vector<Global> row, column = rows.column;
   std::vector<T> value = rows.value;
   for (Local i = 0; i < rows.count(); ++i) row.resize(std::size_t(rows.start[std::size_t(i) + 1]), space.begin() + i);

@@ -366,7 +366,7 @@ TEST(AmgBottom, TheCostModelMovesLevelsWhereMessagesCost) {
   EXPECT_EQ(precond::cheapest_gathering(level, why), 1);
   int last = 1;
   for (const double seconds : {1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2}) {
-    level.sum = seconds;
+    level.sum = 6 * seconds, level.latency = seconds;
     const int by = precond::cheapest_gathering(level, why);
     EXPECT_GE(by, last) << seconds;
     last = by;
@@ -377,6 +377,12 @@ TEST(AmgBottom, TheCostModelMovesLevelsWhereMessagesCost) {
   }
   EXPECT_EQ(last, 64);
   EXPECT_NE(why.find("on 1 of 64 ranks"), std::string::npos) << why;
+  // One rank takes the messages of all that move to it in turn: so many that staying is cheaper.
+  level.ranks = 4096, level.rows = 4000, level.entries = 100000;
+  level.sum = 1.2e-5, level.latency = 1e-6, level.neighbours = 100, level.product = 1e-5, level.coarsest = 40;
+  const int by = precond::cheapest_gathering(level, why);
+  EXPECT_GT(by, 1) << why;
+  EXPECT_LT(by, 4096) << why;
 }
 
 TEST(AmgBottom, RefusesWhatDoesNotFit) {

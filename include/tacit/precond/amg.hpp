@@ -139,7 +139,8 @@ class Amg final : public op::Operator<T, Host>, public op::Noted, public op::Var
   std::vector<AmgLevel> levels() const;
   std::int64_t cycles() const { return cycles_; }  ///< so far
   std::vector<AmgWork> work() const;
-  /// What the bottom solver has done since the last call, and why levels moved to fewer ranks. Local.
+  /// What the bottom solver has done since the last call of take_bottom(), and why levels moved to fewer ranks. Local.
+  BottomReport bottom() const;
   BottomReport take_bottom() const;
   /// The entries of all levels over those of A; the same of rows.
   double operator_complexity() const;

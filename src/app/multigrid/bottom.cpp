@@ -65,7 +65,8 @@ template <Scalar T>
 std::shared_ptr<precond::Multigrid<T>> make_multigrid(std::shared_ptr<const op::FiniteVolume<T>> A,
                                                       precond::MultigridOptions options, const BottomOptions& bottom) {
   // W-cycles visit the coarsest level too often for a Krylov method.
-  if (bottom.is_automatic() && !options.agglomerates && options.cycle != precond::Cycle::w) options.agglomerates = choose_at;
+  if (bottom.is_automatic() && !options.agglomerates && options.cycle != precond::Cycle::w)
+    options.agglomerates = choose_at;
   return std::make_shared<precond::Multigrid<T>>(std::move(A), options, precond::make_bottom<T>(bottom),
                                                  precond::make_bottom<float>(bottom));
 }
@@ -79,39 +80,42 @@ std::span<const Option<MultigridRequest>> multigrid_options() {
   using L = precond::MultigridOptions;
   static const std::vector<Option<O>> all = [] {
     std::vector<Option<O>> made{
-      option<O>("cycle", within(&O::levels, &L::cycle),
-                "F: full multigrid, a solve goes on with V; U: a V-cycle that ends where boxes have smallest_box cells "
-                "along an axis, no box moves to another rank"),
-      option<O>("smoother", within(&O::levels, &L::smoother), "gauss-seidel is red-black"),
-      option<O>("interpolation", within(&O::levels, &L::interpolation),
-                "of corrections; above linear exact for averages over cells",
-                "constant; quadratic with the fourth-order stencil"),
-      option<O>("restriction", within(&O::levels, &L::restriction),
-                "of residuals: the adjoint of this interpolation; constant sums them over the children"),
-      option<O>("full_interpolation", within(&O::levels, &L::full_interpolation), "of solutions, by the F-cycle",
-                "linear; quartic with the fourth-order stencil"),
-      option<O>("pre", within(&O::levels, &L::pre), between(0, 1000, "sweeps"), "sweeps before the coarser level"),
-      option<O>("post", within(&O::levels, &L::post), between(0, 1000, "sweeps"), "sweeps after it"),
-      option<O>("symmetric", within(&O::levels, &L::symmetric), "sweeps after mirror those before: for cg")};
+        option<O>(
+            "cycle", within(&O::levels, &L::cycle),
+            "F: full multigrid, a solve goes on with V; U: a V-cycle that ends where boxes have smallest_box cells "
+            "along an axis, no box moves to another rank"),
+        option<O>("smoother", within(&O::levels, &L::smoother), "gauss-seidel is red-black"),
+        option<O>("interpolation", within(&O::levels, &L::interpolation),
+                  "of corrections; above linear exact for averages over cells",
+                  "constant; quadratic with the fourth-order stencil"),
+        option<O>("restriction", within(&O::levels, &L::restriction),
+                  "of residuals: the adjoint of this interpolation; constant sums them over the children"),
+        option<O>("full_interpolation", within(&O::levels, &L::full_interpolation), "of solutions, by the F-cycle",
+                  "linear; quartic with the fourth-order stencil"),
+        option<O>("pre", within(&O::levels, &L::pre), between(0, 1000, "sweeps"), "sweeps before the coarser level"),
+        option<O>("post", within(&O::levels, &L::post), between(0, 1000, "sweeps"), "sweeps after it"),
+        option<O>("symmetric", within(&O::levels, &L::symmetric), "sweeps after mirror those before: for cg")};
     for (auto& o : precond::bottom_options(&O::bottom)) made.push_back(std::move(o));
-    for (auto& o : {
-      option<O>("smallest_box", within(&O::levels, &L::smallest_box), at_least(1, "cell"),
-                "an axis is coarsened while its boxes have at least twice as many cells", "2; 4 for U"),
-      option<O>("agglomerate_below", within(&O::levels, &L::agglomerate_below), at_least(0, "cells"),
-                "levels with fewer cells a rank move to fewer ranks; 0: none moves",
-                "4096; 0 for U; with the automatic bottom they stay where a Krylov method on all ranks is predicted to "
-                "be cheaper"),
-      option<O>("levels", within(&O::levels, &L::levels), at_least(0, "levels (0: as many as go)"), "at most"),
-      option<O>("single_levels", within(&O::levels, &L::single_levels),
-                "levels in float32, residuals and solutions in float64"),
-      option<O>("relaxation", within(&O::levels, &L::relaxation),
-                Range{.least = 0, .most = 2, .open_below = true, .open_above = true, .needed = "a number in (0, 2)"},
-                "of the smoother jacobi", "6/7"),
-      option<O>("chebyshev_range", within(&O::levels, &L::chebyshev_range),
-                Range{.least = 1, .open_below = true, .needed = "a number > 1"},
-                "the smoother chebyshev smooths [lambda_max / range, lambda_max]", "4"),
-      option<O>("bottom_cells", &O::bottom_cells, at_least(1, "cell"),
-                "of a device: the bottom is the first level of at most so many cells", "4096")})
+    for (auto& o :
+         {option<O>("smallest_box", within(&O::levels, &L::smallest_box), at_least(1, "cell"),
+                    "an axis is coarsened while its boxes have at least twice as many cells", "2; 4 for U"),
+          option<O>(
+              "agglomerate_below", within(&O::levels, &L::agglomerate_below), at_least(0, "cells"),
+              "levels with fewer cells a rank move to fewer ranks; 0: none moves",
+              "4096; 0 for U; with the automatic bottom they stay where a Krylov method on all ranks is predicted to "
+              "be cheaper"),
+          option<O>("levels", within(&O::levels, &L::levels), at_least(0, "levels (0: as many as go)"), "at most"),
+          option<O>("single_levels", within(&O::levels, &L::single_levels),
+                    "levels in float32, residuals and solutions in float64"),
+          option<O>(
+              "relaxation", within(&O::levels, &L::relaxation),
+              Range{.least = 0, .most = 2, .open_below = true, .open_above = true, .needed = "a number in (0, 2)"},
+              "of the smoother jacobi", "6/7"),
+          option<O>("chebyshev_range", within(&O::levels, &L::chebyshev_range),
+                    Range{.least = 1, .open_below = true, .needed = "a number > 1"},
+                    "the smoother chebyshev smooths [lambda_max / range, lambda_max]", "4"),
+          option<O>("bottom_cells", &O::bottom_cells, at_least(1, "cell"),
+                    "of a device: the bottom is the first level of at most so many cells", "4096")})
       made.push_back(o);
     return made;
   }();

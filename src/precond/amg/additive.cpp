@@ -53,9 +53,9 @@ void smooth_transfers(op::Rows<T>& P, op::Rows<T>& R, const op::Rows<T>& A, cons
   R = difference(R, product);
 }
 
-#define TACIT_INSTANTIATE(T)                                                                                           \
-  template void smooth_transfers<T>(op::Rows<T>&, op::Rows<T>&, const op::Rows<T>&, const std::vector<T>&, const Space&, \
-                                    const Space&, bool);
+#define TACIT_INSTANTIATE(T)                                                                               \
+  template void smooth_transfers<T>(op::Rows<T>&, op::Rows<T>&, const op::Rows<T>&, const std::vector<T>&, \
+                                    const Space&, const Space&, bool);
 TACIT_INSTANTIATE(float)
 TACIT_INSTANTIATE(double)
 TACIT_INSTANTIATE(std::complex<float>)

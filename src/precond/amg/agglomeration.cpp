@@ -78,12 +78,16 @@ int ranks_in_use(const Space& space) {
 double seconds_on(int ranks, const Spread& l) {
   // Levels this small are in cache, about four times as fast as memory.
   const double entry = double(l.number_bytes + 4) / (4 * l.bandwidth);
-  // A product without its memory traffic, at least an eighth of a reduction.
-  const double message_seconds = std::max({0.0, l.product - double(l.entries) / l.ranks * entry, l.sum / 8});
-  double rows = double(l.rows), entries = double(l.entries), seconds = ranks < l.ranks ? 2 * message_seconds : 0;
+  // A product without its memory traffic: a latency, and what each message costs the ranks that send and receive it.
+  const double message_seconds = std::max(l.product - double(l.entries) / l.ranks * entry, l.latency);
+  const double each = (message_seconds - l.latency) / std::max(1, l.neighbours);
+  // A rank that others move to receives a message from each, and answers it, one after the other.
+  double rows = double(l.rows), entries = double(l.entries), seconds = 0;
+  if (ranks < l.ranks) seconds = 2 * l.latency + each * l.ranks / ranks;
   // Products with A, and one with P and R each.
   while (rows > double(l.coarsest)) {
-    seconds += (2 * l.sweeps + 2) * ((ranks > 1 ? message_seconds : 0) + entries / ranks * entry);
+    const double messages = ranks > 1 ? l.latency + each * std::min(l.neighbours, ranks - 1) : 0;
+    seconds += (2 * l.sweeps + 2) * (messages + entries / ranks * entry);
     rows /= l.coarsening, entries /= l.coarsening;
   }
   const double number = double(l.number_bytes) / (4 * l.bandwidth);
@@ -100,7 +104,8 @@ int cheapest_gathering(const Spread& l, std::string& why) {
   }
   if (least > 0.9 * stay) best = 1, on = l.ranks;
   char text[200];
-  std::snprintf(text, sizeof text, "levels of %ld unknowns and fewer on %d of %d ranks: %.3g us a cycle predicted, %.3g us on all",
+  std::snprintf(text, sizeof text,
+                "levels of %ld unknowns and fewer on %d of %d ranks: %.3g us a cycle predicted, %.3g us on all",
                 long(l.rows), on, l.ranks, 1e6 * least, 1e6 * stay);
   why = text;
   return best;

@@ -54,8 +54,10 @@ struct Spread {
   Global coarsest = 400;
   int sweeps = 1;
   std::size_t number_bytes = 8;
+  int neighbours = 1;    ///< messages that a rank sends in the level's product, at most
   double product = 0;    ///< seconds of the level's product
   double sum = 0;        ///< seconds of a reduction
+  double latency = 0;    ///< seconds of one of its rounds
   double bandwidth = 0;  ///< bytes per second of a rank
 };
 /// Seconds of a V-cycle on this level and all coarser ones, the last solved directly, on so many ranks, if they move

@@ -256,6 +256,11 @@ std::vector<AmgLevel> Amg<T>::levels() const {
 }
 
 template <Scalar T>
+BottomReport Amg<T>::bottom() const {
+  return parts_->with([](const auto& levels) { return levels.report(); });
+}
+
+template <Scalar T>
 BottomReport Amg<T>::take_bottom() const {
   return parts_->with([](auto& levels) { return levels.take_bottom(); });
 }

@@ -1,8 +1,8 @@
 // Coarsening: makes the next coarser level of an algebraic hierarchy from the entries of a matrix.
 #pragma once
 
-#include "aggregates.hpp"
 #include "agglomeration.hpp"
+#include "aggregates.hpp"
 
 #include <tacit/precond/amg.hpp>
 

@@ -172,6 +172,8 @@ int MatrixLevels<T>::gathering(const op::Rows<T>& next, const Space& space, Glob
   Spread level{n, A.entries(), ranks};
   level.coarsening = double(rows) / double(n), level.coarsest = options_.coarsest, level.sweeps = options_.sweeps;
   level.number_bytes = sizeof(T), level.sum = machine.sum_latency, level.bandwidth = machine.bandwidth;
+  level.latency = level.sum / std::ceil(std::log2(double(space.comm().size())));
+  level.neighbours = int(space.comm().all_max(Global(A.pattern().send_ranks.size())));
   level.product = measured_products<T>(A)[0];
   std::string why;
   const int by = cheapest_gathering(level, why);
@@ -198,7 +200,14 @@ void MatrixLevels<T>::make_bottom_solver() {
 
 template <Scalar T>
 BottomReport MatrixLevels<T>::take_bottom() {
-  BottomReport report = std::exchange(done_, {});
+  BottomReport all = report();
+  done_ = {};
+  return all;
+}
+
+template <Scalar T>
+BottomReport MatrixLevels<T>::report() const {
+  BottomReport report = done_;
   report.name = bottom_ ? bottom_->name() : "smoother";
   const std::string why = bottom_ ? bottom_->choice() : std::string();
   report.choice = choice_ + (choice_.empty() || why.empty() ? "" : "; ") + why;

@@ -24,6 +24,7 @@ class MatrixLevels final : public Levels<T> {
   const MatrixLevel<T>& level(std::size_t i) const { return *levels_[i]; }
   /// The solver of the last level; null: sweeps.
   const Bottom<T>* bottom() const { return bottom_.get(); }
+  BottomReport report() const;  ///< of the bottom solver, and the choice of ranks
   BottomReport take_bottom();
   const std::vector<AmgWork>& work() const { return work_; }
   /// Why coarsening ended early; empty where it did not.

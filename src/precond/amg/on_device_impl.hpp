@@ -56,7 +56,9 @@ class CycleLevels final : public Levels<T, M> {
       const auto& from = host.level(i);
       Level& to = levels_[i];
       const layout::Space& space = from.A().range();
-      const auto copy = [](const op::Csr<T>& a) { return std::make_unique<op::Csr<T, M>>(a.range(), a.domain(), a.rows()); };
+      const auto copy = [](const op::Csr<T>& a) {
+        return std::make_unique<op::Csr<T, M>>(a.range(), a.domain(), a.rows());
+      };
       if (i > 0) to.own = copy(from.A());
       to.A = i > 0 ? to.own.get() : &A;
       if (from.P) to.P = copy(*from.P), to.R = copy(*from.R);

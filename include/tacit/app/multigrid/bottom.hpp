@@ -29,6 +29,7 @@ precond::ForkChoice choose_at(const precond::Fork& fork);
 /// also decides whether they do (MultigridReport::bottom_choice). Collective.
 template <Scalar T>
 std::shared_ptr<precond::Multigrid<T>> make_multigrid(std::shared_ptr<const op::FiniteVolume<T>> A,
-                                                      precond::MultigridOptions options, const precond::BottomOptions& bottom);
+                                                      precond::MultigridOptions options,
+                                                      const precond::BottomOptions& bottom);
 
 }  // namespace tacit::app
