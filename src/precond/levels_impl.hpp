@@ -62,9 +62,7 @@ struct FirstStep {
 /// (v, t), (t, w), (t, r)
 template <class T>
 struct SecondStep {
-  TACIT_HD exec::Sums<3, T> operator()(T v, T t, T w, T r) const {
-    return {{conj(v) * t, conj(t) * w, conj(t) * r}};
-  }
+  TACIT_HD exec::Sums<3, T> operator()(T v, T t, T w, T r) const { return {{conj(v) * t, conj(t) * w, conj(t) * r}}; }
 };
 }  // namespace formula
 

@@ -361,12 +361,13 @@ TEST(AmgBottom, IdleRanksSendNothing) {
 // Messages that cost nothing keep a level where it is, expensive ones move it to one rank; between, the work decides.
 TEST(AmgBottom, TheCostModelMovesLevelsWhereMessagesCost) {
   precond::Spread level;
-  level.rows = 100000, level.entries = 1000000, level.ranks = 64, level.bandwidth = 1e10;
+  level.rows = 100000, level.entries = 1000000, level.ranks = 64;
+  level.latency = level.message = 0;
   std::string why;
   EXPECT_EQ(precond::cheapest_gathering(level, why), 1);
   int last = 1;
   for (const double seconds : {1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2}) {
-    level.sum = 6 * seconds, level.latency = seconds;
+    level.latency = seconds;
     const int by = precond::cheapest_gathering(level, why);
     EXPECT_GE(by, last) << seconds;
     last = by;
@@ -379,7 +380,7 @@ TEST(AmgBottom, TheCostModelMovesLevelsWhereMessagesCost) {
   EXPECT_NE(why.find("on 1 of 64 ranks"), std::string::npos) << why;
   // One rank takes the messages of all that move to it in turn: so many that staying is cheaper.
   level.ranks = 4096, level.rows = 4000, level.entries = 100000;
-  level.sum = 1.2e-5, level.latency = 1e-6, level.neighbours = 100, level.product = 1e-5, level.coarsest = 40;
+  level.latency = 1e-6, level.message = 1e-7, level.neighbours = 100, level.coarsest = 40;
   const int by = precond::cheapest_gathering(level, why);
   EXPECT_GT(by, 1) << why;
   EXPECT_LT(by, 4096) << why;

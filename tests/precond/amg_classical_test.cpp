@@ -235,7 +235,9 @@ void expect_split(const std::vector<std::vector<bool>>& depends, const std::vect
     bool any = false, reaches = false;
     for (std::size_t j = 0; j < n; ++j) {
       any |= depends[i][j];
-      if (part[i] == 1 && part[j] == 1) EXPECT_FALSE(depends[i][j] && depends[j][i]) << i << ", " << j;
+      if (part[i] == 1 && part[j] == 1) {
+        EXPECT_FALSE(depends[i][j] && depends[j][i]) << i << ", " << j;
+      }
     }
     for (int step = 0; step < within; ++step) {
       auto next = near;
@@ -244,7 +246,9 @@ void expect_split(const std::vector<std::vector<bool>>& depends, const std::vect
           if (depends[k][j]) next[j] = true, reaches |= part[j] == 1;
       near = next;
     }
-    if (part[i] == -1 && any) EXPECT_TRUE(reaches) << i;
+    if (part[i] == -1 && any) {
+      EXPECT_TRUE(reaches) << i;
+    }
   }
 }
 
@@ -286,7 +290,9 @@ TEST(Classical, AggressiveSplittingsAreIndependentAlongTwoCouplings) {
           EXPECT_EQ(before[i], 1);
           for (std::size_t k = 0; k < n; ++k)
             for (std::size_t j = 0; depends[i][k] && j < n; ++j)
-              if (j != i && part[j] == 1) EXPECT_FALSE(depends[k][j]) << i << " reaches " << j;
+              if (j != i && part[j] == 1) {
+                EXPECT_FALSE(depends[k][j]) << i << " reaches " << j;
+              }
         }
         EXPECT_LT(count, count_before / 2);
       },
@@ -493,7 +499,9 @@ TYPED_TEST(ClassicalOf, ConstantsAreInterpolatedExactly) {
                   T sum{};
                   for (auto k = std::size_t(P.start[i]); k < std::size_t(P.start[i + 1]); ++k) sum += P.value[k];
                   EXPECT_LE(std::abs(sum - T(1)), tolerance<T>(30)) << to_string(with) << ", row " << i;
-                  if (most > 0) EXPECT_LE(P.start[i + 1] - P.start[i], most);
+                  if (most > 0) {
+                    EXPECT_LE(P.start[i + 1] - P.start[i], most);
+                  }
                 }
               }
           }

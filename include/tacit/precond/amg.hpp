@@ -57,7 +57,7 @@ struct AmgShape {
   /// right-hand side must be in the range of A.
   BottomOptions bottom;
   /// Levels with fewer unknowns for each rank move to fewer ranks; 0: none moves. Not given: to as many ranks as are
-  /// predicted to take the least time, from measured products and reductions, of levels with fewer than 4096 unknowns
+  /// predicted to take the least time, on a machine that is always the same, of levels with fewer than 4096 unknowns
   /// for each rank.
   std::optional<Global> agglomerate_below;
   int max_levels = 25;
@@ -103,15 +103,14 @@ struct AmgWork {
 /// columns, P = (I - 4/3 / rho D^-1 A) T with weak couplings added to the diagonal, R = P^H (R = T^H (I - 4/3 / rho A
 /// D^-1) where A is not Hermitian), and the next matrix is R A P. Or classical: an independent set of unknowns in the
 /// graph of strong couplings is the next level, the others are interpolated from it, R = P^H. The last level is solved
-/// by AmgShape::bottom, directly unless said otherwise. Levels may move to fewer ranks (agglomerate_below): those of the
-/// r-th rank with rows to rank r / 2^k; then aggregates of the next level join those of several ranks. With a Hermitian
-/// positive definite A and any of the smoothers the cycle is Hermitian positive definite. For Hermitian A, spai0,
-/// l1-jacobi and the couplings between ranks are those of |D|^-1/2 A |D|^-1/2, so that the units of the unknowns do not
-/// matter.
-/// Set-up: collective; about 10 products for rho, three sparse products a level, four where A is not Hermitian. Apply:
-/// for a V-cycle 2 sweeps + 1 products with each level's matrix less one, one with P and R each. Memory: all levels, in
-/// total about 1.2 to 1.6 matrices on meshes. The same bits for any number of threads. Any number of columns.
-/// Source: Vanek, Mandel, Brezina (1996), doi 10.1007/BF02238511; spai0: Broeker, Grote (2002), doi
+/// by AmgShape::bottom, directly unless said otherwise. Levels may move to fewer ranks (agglomerate_below): those of
+/// the r-th rank with rows to rank r / 2^k; then aggregates of the next level join those of several ranks. With a
+/// Hermitian positive definite A and any of the smoothers the cycle is Hermitian positive definite. For Hermitian A,
+/// spai0, l1-jacobi and the couplings between ranks are those of |D|^-1/2 A |D|^-1/2, so that the units of the unknowns
+/// do not matter. Set-up: collective; about 10 products for rho, three sparse products a level, four where A is not
+/// Hermitian. Apply: for a V-cycle 2 sweeps + 1 products with each level's matrix less one, one with P and R each.
+/// Memory: all levels, in total about 1.2 to 1.6 matrices on meshes. The same bits for any number of threads. Any
+/// number of columns. Source: Vanek, Mandel, Brezina (1996), doi 10.1007/BF02238511; spai0: Broeker, Grote (2002), doi
 /// 10.1016/S0168-9274(01)00110-6; pmis, hmis: De Sterck, Yang, Heys (2006), doi 10.1137/040615729; extended_i: De
 /// Sterck, Falgout, Nolting, Yang (2008), doi 10.1002/nla.544; multipass, direct: Stueben (2001), doi
 /// 10.1016/S0377-0427(00)00516-1; gauss_seidel on ranks: Baker, Falgout, Kolev, Yang (2011), doi 10.1137/100798806.

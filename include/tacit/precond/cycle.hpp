@@ -6,16 +6,24 @@
 namespace tacit::precond {
 
 enum class Cycle {
-  v,  ///< each coarser level once
-  w,  ///< each coarser level twice
-  f,  ///< full multigrid: from the coarsest level up, a V-cycle on each; solve() goes on with V-cycles
-  k,  ///< each coarser level by one or two steps of flexible cg (Hermitian A) or gcr, preconditioned by its cycle: the
-      ///< second where the first left more than a quarter of the residual. Not a linear map. Notay, Vassilevski (2008),
-      ///< doi 10.1002/nla.542
-  mult_additive,  ///< V with one sweep of a diagonal smoother, the smoothing of all levels at once: the transfers hold what
-                  ///< one level's has to say to the next. Half the exchanges that wait for each other; the same result.
-                  ///< Vassilevski, Yang (2014), doi 10.1002/nla.1928
-  u   ///< a V-cycle that ends where boxes have shrunk to `smallest_box` cells: no box moves to another rank
+  /// Each coarser level once.
+  v,
+  /// Each coarser level twice.
+  w,
+  /// Full multigrid: from the coarsest level up, a V-cycle on each; solve() goes on with V-cycles.
+  f,
+  /// Each coarser level by one or two steps of flexible cg (Hermitian A) or gcr, preconditioned by its cycle: the
+  /// second
+  /// where the first left more than a quarter of the residual. Not a linear map. Notay, Vassilevski (2008), doi
+  /// 10.1002/nla.542
+  k,
+  /// V with one sweep of a diagonal smoother, the smoothing of all levels at once: the transfers hold what one level's
+  /// has
+  /// to say to the next. Half the exchanges that wait for each other; the same result. Vassilevski, Yang (2014), doi
+  /// 10.1002/nla.1928
+  mult_additive,
+  /// A V-cycle that ends where boxes have shrunk to `smallest_box` cells: no box moves to another rank.
+  u
 };
 
 }  // namespace tacit::precond

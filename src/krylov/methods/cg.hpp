@@ -41,8 +41,8 @@ struct CgResidual {
 /// (13 with P) beside the product's. Vectors: r, d, p, v (and z).
 /// Breakdowns: (p, A p) and (r, P r), not positive.
 ///
-/// With a P that varies from call to call the next direction is made orthogonal to A p by (A p, P r) itself, not by what
-/// that is for a linear P: flexible cg, for the traffic of one vector more. Notay (2000), doi
+/// With a P that varies from call to call the next direction is made orthogonal to A p by (A p, P r) itself, not by
+/// what that is for a linear P: flexible cg, for the traffic of one vector more. Notay (2000), doi
 /// 10.1137/S1064827599362314, with one direction.
 ///
 /// goes_on: continues an earlier search. w[0] holds its direction p, which was made when (r, P r) had this value; d is
@@ -79,8 +79,7 @@ void cg(const Run<T, M>& run, Monitor& monitor, std::optional<double> goes_on = 
     const auto step = sweep(reads(v), updates(r), writes(), formula::CgResidual<T>{alpha});  // r -= alpha A p
     if (flexible) {
       P->apply(r, z);  // z = P r
-      const auto [a, b, vz] =
-          space.sum(sweep(reads(r, z, v), updates(), writes(), formula::FlexibleDots<T>{})).wait();
+      const auto [a, b, vz] = space.sum(sweep(reads(r, z, v), updates(), writes(), formula::FlexibleDots<T>{})).wait();
       rz = a, rr = b;
       beta = -vz * T(real(alpha) / real(old));  // beta = -(A p, z) / (p, A p)
       continue;

@@ -75,23 +75,39 @@ int ranks_in_use(const Space& space) {
   return std::max(used, 1);
 }
 
+template <Scalar T>
+int neighbours_of(const op::Rows<T>& rows, const Space& space) {
+  std::vector<int> owners;
+  Global first = space.begin(), last = space.end();  // of the rank that the column before belongs to
+  for (const Global c : rows.column) {
+    if (c >= first && c < last) continue;
+    const int owner = space.partition().owner(c);
+    first = space.partition().begin(owner), last = space.partition().end(owner);
+    owners.push_back(owner);
+  }
+  std::sort(owners.begin(), owners.end());
+  owners.erase(std::unique(owners.begin(), owners.end()), owners.end());
+  const Global others = Global(owners.size()) - std::count(owners.begin(), owners.end(), space.comm().rank());
+  return int(space.comm().all_max(others));
+}
+template int neighbours_of(const op::Rows<float>&, const Space&);
+template int neighbours_of(const op::Rows<double>&, const Space&);
+template int neighbours_of(const op::Rows<std::complex<float>>&, const Space&);
+template int neighbours_of(const op::Rows<std::complex<double>>&, const Space&);
+
 double seconds_on(int ranks, const Spread& l) {
-  // Levels this small are in cache, about four times as fast as memory.
-  const double entry = double(l.number_bytes + 4) / (4 * l.bandwidth);
-  // A product without its memory traffic: a latency, and what each message costs the ranks that send and receive it.
-  const double message_seconds = std::max(l.product - double(l.entries) / l.ranks * entry, l.latency);
-  const double each = (message_seconds - l.latency) / std::max(1, l.neighbours);
+  const double entry = double(l.number_bytes + 4) / l.bandwidth;
   // A rank that others move to receives a message from each, and answers it, one after the other.
   double rows = double(l.rows), entries = double(l.entries), seconds = 0;
-  if (ranks < l.ranks) seconds = 2 * l.latency + each * l.ranks / ranks;
+  if (ranks < l.ranks) seconds = 2 * l.latency + l.message * l.ranks / ranks;
   // Products with A, and one with P and R each.
   while (rows > double(l.coarsest)) {
-    const double messages = ranks > 1 ? l.latency + each * std::min(l.neighbours, ranks - 1) : 0;
+    const double messages = ranks > 1 ? l.latency + l.message * std::min(l.neighbours, ranks - 1) : 0;
     seconds += (2 * l.sweeps + 2) * (messages + entries / ranks * entry);
     rows /= l.coarsening, entries /= l.coarsening;
   }
-  const double number = double(l.number_bytes) / (4 * l.bandwidth);
-  return seconds + (ranks > 1 ? l.sum : 0) + rows * rows / ranks * number;
+  const double sum = (l.latency + l.message) * std::ceil(std::log2(double(ranks)));
+  return seconds + sum + rows * rows / ranks * double(l.number_bytes) / l.bandwidth;
 }
 
 int cheapest_gathering(const Spread& l, std::string& why) {

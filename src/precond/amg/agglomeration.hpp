@@ -54,12 +54,15 @@ struct Spread {
   Global coarsest = 400;
   int sweeps = 1;
   std::size_t number_bytes = 8;
-  int neighbours = 1;    ///< messages that a rank sends in the level's product, at most
-  double product = 0;    ///< seconds of the level's product
-  double sum = 0;        ///< seconds of a reduction
-  double latency = 0;    ///< seconds of one of its rounds
-  double bandwidth = 0;  ///< bytes per second of a rank
+  int neighbours = 1;  ///< ranks that one rank's rows refer to, at most
+  // A machine of today, not the one at hand: measured times would make other levels in every run.
+  double latency = 1.5e-6;  ///< seconds of a message
+  double message = 0.3e-6;  ///< seconds that it takes a rank to send and receive one
+  double bandwidth = 40e9;  ///< bytes per second of a rank; levels this small are in cache
 };
+/// Spread::neighbours of the level with these rows on this rank. Collective.
+template <Scalar T>
+int neighbours_of(const op::Rows<T>& rows, const layout::Space& space);
 /// Seconds of a V-cycle on this level and all coarser ones, the last solved directly, on so many ranks, if they move
 /// there now (fewer) or stay. Local.
 double seconds_on(int ranks, const Spread& level);

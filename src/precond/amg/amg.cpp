@@ -266,7 +266,7 @@ BottomReport Amg<T>::take_bottom() const {
 }
 
 AmgWork AmgWork::operator-(const AmgWork& before) const {
-  return {visits - before.visits,         seconds - before.seconds,   reductions - before.reductions,
+  return {visits - before.visits,       seconds - before.seconds,   reductions - before.reductions,
           exchanges - before.exchanges, messages - before.messages, bytes - before.bytes};
 }
 

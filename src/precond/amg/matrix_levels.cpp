@@ -4,7 +4,6 @@
 #include "additive.hpp"
 
 #include <tacit/base/trace.hpp>
-#include <tacit/model/machine.hpp>
 #include <tacit/op/diagonal.hpp>
 #include <tacit/op/multiply.hpp>
 #include <tacit/op/spectrum.hpp>
@@ -167,14 +166,9 @@ int MatrixLevels<T>::gathering(const op::Rows<T>& next, const Space& space, Glob
     while ((ranks + by - 1) / by > 1 && n < below * ((ranks + by - 1) / by)) by *= 2;
     return by;
   }
-  const op::Csr<T> A(space, space, next);
-  const auto machine = model::measure(space.comm());
-  Spread level{n, A.entries(), ranks};
+  Spread level{n, space.comm().all_sum(next.start.back()), ranks};
   level.coarsening = double(rows) / double(n), level.coarsest = options_.coarsest, level.sweeps = options_.sweeps;
-  level.number_bytes = sizeof(T), level.sum = machine.sum_latency, level.bandwidth = machine.bandwidth;
-  level.latency = level.sum / std::ceil(std::log2(double(space.comm().size())));
-  level.neighbours = int(space.comm().all_max(Global(A.pattern().send_ranks.size())));
-  level.product = measured_products<T>(A)[0];
+  level.number_bytes = sizeof(T), level.neighbours = neighbours_of(next, space);
   std::string why;
   const int by = cheapest_gathering(level, why);
   choice_ += (choice_.empty() ? "" : "; ") + why;
