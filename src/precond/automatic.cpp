@@ -29,7 +29,7 @@ bool is_factor(const Candidate& c) {
 class Trial {
  public:
   Trial(const Candidate& c, double goal)
-      : next_(c.trial), patience_(c.patience), goal_(goal), has_plateaus_(!is_factor(c)) {}
+      : next_(c.trial), patience_(c.patience), goal_(goal), has_plateaus_(!is_factor(c) || c.method == Method::cg) {}
 
   bool operator()(int iteration, double residual) {
     low_.resize(std::size_t(iteration) + 1, low_.empty() ? residual : low_.back());
@@ -40,7 +40,7 @@ class Trial {
       return std::log(low_[std::size_t(from)] / low_.back()) / (iteration - from);
     };
     double rate = rate_from(iteration / 2);
-    // Without factors residuals rest at times: the geometric mean with the rate of the whole run.
+    // Without factors, and with cg, residuals rest at times: the geometric mean with the rate of the whole run.
     if (has_plateaus_) rate = std::sqrt(rate * rate_from(0));
     left_ = rate > 0 ? std::log(low_.back() / goal_) / rate : never;
     gave_up_ = left_ > std::max(patience_, double(iteration));
