@@ -156,11 +156,11 @@ std::vector<Candidate> ladder(Method method, const Look& a) {
   if (network && !only_symmetric) threshold(1e-3, 10, sparse, 20);
   // Where it suits the matrix, its few iterations are worth a set-up of 100 to 300 products.
   if (multilevel && !zeros && (cg ? definite : !only_symmetric)) {
-    add(cg ? Method::cg : Method::gmres, "amg", {}, 20, 100);
+    add(cg ? Method::cg : Method::gmres, "amg", {}, 30, 100);
     // Twice the set-up, and a half to a tenth of the iterations where couplings are anisotropic or of all sizes.
     Options classical;
     classical.coarsening = AmgCoarsening::hmis;
-    add(cg ? Method::cg : Method::gmres, "amg", classical, 12, 60);
+    add(cg ? Method::cg : Method::gmres, "amg", classical, 20, 60);
   }
   if (cg) {
     // The residual of cg may rise long before it falls.
