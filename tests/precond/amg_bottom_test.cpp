@@ -379,8 +379,8 @@ TEST(AmgBottom, TheCostModelMovesLevelsWhereMessagesCost) {
   EXPECT_EQ(last, 64);
   EXPECT_NE(why.find("on 1 of 64 ranks"), std::string::npos) << why;
   // One rank takes the messages of all that move to it in turn: so many that staying is cheaper.
-  level.ranks = 4096, level.rows = 4000, level.entries = 100000;
-  level.latency = 1e-6, level.message = 1e-7, level.neighbours = 100, level.coarsest = 40;
+  level.ranks = 4096, level.rows = 100000, level.entries = 2500000;
+  level.latency = 1e-6, level.message = 3e-7, level.neighbours = 400, level.coarsest = 40;
   const int by = precond::cheapest_gathering(level, why);
   EXPECT_GT(by, 1) << why;
   EXPECT_LT(by, 4096) << why;

@@ -30,7 +30,7 @@ TYPED_TEST(AmgOnDeviceOf, CyclesAreThoseOfTheHost) {
   using T = TypeParam;
   on_ranks(
       [](const comm::Communicator& comm) {
-        const auto a = grid<T>(17, 13);
+        const auto a = grid<T>(13, 9);
         const auto A = a.on(comm);
         for (const auto smoother :
              {AmgSmoother::spai0, AmgSmoother::jacobi, AmgSmoother::l1_jacobi, AmgSmoother::chebyshev})
@@ -38,6 +38,7 @@ TYPED_TEST(AmgOnDeviceOf, CyclesAreThoseOfTheHost) {
             for (const int columns : {1, 3}) {
               AmgOptions<T> o;
               o.coarsest = 4, o.smoother = smoother, o.cycle = cycle;
+              if (columns > 1 && smoother != AmgSmoother::spai0) continue;
               if (cycle == Cycle::mult_additive && smoother == AmgSmoother::chebyshev) continue;
               if (cycle != Cycle::mult_additive) o.sweeps = 2;
               const Amg<T> host(*A, o);
@@ -54,7 +55,7 @@ TYPED_TEST(AmgOnDeviceOf, CyclesAreThoseOfTheHost) {
                   << to_string(smoother) << ' ' << to_string(cycle) << ' ' << columns;
             }
       },
-      {1, 3});
+      {1, 2});
 }
 
 /// The last level too large for an inverse, and one level alone.

@@ -1,5 +1,7 @@
 #include "agglomeration.hpp"
 
+#include <tacit/precond/bottom.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <complex>
@@ -100,8 +102,8 @@ double seconds_on(int ranks, const Spread& l) {
   // A rank that others move to receives a message from each, and answers it, one after the other.
   double rows = double(l.rows), entries = double(l.entries), seconds = 0;
   if (ranks < l.ranks) seconds = 2 * l.latency + l.message * l.ranks / ranks;
-  // Products with A, and one with P and R each.
-  while (rows > double(l.coarsest)) {
+  // Products with A, and one with P and R each. Ranks with a row or two join few of them: coarsening ends there.
+  while (rows > double(l.coarsest) && (rows > 2.0 * ranks || rows > double(largest_direct))) {
     const double messages = ranks > 1 ? l.latency + l.message * std::min(l.neighbours, ranks - 1) : 0;
     seconds += (2 * l.sweeps + 2) * (messages + entries / ranks * entry);
     rows /= l.coarsening, entries /= l.coarsening;
