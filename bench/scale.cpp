@@ -535,6 +535,8 @@ void amg() {
     o.agglomerate_below = Global(number("below", 0));
     variants.emplace_back("agglomerated below " + given["below"], o);
   }
+  variants.emplace_back("mult-additive", spread);
+  variants.back().second.cycle = precond::Cycle::mult_additive;
   for (const std::string bottom : {"bicgstab", "ca-bicgstab", "ca-cg"}) {
     auto o = spread;
     o.coarsest = Global(number("bottom", 800)), o.bottom.name = bottom;
