@@ -101,6 +101,8 @@ class Multilevel(Reporting):
         ------
         tacit.InputError
             For values that are not finite.
+        ValueError
+            As :func:`amg`, where new levels are made. The object has no levels then, until an update succeeds.
 
         Notes
         -----

@@ -127,12 +127,19 @@ class Solve final : public OuterIteration {
 
   /// For a preconditioner that is not a linear map. Methods that update x and r by the same vectors stay exact with it.
   /// GMRES returns P (V y) after applying P to the columns of V, which is the same for a linear map only; variants
-  /// obtain P times some vectors by recurrences.
+  /// obtain P times some vectors by recurrences. MINRES stays exact, but its three-term recurrence is that of a linear
+  /// map: it may stagnate.
   void expect_varying() {
     if (!op::varies(given_P_)) return;
     if (options_.method == Method::automatic && !options_.side) options_.method = Method::fgmres;
     const bool gmres = options_.method == Method::gmres || options_.method == Method::automatic;
     if (gmres && !options_.side) options_.side = Side::flexible;
+    if (options_.method == Method::minres) {
+      report_.warnings.push_back(message(given_P_->name(), " changes from call to call, and the recurrence of minres ",
+                                         "takes it for a linear map: it may stagnate; cg (for positive definite "
+                                         "matrices) and fgmres do not"));
+      return;
+    }
     if (gmres ? options_.side == Side::flexible : classical_of(options_.method) == options_.method) return;
     std::string who = to_string(options_.method);
     if (takes(options_.method, "side")) who += message(" with side ", to_string(options_.side.value_or(Side::right)));

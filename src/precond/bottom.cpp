@@ -104,7 +104,8 @@ class Krylov final : public Bottom<T> {
     for (const auto& w : report.warnings) outcome.warnings.push_back("bottom " + name + ": " + w);
     outcome.solved = report.converged();
     if (outcome.solved) return outcome;
-    outcome.warnings.push_back("bottom " + name + ": " + krylov::to_string(report.reason) + ", " + report.detail);
+    const std::string detail = report.detail.empty() ? "" : ", " + report.detail;
+    outcome.warnings.push_back("bottom " + name + ": " + krylov::to_string(report.reason) + detail);
     const auto classical = krylov::classical_of(options_.method);
     if (classical != options_.method) {
       krylov::Options o;

@@ -167,6 +167,8 @@ def test_a_preconditioner_that_varies_says_where_it_does_not_fit() -> None:
         assert "side flexible" in said
     for method in ("bicgstab", "cg", "idr"):
         assert not any("from call to call" in text for text in tacit.solve(a, b, method=method, precond=P).warnings)
+    (said,) = tacit.solve(a, b, method="minres", precond=P, max_iterations=5).warnings
+    assert "changes from call to call, and the recurrence of minres takes it for a linear map" in said
     # What is renumbered varies as well.
     made = tacit.precond.inner(tacit.csr(a), method="cg", iterations=6)
     r = tacit.solve(a, b, precond=made, ordering="rcm")

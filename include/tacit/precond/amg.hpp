@@ -127,7 +127,8 @@ class Amg final : public op::Operator<T, Host>, public op::Noted, public op::Var
   /// that would find the same strong couplings. Where A is Hermitian and was not, or the other way round, and with
   /// classical coarsening, all is made anew; returns whether levels were kept. Until it is called, the finest level has
   /// the new values and the coarser ones the old. Collective; the messages of set-up. Error(input): values that are not
-  /// finite.
+  /// finite. Errors of the constructor where all is made anew: then there are no levels, and any use throws
+  /// Error(usage), until an update succeeds.
   bool update();
   std::string name() const override { return "amg"; }
   op::Cost cost() const override;

@@ -76,6 +76,9 @@ struct Amg<T>::Parts {
 
   template <class F>
   auto with(F&& f) const {
+    const std::size_t count = single ? single->count() : own->count();
+    require(count > 0,
+            "amg has no levels, since its last update failed; give the matrix other values and update again");
     return single ? f(*single) : f(*own);
   }
 
@@ -83,18 +86,19 @@ struct Amg<T>::Parts {
   op::Rows<S> cast(const op::Csr<T>& A) {
     const layout::Space& space = A.range();
     const op::Rows<T> rows = A.rows();
-    shift = shift_of(rows.value.data(), rows.value.size(), space.comm());
+    const int by = shift_of(rows.value.data(), rows.value.size(), space.comm());
     op::Rows<S> scaled{rows.start, rows.column, std::vector<S>(rows.value.size())};
-    for (std::size_t k = 0; k < scaled.value.size(); ++k) scaled.value[k] = S(times_power(rows.value[k], shift));
+    for (std::size_t k = 0; k < scaled.value.size(); ++k) scaled.value[k] = S(times_power(rows.value[k], by));
     comm::collective(space.comm(), [&] {
       for (Local i = 0; i < rows.count(); ++i)
         for (auto k = std::size_t(rows.start[std::size_t(i)]); k < std::size_t(rows.start[std::size_t(i) + 1]); ++k)
           require(
               rows.column[k] != space.begin() + i || rows.value[k] == T(0) || std::isnormal(size_of(scaled.value[k])),
               "levels in single precision (single_levels) for row ", space.begin() + i, " with the diagonal ",
-              rows.value[k], ", and entries of up to ", std::ldexp(1.0, -shift),
+              rows.value[k], ", and entries of up to ", std::ldexp(1.0, -by),
               ": too far apart; scale the rows and columns of the matrix, or leave single_levels out");
     });
+    shift = by;
     return scaled;
   }
 
@@ -189,7 +193,7 @@ bool Amg<T>::update() {
   require_values();
   const bool kept = comm::collective(A_->range().comm(), [&] {
     if (parts_->single) parts_->narrow->update_values(parts_->cast(*A_).value);
-    return parts_->with([](auto& levels) { return levels.update(); });
+    return parts_->single ? parts_->single->update() : parts_->own->update();
   });
   describe();
   return kept;

@@ -1,7 +1,9 @@
 #include "interpolation.hpp"
 
+#include "../scalar.hpp"
 #include "row_making.hpp"
 
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -10,10 +12,18 @@ namespace {
 
 using layout::Space;
 
-/// Whether a has the sign of d, in its real part.
+/// Whether a has the sign of d, in its real part. The product itself may leave the range.
 template <Scalar T>
 bool is_alike(T a, T d) {
-  return std::real(a * conj(d)) > 0;
+  if constexpr (is_complex<T>) return d != T(0) && std::real(a * conj(times_power(d, -std::ilogb(size_of(d))))) > 0;
+  else return (a > 0 && d > 0) || (a < 0 && d < 0);
+}
+
+/// a / b, where |b|^2 may leave the range.
+template <Scalar T>
+T quotient(T a, T b) {
+  if constexpr (is_complex<T>) return a * inverse(b);
+  else return a / b;
 }
 
 template <Scalar T>
@@ -50,7 +60,7 @@ bool pass_on(const Splitting<T>& s, std::size_t i, Given&& is_given, Add&& add) 
     if (depends && is_given(j)) given += a;
   });
   if (given == T(0) || d == T(0)) return false;
-  const T factor = -all / given / d;
+  const T factor = quotient(quotient(-all, given), d);
   each_coupling(s, i, [&](std::size_t j, T a, bool depends) {
     if (depends && is_given(j)) add(j, factor * a);
   });
@@ -219,7 +229,7 @@ void extended_weights(const Splitting<T>& s, const Opposite<T>& b, std::size_t i
         if (const auto at = w.find(code / 2); at != w.absent)
           w.scratch.push_back({at, row.value[m]}), sum += row.value[m];
       }
-      const T factor = sum != T(0) ? a / sum : T(0);
+      const T factor = sum != T(0) ? quotient(a, sum) : T(0);
       d += sum != T(0) ? factor * back : a;
       for (const auto& [at, value] : w.scratch) w.all()[at] += factor * value;
     } else {
@@ -229,7 +239,7 @@ void extended_weights(const Splitting<T>& s, const Opposite<T>& b, std::size_t i
   R size = 0;
   for (const T v : w.all()) size += std::abs(v);
   if (!is_alike(d, own) || size > 10 * std::abs(d)) d = own;
-  for (T& v : w.all()) v = d != T(0) ? -v / d : T(0);
+  for (T& v : w.all()) v = d != T(0) ? quotient(-v, d) : T(0);
 }
 
 }  // namespace

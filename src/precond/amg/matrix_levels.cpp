@@ -64,12 +64,25 @@ op::TripleProduct<T> product_of(Coarser<T>& coarser, const op::Rows<T>& rows, co
 
 template <Scalar T>
 MatrixLevels<T>::MatrixLevels(const op::Csr<T>& A, const AmgOptions<T>& options)
-    : options_(options), hermitian_(op::is_hermitian(A)) {
-  build(A);
+    : A_(A), options_(options), hermitian_(op::is_hermitian(A)) {
+  make_levels();
 }
 
 template <Scalar T>
-void MatrixLevels<T>::build(const op::Csr<T>& A) {
+void MatrixLevels<T>::build() {
+  const auto clear = [&] { levels_.clear(), bottom_.reset(), note_.clear(), choice_.clear(), work_.clear(); };
+  clear();
+  try {
+    make_levels();
+  } catch (...) {
+    clear();
+    throw;
+  }
+}
+
+template <Scalar T>
+void MatrixLevels<T>::make_levels() {
+  const op::Csr<T>& A = A_;
   const auto& comm = A.range().comm();
   const double most = options_.max_complexity.value_or(options_.coarsening == AmgCoarsening::aggregation ? 3 : 5);
   coarsening_ = options_.coarsening == AmgCoarsening::aggregation ? make_aggregation(A, options_, hermitian_)
@@ -124,12 +137,11 @@ void MatrixLevels<T>::build(const op::Csr<T>& A) {
 
 template <Scalar T>
 bool MatrixLevels<T>::update() {
-  const op::Csr<T>& A = levels_[0]->A();
+  const op::Csr<T>& A = A_;
   const bool hermitian = op::is_hermitian(A);
-  if (hermitian != hermitian_ || !coarsening_->keeps_patterns()) {
+  if (levels_.empty() || hermitian != hermitian_ || !coarsening_->keeps_patterns()) {
     hermitian_ = hermitian;
-    levels_.clear(), bottom_.reset(), note_.clear(), choice_.clear(), work_.clear();
-    build(A);
+    build();
     return false;
   }
   op::Rows<T> rows = A.rows();

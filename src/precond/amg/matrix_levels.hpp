@@ -16,7 +16,8 @@ class MatrixLevels final : public Levels<T> {
  public:
   /// A is kept by reference. Collective.
   MatrixLevels(const op::Csr<T>& A, const AmgOptions<T>& options);
-  /// As Amg::update(). Whether the coarser levels were kept. Collective.
+  /// As Amg::update(). Whether the coarser levels were kept. After an error in making new ones there are none, until
+  /// an update succeeds. Collective.
   bool update();
   std::size_t count() const override { return levels_.size(); }
   bool is_hermitian() const override { return hermitian_; }
@@ -40,7 +41,8 @@ class MatrixLevels final : public Levels<T> {
   template <class F>
   void counted(std::size_t i, F&& f);
   using typename Levels<T>::Vector;
-  void build(const op::Csr<T>& A);
+  void build();
+  void make_levels();
   void down(std::size_t i, bool from_zero) override;
   void up(std::size_t i, bool norm) override;
   void solve_last(bool from_zero, bool norm) override;
@@ -56,6 +58,7 @@ class MatrixLevels final : public Levels<T> {
   void store_u(std::size_t i, Vector& u) const override { layout::copy(*levels_[i]->u, u); }
   void load_u(std::size_t i, const Vector& u) override { layout::copy(u, *levels_[i]->u); }
 
+  const op::Csr<T>& A_;
   AmgOptions<T> options_;
   bool hermitian_ = false;
   std::string note_;

@@ -123,7 +123,7 @@ Graph classical_strength(const op::Rows<T>& rows, const Space& space, std::vecto
     for (std::size_t k = first; k < last; ++k)
       if (rows.column[k] == own) d = rows.value[k];
     if (d == T(0) || kind[i] < 0) return;
-    const T sign = conj(d) / T(std::abs(d));
+    const T sign = conj(d) / std::abs(d);
     const auto coupling = [&](std::size_t k) { return -double(std::real(rows.value[k] * sign)); };
     const auto is_alike = [&](std::size_t k) {
       return rows.column[k] != own && kind[std::size_t(columns(rows.column[k]))] == kind[i];
