@@ -121,7 +121,8 @@ def surroundings() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "commit": commit.stdout.strip(),
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "command": [pathlib.Path(sys.argv[0]).name, *sys.argv[1:]],
+        # Where files lie on this machine says nothing to others.
+        "command": [pathlib.Path(w).name if os.path.isabs(w) else w for w in sys.argv],
     }
 
 
