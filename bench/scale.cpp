@@ -554,7 +554,9 @@ void amg() {
       rest /= factor;
     }
     double base = 0;
-    for (const auto& [name, options] : variants) {
+    for (const auto& variant : variants) {  // clang 14 captures no structured bindings
+      const auto& name = variant.first;
+      const auto& options = variant.second;
       if (!wanted(name)) continue;
       AmgOutcome outcome;
       const auto rank = [&](const comm::Communicator& comm) {

@@ -279,6 +279,7 @@ def solve(
     result = krylov.Result(
         like(solution.reshape(-1, 1) if len(np.shape(b)) == 2 else solution, b),
         report,
+        levels=None,
         seconds={"setup": 0.0, "solve": report.seconds},
         unknowns=matrix.shape[0],
         nonzeros=matrix.nnz,

@@ -14,6 +14,12 @@ TEXTS = {".c", ".cpp", ".cu", ".cuh", ".hpp", ".md", ".py", ".pyi"}
 
 # Each publication has one DOI here, and each DOI of the tree is one of these.
 PUBLICATIONS = {
+    "10.1002/nla.669": "Olson 2010, strength in multigrid by evolution",
+    "10.1002/nla.689": "Yang 2010, interpolation over long ranges",
+    "10.1016/S0377-0427(00)00516-1": "Stueben 2001, a review of algebraic multigrid",
+    "10.1073/pnas.252631999": "Chung 2002, random graphs of given degrees",
+    "10.1137/1.9781611971057.ch4": "Ruge 1987, algebraic multigrid",
+    "10.1137/110843563": "Livne 2012, lean algebraic multigrid",
     "10.1002/nla.1928": "Vassilevski 2014, additive variants of multigrid",
     "10.1002/nla.542": "Notay 2008, Krylov-based multigrid cycles",
     "10.1002/nla.2343": "Swirydowicz 2021, low synchronization GMRES",
