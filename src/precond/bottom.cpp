@@ -224,6 +224,12 @@ MakeBottom<T> make_bottom(const BottomOptions& options) {
   if (!options.iterates())
     require(!k.step && !k.basis && !k.powers && !k.depth, "step, basis, powers and depth are options of a Krylov ",
             "bottom that is named; the bottom is \"", options.name, "\"");
+  const auto defaults = BottomOptions::defaults();
+  if (options.name == "smoother" || options.name == "direct")
+    require(k.rtol == defaults.rtol && k.norm == defaults.norm && k.max_iterations == defaults.max_iterations,
+            "bottom_reduction, bottom_norm and bottom_max_iterations are options of a bottom that iterates; the bottom "
+            "is \"",
+            options.name, "\"");
   if (options.name == "smoother") return {};
   if (options.name == "direct") return direct_bottom<T>();
   if (options.is_automatic()) {

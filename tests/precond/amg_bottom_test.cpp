@@ -398,6 +398,14 @@ TEST(AmgBottom, RefusesWhatDoesNotFit) {
   EXPECT_NE(text([](auto& o) { o.bottom.krylov.step = 4; }).find("Krylov"), std::string::npos);
   EXPECT_NE(text([](auto& o) { o.bottom.name = "ca-bicgstb"; }).find("ca-bicgstab"), std::string::npos);
   EXPECT_NE(text([](auto& o) { o.bottom.name = "cg", o.bottom.krylov.step = 4; }).find("step"), std::string::npos);
+  for (const char* name : {"automatic", "direct", "smoother"}) {
+    const auto refused = [&](auto set) {
+      return text([&](auto& o) { o.bottom.name = name, set(o.bottom.krylov); }).find("bottom_reduction");
+    };
+    EXPECT_NE(refused([](auto& k) { k.rtol = 0.1; }), std::string::npos) << name;
+    EXPECT_NE(refused([](auto& k) { k.max_iterations = 3; }), std::string::npos) << name;
+    EXPECT_NE(refused([](auto& k) { k.norm = krylov::Norm::two; }), std::string::npos) << name;
+  }
   auto o = with_bottom<double>("cg");
   o.coarsest = 3000;
   EXPECT_EQ(Amg<double>(*A, o).levels().size(), 1u);

@@ -149,7 +149,9 @@ Amg<T>::Amg(const op::Csr<T>& A, const AmgOptions<T>& options)
             largest_direct, " unknowns are solved directly");
     require(o.agglomerate_below.value_or(0) >= 0, "agglomerate_below is ", o.agglomerate_below.value_or(0),
             "; 0 or more unknowns");
-    (void)make_bottom<T>(o.bottom);  // refuses what does not fit
+    auto bottom = o.bottom;
+    if (bottom.is_automatic()) bottom.name = "direct";  // which does not iterate either
+    (void)make_bottom<T>(bottom);                       // refuses what does not fit
     require(o.max_levels >= 1, "max_levels is ", o.max_levels, "; at least 1 is needed");
     if (o.max_complexity)
       require(*o.max_complexity >= 1, "max_complexity is ", *o.max_complexity, "; at least 1 is needed");
