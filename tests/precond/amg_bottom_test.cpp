@@ -7,6 +7,7 @@
 #include <tacit/precond/make.hpp>
 
 #include "support/communicators.hpp"
+#include "support/precond.hpp"
 #include "support/reference.hpp"
 #include "support/systems.hpp"
 
@@ -72,17 +73,6 @@ AmgOptions<T> with_bottom(const std::string& name, double reduction = 1e-3, int 
 }
 
 /// The text of the Error(usage) that f throws; empty where it throws none.
-template <class F>
-std::string usage_error(F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    EXPECT_EQ(e.kind(), ErrorKind::usage);
-    return e.what();
-  }
-  return {};
-}
-
 template <class T>
 double difference(const Vector<T>& a, const Vector<T>& b) {
   double most = 0, size = 0;

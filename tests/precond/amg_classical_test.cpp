@@ -6,6 +6,7 @@
 #include <tacit/precond/amg.hpp>
 
 #include "support/communicators.hpp"
+#include "support/precond.hpp"
 #include "support/reference.hpp"
 #include "support/systems.hpp"
 #include "support/threads.hpp"
@@ -43,11 +44,6 @@ using Scalars = testing::Types<float, double, std::complex<float>, std::complex<
 TYPED_TEST_SUITE(ClassicalOf, Scalars);
 
 const std::initializer_list<int> up_to_seven = {2, 3, 4, 5, 6, 7};
-
-template <class T>
-double tolerance(double factor) {
-  return factor * double(std::numeric_limits<real_t<T>>::epsilon());
-}
 
 /// Ranks of growing shares; the first of several ranks has no rows.
 Space uneven(const comm::Communicator& comm, Global n) {
@@ -738,16 +734,6 @@ TYPED_TEST(ClassicalOf, DegenerateMatrices) {
           }
       },
       {2, 3});
-}
-
-std::string usage_error(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    EXPECT_EQ(e.kind(), ErrorKind::usage);
-    return e.what();
-  }
-  return "(nothing was thrown)";
 }
 
 TEST(Classical, NamesOptionsThatDoNotFit) {

@@ -6,6 +6,7 @@
 #include <tacit/precond/amg.hpp>
 
 #include "support/communicators.hpp"
+#include "support/precond.hpp"
 #include "support/reference.hpp"
 #include "support/systems.hpp"
 #include "support/threads.hpp"
@@ -34,11 +35,6 @@ using precond::Cycle;
 
 constexpr AmgSmoother all_smoothers[] = {AmgSmoother::spai0, AmgSmoother::jacobi, AmgSmoother::l1_jacobi,
                                          AmgSmoother::gauss_seidel, AmgSmoother::chebyshev};
-
-template <class T>
-double tolerance(double factor) {
-  return factor * double(std::numeric_limits<real_t<T>>::epsilon());
-}
 
 template <class T>
 class AmgOf : public testing::Test {};
@@ -98,25 +94,6 @@ Space gaps(const comm::Communicator& comm, Global n) {
   std::vector<Global> offsets{0};
   for (int r = 1; r <= comm.size(); ++r) offsets.push_back(r == comm.size() ? n : n * (r - r % 2) / comm.size());
   return Space::distributed(comm, Partition(offsets));
-}
-
-/// A_c = R A P on each level, by products with vectors; R = P^H where A is Hermitian.
-template <class T>
-void expect_galerkin(const Amg<T>& M) {
-  const int levels = int(M.levels().size());
-  ASSERT_GE(levels, 2);
-  for (int k = 0; k + 1 < levels; ++k) {
-    const auto &A = M.matrix(k), &P = M.prolongation(k), &coarse = M.matrix(k + 1);
-    const auto e = spread(coarse.domain(), random_vector<T>(coarse.domain().size(), 7));
-    Vector<T> fine(A.domain()), product(A.range()), found(coarse.range()), expected(coarse.range());
-    P.apply(e, fine);
-    A.apply(fine, product);
-    P.apply_adjoint(product, expected);
-    coarse.apply(e, found);
-    const double size = layout::norm(expected);
-    layout::axpy(T(-1), expected, found);
-    EXPECT_LE(layout::norm(found), tolerance<T>(450) * size) << "level " << k;
-  }
 }
 
 /// A matrix with nodes of `block` unknowns, the couplings of which are of all sizes, some diagonals zero or absent.
@@ -995,16 +972,6 @@ TYPED_TEST(AmgOf, SolvesComplexHermitianAndConvection) {
         },
         {1, 3});
   }
-}
-
-std::string usage_error(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    EXPECT_EQ(e.kind(), ErrorKind::usage);
-    return e.what();
-  }
-  return "(nothing was thrown)";
 }
 
 TEST(Amg, SetUpEndsWhereTheUserAsksForIt) {

@@ -3,6 +3,7 @@
 #include <tacit/precond/amg.hpp>
 
 #include "support/communicators.hpp"
+#include "support/precond.hpp"
 #include "support/reference.hpp"
 #include "support/systems.hpp"
 #include "support/threads.hpp"
@@ -45,23 +46,6 @@ template <class T>
 std::vector<T> applied_anew(const Whole<T>& a, const Space& space, const AmgOptions<T>& o) {
   const auto A = a.on(space);
   return applied(Amg<T>(*A, o));
-}
-
-/// A_c = P^H A P on each level, by products with vectors.
-template <class T>
-void expect_galerkin(const Amg<T>& M) {
-  for (int k = 0; k + 1 < int(M.levels().size()); ++k) {
-    const auto &A = M.matrix(k), &P = M.prolongation(k), &coarse = M.matrix(k + 1);
-    const auto e = spread(coarse.domain(), random_vector<T>(coarse.domain().size(), 7));
-    Vector<T> fine(A.domain()), product(A.range()), found(coarse.range()), expected(coarse.range());
-    P.apply(e, fine);
-    A.apply(fine, product);
-    P.apply_adjoint(product, expected);
-    coarse.apply(e, found);
-    const double size = layout::norm(expected);
-    layout::axpy(T(-1), expected, found);
-    EXPECT_LE(layout::norm(found), 500 * epsilon<T>() * size) << "level " << k;
-  }
 }
 
 /// D A D with powers of two d_i: couplings are as strong as before, to the bit, and P is another one.

@@ -12,6 +12,7 @@
 #include <tacit/precond/spai.hpp>
 
 #include "support/communicators.hpp"
+#include "support/precond.hpp"
 #include "support/systems.hpp"
 #include "support/threads.hpp"
 
@@ -36,24 +37,9 @@ using precond::PolynomialOptions;
 using precond::Spai;
 
 template <class T>
-double tolerance(double factor) {
-  return factor * double(std::numeric_limits<real_t<T>>::epsilon());
-}
-
-template <class T>
 class Precond : public testing::Test {};
 using Scalars = testing::Types<float, double, std::complex<float>, std::complex<double>>;
 TYPED_TEST_SUITE(Precond, Scalars);
-
-std::string usage_error(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    EXPECT_EQ(e.kind(), ErrorKind::usage);
-    return e.what();
-  }
-  return "(nothing was thrown)";
-}
 
 /// <M x, y> = <x, M^H y>
 template <class T>

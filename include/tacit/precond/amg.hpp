@@ -1,4 +1,4 @@
-// Amg: algebraic multigrid by smoothed aggregation, from the entries of a matrix alone.
+// Amg: algebraic multigrid, by smoothed aggregation or classical, from the entries of a matrix alone.
 #pragma once
 
 #include <tacit/op/csr.hpp>
@@ -98,22 +98,30 @@ struct AmgWork {
   AmgWork operator-(const AmgWork& before) const;
 };
 
-/// x -> one cycle for A u = x from u = 0, on levels that are made of aggregates: nodes with strong couplings are joined
-/// (greedily, in their order; not across ranks), T has the near-null vectors, orthonormal on each aggregate, as its
-/// columns, P = (I - 4/3 / rho D^-1 A) T with weak couplings added to the diagonal, R = P^H (R = T^H (I - 4/3 / rho A
-/// D^-1) where A is not Hermitian), and the next matrix is R A P. Or classical: an independent set of unknowns in the
-/// graph of strong couplings is the next level, the others are interpolated from it, R = P^H. The last level is solved
-/// by AmgShape::bottom, directly unless said otherwise. Levels may move to fewer ranks (agglomerate_below): those of
-/// the r-th rank with rows to rank r / 2^k; then aggregates of the next level join those of several ranks. With a
-/// Hermitian positive definite A and any of the smoothers the cycle is Hermitian positive definite. For Hermitian A,
-/// spai0, l1-jacobi and the couplings between ranks are those of |D|^-1/2 A |D|^-1/2, so that the units of the unknowns
-/// do not matter. Set-up: collective; about 10 products for rho, three sparse products a level, four where A is not
-/// Hermitian. Apply: for a V-cycle 2 sweeps + 1 products with each level's matrix less one, one with P and R each.
-/// Memory: all levels, in total about 1.2 to 1.6 matrices on meshes. The same bits for any number of threads. Any
-/// number of columns. Source: Vanek, Mandel, Brezina (1996), doi 10.1007/BF02238511; spai0: Broeker, Grote (2002), doi
+/// x -> one cycle for A u = x from u = 0.
+///
+/// Aggregation: nodes with strong couplings are joined (greedily, in their order; not across ranks), T has the
+/// near-null vectors, orthonormal on each aggregate, as its columns, P = (I - 4/3 / rho D^-1 A) T with weak couplings
+/// added to the diagonal, and R = P^H (R = T^H (I - 4/3 / rho A D^-1) where A is not Hermitian). Classical: an
+/// independent set of unknowns in the graph of strong couplings is the next level, the others are interpolated from it,
+/// R = P^H. The next matrix is R A P. The last level is solved by AmgShape::bottom, directly unless said otherwise.
+/// Levels may move to fewer ranks (agglomerate_below): those of the r-th rank with rows to rank r / 2^k; then
+/// aggregates of the next level join those of several ranks.
+///
+/// With a Hermitian positive definite A, any of the smoothers and a bottom that does not iterate, V, W and
+/// mult-additive cycles are Hermitian positive definite. For Hermitian A, spai0, l1-jacobi and the couplings between
+/// ranks are those of |D|^-1/2 A |D|^-1/2, so that the units of the unknowns do not matter.
+///
+/// Set-up: collective; about 10 products for rho, two sparse products a level, more where A is not Hermitian and for
+/// mult-additive cycles. Apply: for a V-cycle 2 sweeps + 1 products with each level's matrix less one, one with P and R
+/// each. Memory: all levels, in total about 1.2 to 1.6 matrices on meshes (classical: up to 3). The same bits for any
+/// number of threads. Any number of columns.
+///
+/// Source: Vanek, Mandel, Brezina (1996), doi 10.1007/BF02238511; spai0: Broeker, Grote (2002), doi
 /// 10.1016/S0168-9274(01)00110-6; pmis, hmis: De Sterck, Yang, Heys (2006), doi 10.1137/040615729; extended_i: De
 /// Sterck, Falgout, Nolting, Yang (2008), doi 10.1002/nla.544; multipass, direct: Stueben (2001), doi
-/// 10.1016/S0377-0427(00)00516-1; gauss_seidel on ranks: Baker, Falgout, Kolev, Yang (2011), doi 10.1137/100798806.
+/// 10.1016/S0377-0427(00)00516-1; gauss_seidel on ranks: Baker, Falgout, Kolev, Yang (2011), doi 10.1137/100798806;
+/// cycles: cycle.hpp.
 template <Scalar T>
 class Amg final : public op::Operator<T, Host>, public op::Noted, public op::Varying {
  public:

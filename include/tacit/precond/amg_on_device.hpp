@@ -12,7 +12,8 @@ class CycleLevels;
 
 /// x -> one cycle for A u = x from u = 0: that of Amg with the same options, with the same numbers up to rounding. The
 /// levels are made on the host (Amg's set-up), then copied; matrices, vectors and the whole cycle stay in memory M. The
-/// last level's inverse is a matrix with full rows. M = Host runs the same code on the processor.
+/// last level's inverse is a matrix with full rows. New values of A need a new object. M = Host runs the same code on
+/// the processor.
 /// Set-up: that of Amg, A and its levels being on the host meanwhile. Apply: the products of Amg and a launch for each
 /// sweep; nothing waits for the device but the K-cycle's sums. Memory: all levels, three vectors of each (four with
 /// chebyshev, eight with K), and n^2 numbers of the last.
