@@ -141,6 +141,9 @@ header() { have "$compiler" && printf '#include <%s>\n' "$1" | "$compiler" -E -x
 # A library that the linker finds.
 library() { have "$compiler" && echo 'int main() {}' | "$compiler" -x c++ - "-l$1" -o /dev/null >/dev/null 2>&1; }
 
+# An MPI that compiles: Debian has the wrapper in the package of the runtime and the headers in another.
+mpi_is_complete() { have mpicxx && have mpiexec && printf '#include <mpi.h>\n' | mpicxx -E -x c++ - >/dev/null 2>&1; }
+
 # want PACKAGE TEST...: notes the package unless dpkg has it or the test succeeds.
 want() {
   wanted=$1
@@ -168,7 +171,7 @@ list_missing() {
   want libgtest-dev header gtest/gtest.h
   case $mpi_from in
     auto | system)
-      if ! { have mpicxx && have mpiexec; }; then missing="$missing libopenmpi-dev openmpi-bin"; fi
+      if ! mpi_is_complete; then missing="$missing libopenmpi-dev openmpi-bin"; fi
       ;;
   esac
 }

@@ -726,6 +726,10 @@ TACIT_COMPILED_ONCE void LocalMatrix<T, M>::Storage::multiply(int b, const T* x,
     s.rest.multiply_add(begin, end, x, y, columns);
   };
   const Local begin = s.block[b].row, end = s.block[b + 1].row;
+  if (s.columns == 0) {  // x may be null, and no address is formed from it
+    std::fill(y + std::ptrdiff_t(begin) * columns, y + std::ptrdiff_t(end) * columns, T{});
+    return;
+  }
   if (s.format == Format::bsr) bsr(begin, end);
   else if (s.format == Format::sell && s.narrow) sell(s.block[b], end, s.offset.data(), true);
   else if (s.format == Format::sell) sell(s.block[b], end, s.column.data(), false);
