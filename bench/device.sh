@@ -1,83 +1,188 @@
 #!/bin/sh
-# Builds, tests and times the device's kernels on this machine's GPU:  bench/device.sh [--quick]
+# Tests and times what Tacit does on a GPU, in steps: what is worth most comes first, and each step leaves its record even
+# if the next one ends badly.
 #
-# Writes device-<name>.json (kernels) and logs (device_hmatrix, device_multigrid, device_assembly as tables) to $OUT where that is set; else the JSON to
-# bench/results/ and the logs to the build folder. TACIT_DEVICE_BUILD names the build folder (build/device), JOBS the jobs (all cores). Needs nvcc and CMake; no
-# network. Meant to take less than 8 minutes on an H200.
-# Exit code 77: no GPU. 1: a build, a test or a sanitizer failed (what could be measured is still written).
+#   bench/device.sh [run] [--kit FOLDER] [--minutes 10] [--steps 'NAME ..'] [--quick]
+#   bench/device.sh pack [FOLDER]    the programs that need the whole library, with the libraries that they need, into
+#                                    FOLDER (build/device-kit), for a machine that has a driver and little else; needs nvcc
+#   bench/device.sh dry              the same steps with programs whose kernels the processor runs (tests/cuda_on_host):
+#                                    shows that the script works, and times nothing
+#
+# Steps, in this order (a step without its program, and what no time is left for, is recorded as left out):
+#   contracts   operators, preconditioners and solvers in device memory (test_device of the kit)
+#   kernels     each kernel beside the host's on random input (device_test)
+#   memcheck, racecheck    of small runs of both, and of the assembly, by compute-sanitizer
+#   rates       each kernel beside cuBLAS and cuSPARSE, and the time that its bytes need (device_bench)
+#   hmatrix, multigrid, assembly    the problems of the papers
+#
+# Programs are those of the kit; the others are built here by nvcc (TACIT_DEVICE_BUILD, build/device; JOBS compilers).
+# Needs no network. $OUT (bench/results) gets device-NAME-steps.json, and -contracts.json and -rates.json of these steps;
+# logs go to $OUT or, without it, to the build folder. Exit code 77: no GPU; 1: a build or a step failed; 2: wrong use.
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd)
 build=${TACIT_DEVICE_BUILD:-$root/build/device}
+kit=$root/build/device-kit
 out=${OUT:-$root/bench/results}
 logs=${OUT:-$build}
-quick=
-[ "${1:-}" = --quick ] && quick=--quick
-failed=0
+minutes=10 steps='' quick='' what=run
+usage() {
+  sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" >&2
+  exit 2
+}
+case ${1:-} in run | pack | dry) what=$1 && shift ;; esac
+if [ $what = pack ] && [ $# = 1 ]; then kit=$1 && shift; fi
+while [ $# -gt 0 ]; do
+  case $1 in
+    --quick) quick=--quick ;;
+    --kit | --minutes | --steps)
+      [ $# -gt 1 ] || usage
+      case $1 in --kit) kit=$2 ;; --minutes) minutes=$2 ;; --steps) steps=$2 ;; esac
+      shift
+      ;;
+    *) usage ;;
+  esac
+  shift
+done
+PATH=$PATH:/usr/local/cuda/bin
+export PATH
 begin=$(date +%s)
-say() { printf '[%4s s] %s\n' "$(($(date +%s) - begin))" "$*"; }
+elapsed() { echo $(($(date +%s) - begin)); }
+say() { printf '[%4s s] %s\n' "$(elapsed)" "$*"; }
 
-if ! command -v nvidia-smi >/dev/null 2>&1 || ! nvidia-smi -L 2>/dev/null | grep -q '^GPU'; then
-  echo "no GPU"
-  exit 77
+if [ $what = pack ]; then
+  target=$root/build/cuda
+  mkdir -p "$kit/lib" "$target"
+  if ! { (cd "$root" && cmake --preset cuda -DTACIT_TESTS=ON -DTACIT_BENCH=ON) &&
+    cmake --build "$target" -j "${JOBS:-$(nproc)}" --target test_device device_test device_multigrid device_assembly; } >"$kit/build.log" 2>&1; then
+    say "the build failed:"
+    tail -n 40 "$kit/build.log"
+    exit 1
+  fi
+  for name in test_device device_test device_multigrid device_assembly; do
+    file=$(find "$target" -type f -name $name -perm -u+x | head -n 1)
+    cp "$file" "$kit/$name" && strip "$kit/$name"
+    # All libraries but those of the C library and the driver, which belong to the machine.
+    ldd "$file" | awk '$3 ~ /^\// { print $3 }' | grep -vE '/(libc|libm|libdl|libpthread|librt|libcuda|ld-linux[^/]*)\.so' |
+      while read -r library; do cp -L "$library" "$kit/lib/"; done
+  done
+  rm -f "$kit/build.log"
+  du -ch "$kit"/* | tail -n 12
+  exit 0
 fi
-name=$(nvidia-smi --query-gpu=name --format=csv,noheader | head -n 1 | tr 'A-Z' 'a-z' | tr -cs 'a-z0-9\n' '-' | sed 's/-$//')
-driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -n 1)
-capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1 | tr -d .)
+
+if [ $what = dry ]; then
+  name=dry-run driver=none capability=host
+  build=${TACIT_DEVICE_BUILD:-$root/build/cuda-host}
+  logs=${OUT:-$build/dry-run} out=${OUT:-$build/dry-run} kit=$build quick=--quick
+else
+  if ! command -v nvidia-smi >/dev/null 2>&1 || ! nvidia-smi -L 2>/dev/null | grep -q '^GPU'; then
+    echo "no GPU"
+    exit 77
+  fi
+  name=$(nvidia-smi --query-gpu=name --format=csv,noheader | head -n 1 | tr 'A-Z' 'a-z' | tr -cs 'a-z0-9\n' '-' | sed 's/-$//')
+  driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -n 1)
+  capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1 | tr -d .)
+fi
 commit=$(git -C "$root" rev-parse --short HEAD 2>/dev/null || echo unknown)
 [ -z "$(git -C "$root" status --porcelain 2>/dev/null)" ] || commit=$commit-modified
 mkdir -p "$out" "$build" "$logs"
 log=$logs/device-$name.log
+records=$out/device-$name-steps.json
 : >"$log"
 say "$name, driver $driver, compute capability $capability, commit $commit" | tee -a "$log"
 
-PATH=$PATH:/usr/local/cuda/bin
-export PATH
-generator=
-command -v ninja >/dev/null 2>&1 && generator="-G Ninja"
-# shellcheck disable=SC2086
-if ! { cmake $generator -S "$root/bench/device" -B "$build" -DCMAKE_BUILD_TYPE=Release -DTACIT_CUDA_ARCHITECTURES="$capability" &&
-  cmake --build "$build" -j "${JOBS:-$(nproc)}"; } >"$logs/device-build.log" 2>&1; then
-  say "the build failed:"
-  tail -n 40 "$logs/device-build.log"
-  exit 1
-fi
-say "built" | tee -a "$log"
-grep -q 'runs without rivals' "$logs/device-build.log" && say "no cuBLAS or cuSPARSE here: no rivals" | tee -a "$log"
-
-timeout 120 "$build/device_test" >"$logs/device-test.log" 2>&1 || failed=1
-tail -n 3 "$logs/device-test.log" | tee -a "$log"
-say "tests done" | tee -a "$log"
-
-# $1: the sanitizer's tool; $2 and on: the program and its options. A tool that cannot run on this machine is told apart from one that found something.
-sanitize() {
-  if ! command -v compute-sanitizer >/dev/null 2>&1; then
-    say "no compute-sanitizer here" | tee -a "$log"
-    return
-  fi
-  tool=$1 name_of=$2
+failed=0 lines=''
+# record NAME EXIT SECONDS TEXT: the file is written anew, so that it is whole after every step.
+record() {
+  text=$(printf '%s' "$4" | tr '\n\t' '  ' | tr -d '\000-\037' | sed 's/\\/\\\\/g; s/"/\\"/g' | cut -c1-400)
+  [ -z "$lines" ] || lines="$lines,
+"
+  lines="$lines    {\"step\": \"$1\", \"exit\": $2, \"seconds\": $3, \"said\": \"$text\"}"
+  printf '{\n  "schema": "tacit.bench.device-steps",\n  "gpu": "%s",\n  "driver": "%s",\n  "commit": "%s",\n  "date": "%s",\n  "steps": [\n%s\n  ]\n}\n' \
+    "$name" "$driver" "$commit" "$(date +%F)" "$lines" >"$records"
+}
+wanted() {
+  [ -z "$steps" ] && return 0
+  case " $steps " in *" $1 "*) return 0 ;; esac
+  return 1
+}
+# step NAME SECONDS COMMAND...: for at most so long, and no longer than time is left.
+step() {
+  step=$1 limit=$2
   shift 2
-  found=$logs/$name_of-$tool.log
-  timeout 90 compute-sanitizer --tool "$tool" --error-exitcode 9 "$build/$name_of" "$@" >"$found" 2>&1
-  code=$?
-  if grep -q 'Device not supported' "$found"; then say "$tool cannot run on this machine" | tee -a "$log"
-  elif [ $code -eq 124 ]; then say "$tool of $name_of was stopped after 90 seconds; nothing found until then" | tee -a "$log"
-  elif [ $code -eq 0 ]; then say "$tool of $name_of found nothing" | tee -a "$log"
-  else
-    failed=1
-    say "$tool of $name_of failed, exit code $code:" | tee -a "$log"
-    grep -v '^$' "$found" | head -n 20 | tee -a "$log"
+  wanted "${step%%:*}" || return 0
+  left=$((60 * minutes - $(elapsed)))
+  if [ "$left" -lt 10 ]; then
+    record "$step" null 0 "left out: no time"
+    return 0
+  fi
+  [ "$limit" -le "$left" ] || limit=$left
+  from=$(elapsed) status=0
+  timeout "$limit" "$@" >"$logs/device-$step.log" 2>&1 || status=$?
+  last=$(grep -v '^$' "$logs/device-$step.log" | tail -n 1)
+  case $status in
+    0) ;;
+    124) last="stopped after $limit s; last: $last" ;;
+    77) last="left out: $last" status=null ;;
+  esac
+  # A tool that cannot run on this machine is told apart from one that has found something.
+  if grep -q 'Device not supported' "$logs/device-$step.log"; then last="left out: compute-sanitizer cannot run here" status=null; fi
+  case $status in 0 | null) ;; *) failed=1 ;; esac
+  say "$step: exit code $status; $last" | tee -a "$log"
+  record "$step" "$status" "$(($(elapsed) - from))" "$last"
+}
+# The program of the kit or of the build; of the dry run, wherever it lies.
+program() {
+  for file in "$kit/$1" "$build/$1" "$build/tests/device/$1" "$build/bench/device/$1"; do
+    [ -f "$file" ] && [ -x "$file" ] && echo "$file" && return 0
+  done
+  return 1
+}
+# run_step NAME SECONDS PROGRAM WORDS...
+run_step() {
+  wanted "${1%%:*}" || return 0
+  run_name=$1 run_limit=$2 run_program=$3
+  shift 3
+  if file=$(program "$run_program"); then step "$run_name" "$run_limit" "$file" "$@"
+  else record "$run_name" null 0 "left out: $run_program is not built"
   fi
 }
+sanitize() {
+  tool=$1 of=$2
+  shift 2
+  wanted "$tool" || return 0
+  if ! command -v compute-sanitizer >/dev/null 2>&1; then record "$tool:$of" null 0 "left out: no compute-sanitizer"
+  elif file=$(program "$of"); then step "$tool:$of" 90 compute-sanitizer --tool "$tool" --error-exitcode 9 "$file" "$@"
+  else record "$tool:$of" null 0 "left out: $of is not built"
+  fi
+}
+
+LD_LIBRARY_PATH=$kit/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+export LD_LIBRARY_PATH
+run_step contracts 240 test_device "--gtest_output=json:$out/device-$name-contracts.json"
+if [ $what = run ] && command -v nvcc >/dev/null 2>&1; then
+  generator=
+  command -v ninja >/dev/null 2>&1 && generator="-G Ninja"
+  # shellcheck disable=SC2086
+  if { cmake $generator -S "$root/bench/device" -B "$build" -DCMAKE_BUILD_TYPE=Release -DTACIT_CUDA_ARCHITECTURES="$capability" &&
+    cmake --build "$build" -j "${JOBS:-$(nproc)}"; } >"$logs/device-build.log" 2>&1; then
+    rivals=$(grep -c 'runs without rivals' "$logs/device-build.log")
+    record build 0 "$(elapsed)" "built$([ "$rivals" = 0 ] || echo ', without cuBLAS and cuSPARSE')"
+  else
+    failed=1
+    record build 1 "$(elapsed)" "$(grep -m 1 -i error "$logs/device-build.log")"
+    tail -n 40 "$logs/device-build.log"
+  fi
+fi
+run_step kernels 120 device_test
 for tool in memcheck racecheck; do
   sanitize $tool device_test --small --seed 1
   sanitize $tool device_assembly --check
+  sanitize $tool test_device --gtest_filter='*Small*'
 done
-
-timeout 240 "$build/device_bench" "$out/device-$name.json" --commit "$commit" $quick >"$logs/device-bench.log" 2>&1 || failed=1
-cat "$logs/device-bench.log" | tee -a "$log"
-for program in device_hmatrix device_multigrid device_assembly; do
-  timeout 120 "$build/$program" $quick >"$logs/$program.log" 2>&1 || failed=1
-  tee -a "$log" <"$logs/$program.log"
-done
-say "done, failed=$failed" | tee -a "$log"
+run_step rates 240 device_bench "$out/device-$name-rates.json" --commit "$commit" $quick
+run_step hmatrix 120 device_hmatrix $quick
+run_step multigrid 120 device_multigrid $quick
+run_step assembly 120 device_assembly $quick
+say "done, failed=$failed; $records" | tee -a "$log"
 exit $failed
