@@ -60,3 +60,7 @@ if(CMAKE_CUDA_COMPILER_LAUNCHER)
 endif()
 target_compile_definitions(tacit PUBLIC TACIT_HAVE_CUDA)
 target_link_libraries(tacit PUBLIC CUDA::cudart_static)
+
+# tacit_device_sources(TARGET): nvcc compiles the .cu files of the target as they are (TacitCudaOnHost.cmake has another of this name).
+function(tacit_device_sources target)
+endfunction()

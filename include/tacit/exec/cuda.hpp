@@ -52,6 +52,13 @@ ReductionSpace reduction_space(std::size_t partial_bytes, std::size_t result_byt
 
 #ifdef __CUDACC__
 
+// Shared memory of a block, static and of the launch: bytes, because a __shared__ variable has no constructor. Where
+// blocks are run by the host (tests/cuda_on_host), its cuda_runtime.h defines both.
+#ifndef TACIT_STATIC_SHARED
+#define TACIT_STATIC_SHARED(name, size) __shared__ alignas(16) unsigned char name[size]
+#define TACIT_DYNAMIC_SHARED(name) extern __shared__ __align__(128) unsigned char name[]
+#endif
+
 /// The members of a thread block. sum() uses warp shuffles and N / 32 values of shared memory.
 template <int N>
 class CudaTeam {
@@ -83,8 +90,7 @@ class CudaTeam {
     constexpr int warps = N / 32;
     V total = sum_lanes<32>(v);
     if constexpr (warps > 1) {
-      // Bytes, because a __shared__ variable has no constructor.
-      __shared__ alignas(16) unsigned char bytes[warps * sizeof(V)];
+      TACIT_STATIC_SHARED(bytes, warps * sizeof(V));
       V* const of_warp = reinterpret_cast<V*>(bytes);
       if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = total;
       __syncthreads();
@@ -126,14 +132,14 @@ template <class Kernel>
 __global__ void __launch_bounds__(Kernel::threads, 1) run_kernel(const __grid_constant__ Kernel kernel) {
   static_assert(sizeof(typename Kernel::Shared) <= static_shared,
                 "a kernel with more shared memory needs run_wide_kernel");
-  __shared__ alignas(16) unsigned char shared[sizeof(typename Kernel::Shared)];
+  TACIT_STATIC_SHARED(shared, sizeof(typename Kernel::Shared));
   kernel(CudaTeam<Kernel::threads>{}, *reinterpret_cast<typename Kernel::Shared*>(shared));
 }
 
 /// The same with the dynamic shared memory of the launch.
 template <class Kernel>
 __global__ void __launch_bounds__(Kernel::threads, 1) run_wide_kernel(const __grid_constant__ Kernel kernel) {
-  extern __shared__ __align__(128) unsigned char wide_shared[];
+  TACIT_DYNAMIC_SHARED(wide_shared);
   kernel(CudaTeam<Kernel::threads>{}, *reinterpret_cast<typename Kernel::Shared*>(wide_shared));
 }
 
@@ -145,14 +151,15 @@ void launch_cuda(Global blocks, const Kernel& kernel, cudaStream_t stream = curr
   require(blocks <= std::numeric_limits<std::int32_t>::max(), "a kernel of ", blocks, " blocks: CUDA starts ",
           std::numeric_limits<std::int32_t>::max(), " at most");
   constexpr std::size_t bytes = sizeof(typename Kernel::Shared);
+  const dim3 grid(static_cast<unsigned>(blocks)), block(static_cast<unsigned>(Kernel::threads));
+  void* arguments[] = {const_cast<Kernel*>(&kernel)};
   if constexpr (bytes <= static_shared) {
-    run_kernel<<<static_cast<unsigned>(blocks), Kernel::threads, 0, stream>>>(kernel);
+    check_cuda(cudaLaunchKernel(run_kernel<Kernel>, grid, block, arguments, 0, stream), "cudaLaunchKernel");
   } else {
     check_cuda(cudaFuncSetAttribute(run_wide_kernel<Kernel>, cudaFuncAttributeMaxDynamicSharedMemorySize, int(bytes)),
                "cudaFuncSetAttribute");
-    run_wide_kernel<<<static_cast<unsigned>(blocks), Kernel::threads, bytes, stream>>>(kernel);
+    check_cuda(cudaLaunchKernel(run_wide_kernel<Kernel>, grid, block, arguments, bytes, stream), "cudaLaunchKernel");
   }
-  check_cuda(cudaGetLastError(), "kernel launch");
 }
 
 #endif

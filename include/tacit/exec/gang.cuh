@@ -20,7 +20,7 @@ class CudaGang : public CudaTeam<N> {
 template <class Kernel>
 __global__ void __launch_bounds__(Kernel::threads, 1) run_gang(const __grid_constant__ Kernel kernel) {
   static_assert(sizeof(typename Kernel::Shared) <= 48 * 1024, "static shared memory ends at 48 KiB");
-  __shared__ alignas(16) unsigned char shared[sizeof(typename Kernel::Shared)];
+  TACIT_STATIC_SHARED(shared, sizeof(typename Kernel::Shared));
   kernel(CudaGang<Kernel::threads>{}, *reinterpret_cast<typename Kernel::Shared*>(shared));
 }
 

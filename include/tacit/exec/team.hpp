@@ -239,8 +239,13 @@ template <class T, int W>
 struct alignas(W == 0 ? alignof(T) : W * sizeof(T)) Packet {
   static constexpr int count = W == 0 ? 1 : W;
   T v[count];
-  TACIT_HD static Packet load(const T* p) { return *reinterpret_cast<const Packet*>(p); }
-  TACIT_HD void store(T* p) const { *reinterpret_cast<Packet*>(p) = *this; }
+  // Calls of members, because sanitizers check the alignment of these and not that of copies.
+  TACIT_HD static Packet load(const T* p) { return reinterpret_cast<const Packet*>(p)->get(); }
+  TACIT_HD void store(T* p) const { reinterpret_cast<Packet*>(p)->set(*this); }
+
+ private:
+  TACIT_HD Packet get() const { return *this; }
+  TACIT_HD void set(const Packet& other) { *this = other; }
 };
 /// The number of T in the widest load of the GPU, 16 bytes.
 template <class T>

@@ -17,11 +17,7 @@
 #include <cstdint>
 #include <limits>
 
-#ifdef __CUDACC__
-#define TACIT_APART __noinline__
-#else
-#define TACIT_APART [[gnu::noinline]]
-#endif
+#define TACIT_APART __attribute__((noinline))
 
 namespace tacit::op {
 
