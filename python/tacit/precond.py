@@ -72,7 +72,8 @@ class Reporting(Named):
         ``replaced_pivots``, ``precision``, ``seconds``, ``note``. For "block-jacobi": ``bytes``, ``blocks``, ``note``.
         For "amg": ``levels`` (of each the ``rows`` and ``entries``, the ``prolongation_entries`` towards it, the
         ``ranks`` that have rows, and of this rank the ``setup_seconds`` until the next level was there and the
-        ``seconds`` of cycles), ``cycles`` so far, ``operator_complexity``, ``grid_complexity``, ``note``; of the last
+        ``seconds`` of cycles), ``cycles`` so far, ``operator_complexity``, ``grid_complexity``, ``update_bytes`` (kept by
+        the first update for later ones) and then ``matrix_bytes`` (of all levels), ``note``; of the last
         level so far ``bottom``, ``bottom_choice``, ``bottom_solves``, ``bottom_iterations``, ``bottom_failures``,
         ``warnings``. For "inner": the ``solves`` so far, their ``iterations``, how many ``stopped`` before the given
         number of iterations, and the ``best_residual`` and ``worst_residual`` of a solve. Over all ranks; local.
@@ -88,9 +89,10 @@ class Multilevel(Reporting):
     def update(self) -> bool:
         """Takes the values that the matrix has now, after its ``update_values``.
 
-        Aggregates and the places of all entries of the levels' matrices stay, and their numbers are made anew: less
-        work than :func:`amg`, and the same bits where the strong couplings are the same. A matrix that is Hermitian now
-        and was not, or the other way round, and classical coarsening, get new levels.
+        Aggregates and the places of all entries of the levels' matrices stay, and their numbers are made anew, with the
+        same bits where the strong couplings are the same. The first update also finds the places of all products, and
+        takes longer than :func:`amg`; later ones take about a third of it. A matrix that is Hermitian now and was not,
+        or the other way round, one of whose entries many were zero, and classical coarsening, get new levels.
 
         Returns
         -------

@@ -264,6 +264,39 @@ void Csr<T, M>::store(RowsView<T, Index> rows, Rows<T>* owned, Format format) {
   if (first_fault < comm.size()) fault_ = comm.broadcast(fault, first_fault);
 }
 
+/// Where entries in own columns begin in each row, among all entries of a rank in the order of rows: ghosts of lower
+/// ranks, own columns, ghosts of higher ranks. Calls f(k, g) where entry k is the g-th in a ghost column.
+template <Scalar T, class F>
+std::vector<Global> begin_of_own(const LocalMatrix<T, Host>& own, const RowList<T, Host>& ghost, Local rows, Local left,
+                                 F&& f) {
+  std::vector<Local> counts(std::size_t(rows), 0);
+  own.count_entries(counts);
+  std::vector<Global> begin(std::size_t(rows) + 1);  // and the number of all entries
+  Global next = 0, g = 0;
+  for (Local r = 0, i = 0; r < rows; ++r) {
+    const bool has_ghosts = i < ghost.count() && ghost.row(i) == r;
+    const auto columns = has_ghosts ? ghost.columns_of(i++) : std::span<const Local>();
+    auto c = columns.begin();
+    for (; c != columns.end() && *c < left; ++c) f(next++, g++);
+    begin[std::size_t(r)] = next;
+    next += counts[std::size_t(r)];
+    for (; c != columns.end(); ++c) f(next++, g++);
+  }
+  begin.back() = next;
+  return begin;
+}
+
+template <Scalar T, Memory M>
+void Csr<T, M>::copy_values(T* to) const requires std::same_as<M, Host> {
+  const auto& p = *parts_;
+  const auto& ghosts = pattern_->ghosts;
+  const Local left = Local(std::lower_bound(ghosts.begin(), ghosts.end(), this->domain().begin()) - ghosts.begin());
+  const T* const outside = p.ghost->values();
+  const auto begin = begin_of_own(*p.own, *p.ghost, this->range().local_size(), left,
+                                  [&](Global k, Global g) { to[k] = outside[g]; });
+  p.own->copy_values(begin.data(), to);
+}
+
 template <Scalar T, Memory M>
 void Csr<T, M>::update_values(std::span<const T> values) requires std::same_as<M, Host> {
   const auto& comm = this->range().comm();
@@ -272,27 +305,12 @@ void Csr<T, M>::update_values(std::span<const T> values) requires std::same_as<M
     const Space& from = this->domain();
     const auto& ghosts = pattern_->ghosts;
     const Local left = Local(std::lower_bound(ghosts.begin(), ghosts.end(), from.begin()) - ghosts.begin());
-    std::vector<Local> counts(std::size_t(this->range().local_size()), 0);
-    p.own->count_entries(counts);
-    const Global own = std::accumulate(counts.begin(), counts.end(), Global(0));
-    require(Global(values.size()) == own + p.ghost->entries(), "the matrix has ", own + p.ghost->entries(),
-            " entries on rank ", comm.rank(), " and was given ", values.size(), " values");
-    // A row has ghosts of lower ranks, own columns, ghosts of higher ranks.
-    std::vector<Global> begin;
-    std::vector<T> outside;
-    outside.reserve(std::size_t(p.ghost->entries()));
-    const T* next = values.data();
-    for (Local r = 0, g = 0; r < Local(counts.size()); ++r) {
-      const bool has_ghosts = g < p.ghost->count() && p.ghost->row(g) == r;
-      const auto columns = has_ghosts ? p.ghost->columns_of(g++) : std::span<const Local>();
-      const auto before = std::lower_bound(columns.begin(), columns.end(), left) - columns.begin();
-      outside.insert(outside.end(), next, next + before);
-      begin.push_back(Global(next - values.data()) + before);
-      next += before + counts[std::size_t(r)];
-      const auto after = std::ptrdiff_t(columns.size()) - before;
-      outside.insert(outside.end(), next, next + after);
-      next += after;
-    }
+    require(Global(values.size()) == own_entries_, "the matrix has ", own_entries_, " entries on rank ", comm.rank(),
+            " and was given ", values.size(), " values");
+    std::vector<T> outside(std::size_t(p.ghost->entries()));
+    const auto begin = begin_of_own(*p.own, *p.ghost, this->range().local_size(), left, [&](Global k, Global g) {
+      outside[std::size_t(g)] = values[std::size_t(k)];
+    });
     std::fill(p.diagonal.begin(), p.diagonal.end(), T{});
     p.own->set_values(begin.data(), values.data(), this->range() == from ? p.diagonal.data() : nullptr);
     p.ghost->set_values(outside.data());

@@ -119,6 +119,11 @@ struct LocalMatrix<T, M>::Storage {
   /// Calls f(row, column, value) for the rows of blocks [from, to), rows and columns ascending.
   template <class F>
   void each(int from, int to, F&& f) const;
+  /// Calls f(row, k, value) for entry k of the rows of a block.
+  template <class F>
+  void each_value(int b, F&& f) const;
+  /// Stores the entries (i, i) of the rows of a block in diagonal[i].
+  void copy_diagonal(int b, T* diagonal) const;
   /// Calls f(row, column, value) for the entries of rows and columns [first, first + count), numbered from 0, by all
   /// threads: each row on one of them, columns ascending.
   template <class F>
@@ -866,6 +871,73 @@ void LocalMatrix<T, M>::Storage::each(int from, int to, F&& f) const {
 }
 
 template <Scalar T, Memory M>
+template <class F>
+void LocalMatrix<T, M>::Storage::each_value(int b, F&& f) const {
+  if (format != Format::sell) {
+    Local now = -1, k = 0;
+    return each(b, b + 1, [&](Local row, Local, const T& v) {
+      if (row != now) now = row, k = 0;
+      f(row, k++, v);
+    });
+  }
+  const T* from = value.data() + block[b].value;
+  const std::uint8_t* masks = mask.data() + block[b].diagonal;
+  for (Local base = block[b].row; base < block[b + 1].row; base += slice) {
+    const std::uint32_t kind = shape[base / slice];
+    const Local steps = Local(kind / 2), here = std::min(slice, block[b + 1].row - base);
+    const bool diagonals = kind & 1;
+    unsigned full = (1u << slice) - 1;
+    for (Local j = 0; diagonals && j < steps; ++j) full &= masks[j];
+    for (Local l = 0; l < here; ++l) {
+      const Local row = base + l, n = diagonals ? steps : width[std::size_t(row)];
+      if (!diagonals || full == (1u << slice) - 1) {
+        for (Local j = 0; j < n; ++j) f(row, j, from[std::ptrdiff_t(j) * slice + l]);
+      } else {
+        for (Local j = 0, k = 0; j < n; ++j)
+          if (masks[j] >> l & 1) f(row, k++, from[std::ptrdiff_t(j) * slice + l]);
+      }
+    }
+    from += std::ptrdiff_t(steps) * slice;
+    if (diagonals) masks += steps;
+  }
+}
+
+template <Scalar T, Memory M>
+void LocalMatrix<T, M>::Storage::copy_diagonal(int b, T* to) const {
+  if (format != Format::sell)
+    return each(b, b + 1, [&](Local row, Local of, const T& v) {
+      if (of == row) to[row] = v;
+    });
+  Global v = block[b].value, index = block[b].index, d = block[b].diagonal;
+  for (Local base = block[b].row; base < block[b + 1].row; base += slice) {
+    const std::uint32_t kind = shape[base / slice];
+    const Local steps = Local(kind / 2), here = std::min(slice, block[b + 1].row - base);
+    if (kind & 1) {
+      for (Local j = 0; j < steps; ++j)
+        for (Local l = 0; diagonal[d + j] == 0 && l < here; ++l)
+          if (mask[d + j] >> l & 1) to[base + l] = value[v + Global(j) * slice + l];
+      d += steps;
+    } else {
+      for (Local l = 0; l < here; ++l)
+        for (Local j = 0; j < width[std::size_t(base + l)]; ++j)
+          if (const Global at = Global(j) * slice + l; column_of(base, index + at) == base + l) {
+            to[base + l] = value[v + at];
+            break;
+          }
+      index += Global(steps) * slice;
+    }
+    v += Global(steps) * slice;
+  }
+}
+
+template <Scalar T, Memory M>
+void LocalMatrix<T, M>::copy_values(const Global* begin, T* to) const requires std::same_as<M, Host> {
+  exec::parallel_for(std::size_t(blocks()), blocks() > 16, [&](std::size_t b) {
+    s_->each_value(int(b), [&](Local row, Local k, const T& v) { to[begin[row] + k] = v; });
+  });
+}
+
+template <Scalar T, Memory M>
 LocalRows<T> LocalMatrix<T, M>::rows() const {
   const Storage& s = *s_;
   LocalRows<T> a{s.columns, s.row_begin, s.column_begin};
@@ -1196,13 +1268,10 @@ void LocalMatrix<T, M>::count_entries(std::span<Local> count) const {
 
 template <Scalar T, Memory M>
 void LocalMatrix<T, M>::set_values(const Global* begin, const T* values, T* diagonal) requires std::same_as<M, Host> {
-  Local now = -1;
-  const T* next = nullptr;
-  s_->each(0, blocks(), [&](Local row, Local column, const T& stored) {
-    if (row != now) now = row, next = values + begin[row];
-    const_cast<T&>(stored) = *next;  // each() is of a constant matrix, and this one is not
-    if (diagonal && column == row) diagonal[row] = *next;
-    ++next;
+  exec::parallel_for(std::size_t(blocks()), blocks() > 16, [&](std::size_t b) {
+    // each_value() is of a constant matrix, and this one is not.
+    s_->each_value(int(b), [&](Local row, Local k, const T& v) { const_cast<T&>(v) = values[begin[row] + k]; });
+    if (diagonal) s_->copy_diagonal(int(b), diagonal);
   });
 }
 

@@ -72,8 +72,15 @@ TYPED_TEST(AmgUpdate, HasTheBitsOfANewOne) {
             const auto before = applied(M);
             update(*A, b);
             EXPECT_TRUE(M.update());
-            EXPECT_EQ(applied(M), applied_anew(b, space, o)) << to_string(smoother);
+            const auto anew = applied_anew(b, space, o);
+            EXPECT_EQ(applied(M), anew) << to_string(smoother);
             EXPECT_NE(applied(M), before);
+            update(*A, a);  // the first update found places, the others sum
+            EXPECT_TRUE(M.update());
+            EXPECT_EQ(applied(M), before) << to_string(smoother);
+            update(*A, b);
+            EXPECT_TRUE(M.update());
+            EXPECT_EQ(applied(M), anew) << to_string(smoother);
           }
           AmgOptions<T> o;  // all levels, for 8 A
           o.coarsest = 8;
@@ -84,9 +91,84 @@ TYPED_TEST(AmgUpdate, HasTheBitsOfANewOne) {
           update(*A, c);
           EXPECT_TRUE(M.update());
           EXPECT_EQ(applied(M), applied_anew(c, space, o));
+          EXPECT_TRUE(M.update());
+          EXPECT_EQ(applied(M), applied_anew(c, space, o));
         }
       },
       {1, 2, 3});
+}
+
+// Aggregates of several near-null vectors, nodes of two unknowns, and levels that move to fewer ranks.
+TYPED_TEST(AmgUpdate, OfSystemsAndLevelsThatMove) {
+  using T = TypeParam;
+  on_ranks(
+      [](const comm::Communicator& comm) {
+        const Global nx = 24, ny = 18;
+        const auto counts = Space::distributed(comm, nx * ny);
+        const auto space = Space::distributed(
+            comm, layout::Partition::of_counts(comm.all_gather(Global(2) * counts.local_size())));
+        for (const double convection : {0.0, 0.5}) {
+          const auto one = grid<T>(nx, ny, convection);
+          Whole<T> a;  // two unknowns at each point, which are coupled there
+          a.n = 2 * one.n;
+          const auto rows = one.rows(0, one.n);
+          for (Global i = 0; i < a.n; ++i) {
+            const Global point = i / 2;
+            for (auto k = rows.start[std::size_t(point)]; k < rows.start[std::size_t(point) + 1]; ++k) {
+              const Global c = rows.column[std::size_t(k)];
+              const T v = rows.value[std::size_t(k)];
+              if (c == point && i % 2 == 1) a.push(2 * c, T(real_t<T>(0.25)));
+              a.push(2 * c + i % 2, v);
+              if (c == point && i % 2 == 0) a.push(2 * c + 1, T(real_t<T>(0.25)));
+            }
+            a.end_row();
+          }
+          const auto b = a.map([](Global, Global, T v) { return real_t<T>(4) * v; });
+          AmgOptions<T> o;
+          o.block = 2, o.coarsest = 10, o.agglomerate_below = 60;
+          for (Global i = space.begin(); i < space.end(); ++i)  // three vectors
+            for (const double v : {double(i % 2 == 0), double(i % 2 == 1), double(i / 2 % nx) / double(nx)})
+              o.near_null.push_back(T(real_t<T>(v)));
+          const auto A = a.on(space);
+          Amg<T> M(*A, o);
+          EXPECT_GE(M.levels().size(), 2u);
+          const auto before = applied(M);
+          for (int times = 0; times < 2; ++times) {
+            update(*A, b);
+            EXPECT_TRUE(M.update());
+            EXPECT_EQ(applied(M), applied_anew(b, space, o));
+            update(*A, a);
+            EXPECT_TRUE(M.update());
+            EXPECT_EQ(applied(M), before);
+          }
+          if (convection == 0) expect_galerkin(M);
+        }
+      },
+      {1, 3});
+}
+
+// Zeros have no couplings: levels made of them are not those of a matrix with other numbers there.
+TEST(AmgUpdateOf, LevelsMadeOfZerosAreMadeAnew) {
+  on_ranks(
+      [](const comm::Communicator& comm) {
+        const auto space = Space::distributed(comm, 40 * 31);
+        const auto a = grid<double>(40, 31);
+        const auto none = a.map([](Global, Global, double) { return 0.0; });
+        const auto diagonal = a.map([](Global i, Global j, double v) { return i == j ? v : 0; });
+        const auto along_x = a.map([](Global i, Global j, double v) { return std::abs(i - j) < 40 ? v : 0; });
+        AmgOptions<double> o;
+        o.coarsest = 30;
+        for (const auto* from : {&none, &diagonal, &along_x}) {
+          const auto A = from->on(space);
+          Amg<double> M(*A, o);
+          update(*A, a);
+          EXPECT_FALSE(M.update());
+          EXPECT_EQ(applied(M), applied_anew(a, space, o));
+          update(*A, a.map([](Global, Global, double v) { return 2 * v; }));
+          EXPECT_TRUE(M.update());
+        }
+      },
+      {1, 3});
 }
 
 /// Couplings along y are strong in a and weak in b, where rows also differ in size.
@@ -226,6 +308,7 @@ TYPED_TEST(AmgUpdate, HasTheSameBitsForAnyThreads) {
     const auto A = a.on(comm::Communicator::self());
     Amg<T> M(*A);
     update(*A, b);
+    M.update();
     M.update();
     return applied(M);
   };

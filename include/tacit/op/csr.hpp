@@ -109,6 +109,8 @@ class Csr final : public Operator<T, M> {
   std::vector<Local> row_lengths() const requires std::same_as<M, Host>;
   /// This rank's rows with global columns, rebuilt from the storage at each call.
   Rows<T> rows() const;
+  /// Copies the values of this rank's own_entries() entries, in the order of rows(). Local. Host.
+  void copy_values(T* to) const requires std::same_as<M, Host>;
   /// Replaces the values of this rank's entries, in the order of rows(); the structure stays. The operator is then, bit
   /// for bit, what the constructor would make of these numbers; the parts for the adjoint and for powers_kernel() are
   /// made anew at their next use. Preconditioners made from the matrix before keep the old numbers (polynomials, which

@@ -91,6 +91,8 @@ class LocalMatrix {
   LocalRows<T> rows() const;
   /// The same into arrays of the caller: row i from `begin[i]` on, columns counted from `shift`. Host.
   void copy_rows(const Global* begin, Global shift, Global* column, T* value) const requires std::same_as<M, Host>;
+  /// Values alone. Host.
+  void copy_values(const Global* begin, T* to) const requires std::same_as<M, Host>;
   /// Rows and columns [first, first + count), numbered from 0. `with_upper`: not only its lower part and diagonal. Two
   /// passes over the storage by all threads; no memory but the result. Host.
   LocalRows<T> block(Local first, Local count) const requires std::same_as<M, Host>;
@@ -108,7 +110,7 @@ class LocalMatrix {
   /// Adds the number of entries of each row to count[row]. Host.
   void count_entries(std::span<Local> count) const;
   /// Replaces the values: those of row i, columns ascending, are values[begin[i]], values[begin[i] + 1], ... Stores the
-  /// entries (i, i) in diagonal[i], where that is not null. One pass. Host.
+  /// entries (i, i) in diagonal[i], where that is not null. One pass, by all threads. Host.
   void set_values(const Global* begin, const T* values, T* diagonal) requires std::same_as<M, Host>;
   double bytes() const;  ///< of the stored matrix
   std::string storage() const;
@@ -142,6 +144,7 @@ class RowList {
   /// Columns and values of the i-th row. Host.
   std::span<const Local> columns_of(Local i) const { return part(column_, i); }
   std::span<const T> values_of(Local i) const { return part(value_, i); }
+  const T* values() const { return value_.data(); }
   /// Replaces the values, in the order of rows. Host.
   void set_values(const T* values) requires std::same_as<M, Host> { std::copy_n(values, value_.size(), value_.data()); }
   Local count() const { return Local(row_.size()); }

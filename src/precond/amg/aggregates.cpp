@@ -2,6 +2,7 @@
 
 #include "../scalar.hpp"
 
+#include <tacit/base/lanes.hpp>
 #include <tacit/exec/parallel.hpp>
 
 #include <algorithm>
@@ -167,6 +168,23 @@ bool is_unit(const Nodes& nodes, Local rows) {
 }
 
 template <Scalar T>
+TACIT_COMPILED_ONCE DampedRow<T> damped_row(T own, T lumped, double omega) {
+  using R = real_t<T>;
+  // Lumping may nearly cancel the diagonal, which would make the step along this row large, or be far larger where
+  // v_i is small.
+  const T sum = own + lumped;
+  const R size = std::abs(sum), least = std::abs(own) / 4,
+          largest = own != T(0) ? 16 * least : std::numeric_limits<R>::max();
+  const T d = size >= least && size <= largest ? sum : own, factor = d != T(0) ? R(-omega) * inverse(d) : T(0);
+  return {d, factor, T(1) + factor * d};
+}
+
+template <Scalar T>
+TACIT_COMPILED_ONCE void scale(T* v, std::size_t n, T factor) {
+  for (std::size_t k = 0; k < n; ++k) v[k] *= factor;
+}
+
+template <Scalar T>
 DampedIdentity<T>::DampedIdentity(const op::Rows<T>& rows, const layout::Space& space, const Nodes& nodes,
                                   const Couplings& strong, const ByColumn<double>& roots, const ByColumn<T>* v,
                                   double theta, double omega)
@@ -188,7 +206,6 @@ DampedIdentity<T>::DampedIdentity(const op::Rows<T>& rows, const layout::Space& 
 
 template <Scalar T>
 void DampedIdentity<T>::append(Local from, Local to, op::Rows<T>& s, T* diagonal, std::uint8_t* filter) const {
-  using R = real_t<T>;
   const auto most = std::size_t(rows_.start[std::size_t(to)] - rows_.start[std::size_t(from)] + to - from);
   s.column.reserve(s.column.size() + most), s.value.reserve(s.value.size() + most);
   s.start.reserve(s.start.size() + std::size_t(to - from));
@@ -226,14 +243,10 @@ void DampedIdentity<T>::append(Local from, Local to, op::Rows<T>& s, T* diagonal
       else lumped += a * (v_ && of_row != T(0) ? (*v_)(c)*inverse_of_row : T(1));
     }
     if (before) at = s.column.size(), put(own_column, T(0));
-    // Lumping may nearly cancel the diagonal, which would make the step along this row large, or be far larger where
-    // v_i is small.
-    const T sum = own + lumped;
-    const R size = std::abs(sum), least = std::abs(own) / 4,
-            largest = own != T(0) ? 16 * least : std::numeric_limits<R>::max();
     const bool none = filter_ && !filter_->empty() && rows_.start[i] < rows_.start[i + 1] &&
                       (*filter_)[std::size_t(rows_.start[i])] == in_row_of_identity;
-    const T d = none ? T(0) : size >= least && size <= largest ? sum : own;
+    const auto damped = damped_row(own, lumped, omega_);
+    const T d = none ? T(0) : damped.d;
     if (diagonal) diagonal[i] = d;
     if (none || (d == T(0) && !filter_)) {
       s.column.resize(begin), s.value.resize(begin);
@@ -241,9 +254,8 @@ void DampedIdentity<T>::append(Local from, Local to, op::Rows<T>& s, T* diagonal
       for (auto k = std::size_t(rows_.start[i]); filter && k < std::size_t(rows_.start[i + 1]); ++k)
         filter[k] = in_row_of_identity;
     } else {
-      const T factor = d != T(0) ? R(-omega_) * inverse(d) : T(0);
-      for (std::size_t k = begin; k < s.column.size(); ++k) s.value[k] *= factor;
-      s.value[at] = T(1) + factor * d;
+      scale(s.value.data() + begin, s.value.size() - begin, damped.factor);
+      s.value[at] = damped.on_diagonal;
     }
     s.start.push_back(Global(s.column.size()));
   }
@@ -298,6 +310,8 @@ std::vector<Local> aggregates_of(const Couplings& strong, Local& count) {
   template Couplings strong_couplings<T>(const op::Rows<T>&, const layout::Space&, const Nodes&, double); \
   template ByColumn<T>::ByColumn(const op::Rows<T>&, const layout::Space&, std::vector<T>);               \
   template ByColumn<double> diagonal_roots<T>(const op::Rows<T>&, const layout::Space&);                  \
+  template DampedRow<T> damped_row<T>(T, T, double);                                                      \
+  template void scale<T>(T*, std::size_t, T);                                                             \
   template class DampedIdentity<T>;
 TACIT_INSTANTIATE(float)
 TACIT_INSTANTIATE(double)

@@ -4,6 +4,7 @@
 #include <tacit/op/csr.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -55,6 +56,19 @@ Couplings strong_couplings(const op::Rows<T>& rows, const layout::Space& space, 
 
 /// What becomes of an entry of A in A_F.
 constexpr std::uint8_t lumped_to_diagonal = 0, in_filtered = 1, in_row_of_identity = 2;
+
+/// A row of I - omega D^-1 A_F: entries of A_F times `factor`, and `on_diagonal`.
+template <Scalar T>
+struct DampedRow {
+  T d, factor, on_diagonal;
+};
+/// From a_ii and the sum of what is added to it. Products of complex numbers have other bits where the compiler makes
+/// another loop of them (TACIT_COMPILED_ONCE): loops that promise each other's bits call this function and the next.
+template <Scalar T>
+DampedRow<T> damped_row(T own, T lumped, double omega);
+/// v[k] := factor v[k] for n elements.
+template <Scalar T>
+void scale(T* v, std::size_t n, T factor);
 
 /// The rows of I - omega D^-1 A_F; A_F has the entries of A that couple strongly, or within a node, the others of a row
 /// are added to its diagonal D: times v_j / v_i with the near-null vector v, so that A_F v = A v; null: with v = 1.

@@ -136,8 +136,8 @@ op::Rows<T> smoothed_rows(const op::Rows<T>& S, const std::vector<T>& diagonal, 
                           const Space& coarse) {
   const auto each_row = [&](op::Rows<T>& rows, auto&& factor) {
     for (std::size_t i = 0; i < diagonal.size(); ++i)
-      for (auto k = std::size_t(rows.start[i]); diagonal[i] != T(0) && k < std::size_t(rows.start[i + 1]); ++k)
-        rows.value[k] *= factor(diagonal[i]);
+      if (diagonal[i] != T(0))
+        scale(rows.value.data() + rows.start[i], std::size_t(rows.start[i + 1] - rows.start[i]), factor(diagonal[i]));
   };
   each_row(t, [](T d) { return conj(d); });
   auto q = op::multiply(op::adjoint(S, space, space), space, t, coarse);
@@ -188,6 +188,7 @@ class Aggregation final : public Coarsening<T> {
     const auto v = near_null_by_column(rows, space, near_null_);
     const DampedIdentity<T> smoothing(rows, space, nodes_, strong, roots, v ? &*v : nullptr, theta_, omega_of(rho));
     level.filter.resize(rows.column.size());
+    for (Global& c : t.column) c += coarse.begin();
     auto found = smoothed(smoothing, level.filter.data(), std::move(t), rows, roots, space, coarse);
     const auto all_in = [](std::uint8_t f) { return f == in_filtered; };
     if (std::all_of(level.filter.begin(), level.filter.end(), all_in)) level.filter = {};
@@ -203,21 +204,17 @@ class Aggregation final : public Coarsening<T> {
   bool keeps_patterns() const override { return true; }
   Coarser<T> again(std::size_t number, const op::Rows<T>& rows, const Space& space, const ByColumn<double>& roots,
                    double rho) const override {
-    const Level& level = levels_[number];
-    Nodes coarse_nodes;
-    std::vector<T> coarse_null;
-    const bool unit = level.nodes.count() == 0, constant = number == 0 && constants_;
-    const Nodes each_row = nodes_of(unit ? rows.count() : 0, 1);
-    const std::vector<T> ones = constants(constant ? rows.count() : 0);
-    const auto& nodes = unit ? each_row : level.nodes;
-    const auto& near_null = constant ? ones : level.near_null;
-    auto t = tentative<T>(nodes, level.aggregate, level.count, near_null, vectors_, coarse_nodes, coarse_null);
-    const auto counts = space.comm().all_gather(Global(coarse_nodes.start.back()));
-    const Space coarse = Space::distributed(space.comm(), layout::Partition::of_counts(counts));
-    const auto v = near_null_by_column(rows, space, near_null);
-    const DampedIdentity<T> smoothing(rows, space, level.filter, v ? &*v : nullptr, omega_of(rho));
-    return smoothed(smoothing, nullptr, std::move(t), rows, roots, space, coarse);
+    const auto kept = tentative_again(number, space);
+    const auto v = near_null_by_column(rows, space, kept.near_null);
+    const DampedIdentity<T> smoothing(rows, space, levels_[number].filter, v ? &*v : nullptr, omega_of(rho));
+    return smoothed(smoothing, nullptr, kept.t, rows, roots, space, kept.coarse);
   }
+  Smoothing<T> smoothing(std::size_t number, const Space& space) const override {
+    auto kept = tentative_again(number, space);
+    const bool constant = vectors_ != 1 || (number == 0 && constants_);
+    return {&levels_[number].filter, constant ? std::vector<T>() : std::move(kept.near_null), std::move(kept.t)};
+  }
+  double omega(double rho) const override { return omega_of(rho); }
 
   void move(const Gathering& to) override {
     std::vector<Local> sizes(std::size_t(nodes_.count()));
@@ -247,10 +244,30 @@ class Aggregation final : public Coarsening<T> {
     if (vectors_ != 1) return {};
     return std::optional<ByColumn<T>>(std::in_place, rows, space, near_null);
   }
-  /// P, and where A is not Hermitian Q, from the damping and T with columns numbered from 0. Collective.
+  /// T of a level as next() has made it, and the near-null vectors there. Collective.
+  struct Tentative {
+    Space coarse;
+    op::Rows<T> t;
+    std::vector<T> near_null;
+  };
+  Tentative tentative_again(std::size_t number, const Space& space) const {
+    const Level& level = levels_[number];
+    Nodes coarse_nodes;
+    std::vector<T> coarse_null;
+    const Local rows = space.local_size();
+    const bool unit = level.nodes.count() == 0;
+    const Nodes each_row = nodes_of(unit ? rows : 0, 1);
+    auto near_null = number == 0 && constants_ ? constants(rows) : level.near_null;
+    auto t = tentative<T>(unit ? each_row : level.nodes, level.aggregate, level.count, near_null, vectors_,
+                          coarse_nodes, coarse_null);
+    const auto counts = space.comm().all_gather(Global(coarse_nodes.start.back()));
+    Space coarse = Space::distributed(space.comm(), layout::Partition::of_counts(counts));
+    for (Global& c : t.column) c += coarse.begin();
+    return {std::move(coarse), std::move(t), std::move(near_null)};
+  }
+  /// P, and where A is not Hermitian Q, from the damping and T. Collective.
   Coarser<T> smoothed(const DampedIdentity<T>& smoothing, std::uint8_t* filter, op::Rows<T> t, const op::Rows<T>& rows,
                       const ByColumn<double>& roots, const Space& space, const Space& coarse) const {
-    for (Global& c : t.column) c += coarse.begin();
     Coarser<T> found{coarse, {}, {}};
     if (hermitian_) {
       const auto append = [&](Local first, Local last, op::Rows<T>& to) {

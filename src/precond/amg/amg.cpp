@@ -82,21 +82,19 @@ struct Amg<T>::Parts {
     return single ? f(*single) : f(*own);
   }
 
-  /// The rows of 2^shift A, with the shift that A asks for. Error(usage), on all ranks: a diagonal leaves the range.
-  op::Rows<S> cast(const op::Csr<T>& A) {
+  /// The values of 2^shift A, with the shift that A asks for. Error(usage), on all ranks: a diagonal leaves the range.
+  std::vector<S> cast(const op::Csr<T>& A, std::span<const T> values) {
     const layout::Space& space = A.range();
-    const op::Rows<T> rows = A.rows();
-    const int by = shift_of(rows.value.data(), rows.value.size(), space.comm());
-    op::Rows<S> scaled{rows.start, rows.column, std::vector<S>(rows.value.size())};
-    for (std::size_t k = 0; k < scaled.value.size(); ++k) scaled.value[k] = S(times_power(rows.value[k], by));
+    const int by = shift_of(values.data(), values.size(), space.comm());
+    std::vector<S> scaled(values.size());
+    for (std::size_t k = 0; k < scaled.size(); ++k) scaled[k] = S(times_power(values[k], by));
     comm::collective(space.comm(), [&] {
-      for (Local i = 0; i < rows.count(); ++i)
-        for (auto k = std::size_t(rows.start[std::size_t(i)]); k < std::size_t(rows.start[std::size_t(i) + 1]); ++k)
-          require(
-              rows.column[k] != space.begin() + i || rows.value[k] == T(0) || std::isnormal(size_of(scaled.value[k])),
-              "levels in single precision (single_levels) for row ", space.begin() + i, " with the diagonal ",
-              rows.value[k], ", and entries of up to ", std::ldexp(1.0, -by),
-              ": too far apart; scale the rows and columns of the matrix, or leave single_levels out");
+      const auto diagonal = A.diagonal();
+      for (std::size_t i = 0; i < diagonal.size(); ++i)
+        require(diagonal[i] == T(0) || std::isnormal(size_of(S(times_power(diagonal[i], by)))),
+                "levels in single precision (single_levels) for row ", space.begin() + Global(i), " with the diagonal ",
+                diagonal[i], ", and entries of up to ", std::ldexp(1.0, -by),
+                ": too far apart; scale the rows and columns of the matrix, or leave single_levels out");
     });
     shift = by;
     return scaled;
@@ -110,7 +108,11 @@ struct Amg<T>::Parts {
     const int size = shift_of(options.near_null.data(), options.near_null.size(), space.comm());
     std::transform(options.near_null.begin(), options.near_null.end(), o.near_null.begin(),
                    [&](T v) { return S(times_power(v, size)); });
-    narrow = std::make_unique<op::Csr<S>>(space, space, cast(A));
+    op::Rows<T> rows = A.rows();
+    auto values = cast(A, rows.value);
+    rows.value = {};
+    narrow = std::make_unique<op::Csr<S>>(
+        space, space, op::Rows<S>{std::move(rows.start), std::move(rows.column), std::move(values)});
     single = std::make_unique<MatrixLevels<S>>(*narrow, o);
   }
 
@@ -194,7 +196,11 @@ bool Amg<T>::update() {
   const Span span("update amg", "precond");
   require_values();
   const bool kept = comm::collective(A_->range().comm(), [&] {
-    if (parts_->single) parts_->narrow->update_values(parts_->cast(*A_).value);
+    if (parts_->single) {
+      auto values = exec::Array<T, Host>::uninitialised(std::size_t(A_->own_entries()));
+      A_->copy_values(values.data());
+      parts_->narrow->update_values(parts_->cast(*A_, {values.data(), values.size()}));
+    }
     return parts_->single ? parts_->single->update() : parts_->own->update();
   });
   describe();
@@ -294,6 +300,14 @@ double Amg<T>::grid_complexity() const {
   double sum = 0;
   for (const auto& level : all) sum += double(level.rows);
   return sum / double(std::max<Global>(all[0].rows, 1));
+}
+template <Scalar T>
+double Amg<T>::update_bytes() const {
+  return parts_->with([](const auto& levels) { return levels.plan_bytes(); });
+}
+template <Scalar T>
+double Amg<T>::matrix_bytes() const {
+  return parts_->with([](const auto& levels) { return levels.matrix_bytes(); });
 }
 template <Scalar T>
 const MatrixLevels<T>& Amg<T>::in_own_precision() const {

@@ -3,6 +3,7 @@
 
 #include "agglomeration.hpp"
 #include "aggregates.hpp"
+#include "numbered.hpp"
 
 #include <tacit/precond/amg.hpp>
 
@@ -40,6 +41,11 @@ class Coarsening {
     (void)rows, (void)roots, (void)rho;
     throw Error(ErrorKind::usage, message("level ", level, " of ", space.size(), " unknowns keeps no patterns"));
   }
+  /// What again() smooths on level `level`, whose rows are spread as `space`, and its omega. Collective.
+  virtual Smoothing<T> smoothing(std::size_t level, const layout::Space& space) const {
+    throw Error(ErrorKind::usage, message("level ", level, " of ", space.size(), " unknowns keeps no patterns"));
+  }
+  virtual double omega(double) const { return 0; }
   /// All unknowns of the level made last move with their rows. Collective.
   virtual void move(const Gathering& to) = 0;
 };

@@ -109,19 +109,31 @@ void MatrixLevel<T>::chebyshev(int steps, bool from_zero) {
 
 template <Scalar T>
 void MatrixLevel<T>::make_smoother(AmgSmoother how, const op::Rows<T>& rows, const ByColumn<double>& roots,
-                                   bool hermitian, double bound) {
+                                   bool hermitian, double rho) {
+  make_scaling(how, rows, roots, hermitian, rho);
+}
+template <Scalar T>
+void MatrixLevel<T>::make_smoother(AmgSmoother how, const NumberedRows<T>& rows, const std::vector<double>& roots,
+                                   bool hermitian, double rho) {
+  make_scaling(how, rows, [&](Global c) { return roots[std::size_t(c)]; }, hermitian, rho);
+}
+
+template <Scalar T>
+template <class Matrix, class Roots>
+void MatrixLevel<T>::make_scaling(AmgSmoother how, const Matrix& rows, const Roots& roots, bool hermitian,
+                                  double bound) {
   using R = real_t<T>;
-  const Space& space = A_->range();
+  const Global first = first_column(rows, A_->range()), last = first + rows.count();
   how_ = how, rho_ = bound;
   scaling_.assign(std::size_t(rows.count()), T(0));
   const bool by_sums = how != AmgSmoother::jacobi && how != AmgSmoother::chebyshev;
   each(scaling_.size(), [&](std::size_t i) {
     T own{};
     for (auto k = std::size_t(rows.start[i]); k < std::size_t(rows.start[i + 1]); ++k)
-      if (rows.column[k] == space.begin() + Global(i)) own = rows.value[k];
+      if (rows.column[k] == first + Global(i)) own = rows.value[k];
     if (own == T(0)) return;
     // Of A's row over a_ii, or of that of |D|^-1/2 A |D|^-1/2: a diagonal scaling of A changes neither.
-    const double root = roots(space.begin() + Global(i));
+    const double root = roots(first + Global(i));
     double sum = 0, squares = 0, others = 0;  // others: of other ranks
     for (auto k = std::size_t(rows.start[i]); by_sums && k < std::size_t(rows.start[i + 1]); ++k) {
       const Global c = rows.column[k];
@@ -130,7 +142,7 @@ void MatrixLevel<T>::make_smoother(AmgSmoother how, const op::Rows<T>& rows, con
       const double a = double(std::abs(rows.value[k])) / root / other;
       sum += a;
       squares += a * a;
-      if (c < space.begin() || c >= space.end()) others += a;
+      if (c < first || c >= last) others += a;
     }
     switch (how) {
       case AmgSmoother::spai0:

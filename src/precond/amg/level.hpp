@@ -3,6 +3,7 @@
 
 #include "agglomeration.hpp"
 #include "aggregates.hpp"
+#include "numbered.hpp"
 
 #include <tacit/precond/amg.hpp>
 
@@ -32,6 +33,9 @@ class MatrixLevel {
   /// rho: a bound of the eigenvalues of D^-1 A. `rows`: A's. Local.
   void make_smoother(AmgSmoother how, const op::Rows<T>& rows, const ByColumn<double>& roots, bool hermitian,
                      double rho);
+  /// The same; `roots` of all columns, in the order of their numbers.
+  void make_smoother(AmgSmoother how, const NumberedRows<T>& rows, const std::vector<double>& roots, bool hermitian,
+                     double rho);
   /// u, f and r of so many columns. Local.
   void make_vectors(int columns);
   /// u := u + S (f - A u), `sweeps` times, with the smoother's S; `back`: with its adjoint. From u = 0 without the
@@ -49,6 +53,8 @@ class MatrixLevel {
   double setup_seconds = 0;  ///< of this rank
 
  private:
+  template <class Matrix, class Roots>
+  void make_scaling(AmgSmoother how, const Matrix& rows, const Roots& roots, bool hermitian, double rho);
   void sweep(bool zero, bool back);
   void sweep_block(std::size_t columns, bool back);
   void chebyshev(int steps, bool from_zero);

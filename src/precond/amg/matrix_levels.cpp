@@ -10,6 +10,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
+#include <limits>
 #include <utility>
 
 namespace tacit::precond {
@@ -20,15 +22,16 @@ using layout::Vector;
 namespace {
 
 /// max_i sum_j |a_ij| / |a_ii|: a bound of the eigenvalues of D^-1 A. Collective.
-template <Scalar T>
-double gershgorin(const op::Rows<T>& rows, const Space& space) {
+template <class Matrix>
+double gershgorin(const Matrix& rows, const Space& space) {
+  const Global first = first_column(rows, space);
   double most = 0;
   for (Local i = 0; i < rows.count(); ++i) {
     double sum = 0, own = 0;
     for (auto k = std::size_t(rows.start[std::size_t(i)]); k < std::size_t(rows.start[std::size_t(i) + 1]); ++k) {
       const double a = double(std::abs(rows.value[k]));
       sum += a;
-      if (rows.column[k] == space.begin() + i) own = a;
+      if (rows.column[k] == first + i) own = a;
     }
     if (own > 0) most = std::max(most, sum / own);
   }
@@ -36,8 +39,8 @@ double gershgorin(const op::Rows<T>& rows, const Space& space) {
 }
 
 /// A bound of the eigenvalues of D^-1 A, rows those of A. Collective.
-template <Scalar T>
-double bound_of(const op::Csr<T>& A, const op::Rows<T>& rows, bool definite) {
+template <Scalar T, class Matrix>
+double bound_of(const op::Csr<T>& A, const Matrix& rows, bool definite) {
   const double bound = gershgorin(rows, A.range());
   if (!definite) return bound;
   // Lanczos comes from below, and is far closer than the bound where rows have entries of both signs.
@@ -51,13 +54,24 @@ double bound_of(const op::Csr<T>& A, const op::Rows<T>& rows, bool definite) {
   return found > 0 ? std::min(bound, 1.05 * found) : bound;
 }
 
-/// R and the next matrix; Q is freed. Collective.
+/// R and the next matrix. Collective.
 template <Scalar T>
-op::TripleProduct<T> product_of(Coarser<T>& coarser, const op::Rows<T>& rows, const Space& space) {
-  const auto& Q = coarser.Q ? *coarser.Q : coarser.P;
-  auto found = op::triple_product(Q, rows, coarser.P, space, coarser.space);
-  coarser.Q.reset();
-  return found;
+op::TripleProduct<T> product_of(const Coarser<T>& coarser, const op::Rows<T>& rows, const Space& space) {
+  return op::triple_product(coarser.Q ? *coarser.Q : coarser.P, rows, coarser.P, space, coarser.space);
+}
+
+/// Entries that are not zero beside the largest of their row, over all ranks. Collective.
+template <Scalar T>
+Global couplings_of(const op::Csr<T>& A, const T* values) {
+  Global found = 0;
+  for (const Local n : A.row_lengths()) {
+    real_t<T> most = 0;
+    for (Local j = 0; j < n; ++j) most = std::max(most, size_of(values[j]));
+    const auto small = most * std::numeric_limits<real_t<T>>::epsilon();
+    for (Local j = 0; j < n; ++j) found += size_of(values[j]) > small;
+    values += n;
+  }
+  return A.range().comm().all_sum(found);
 }
 
 }  // namespace
@@ -70,7 +84,7 @@ MatrixLevels<T>::MatrixLevels(const op::Csr<T>& A, const AmgOptions<T>& options)
 
 template <Scalar T>
 void MatrixLevels<T>::build() {
-  const auto clear = [&] { levels_.clear(), bottom_.reset(), note_.clear(), choice_.clear(), work_.clear(); };
+  const auto clear = [&] { levels_.clear(), plans_.clear(), bottom_.reset(), note_.clear(), choice_.clear(), work_.clear(), plan_bytes_ = 0; };
   clear();
   try {
     make_levels();
@@ -90,6 +104,7 @@ void MatrixLevels<T>::make_levels() {
   Global entries = 0;
   levels_.push_back(std::make_unique<MatrixLevel<T>>(A));
   op::Rows<T> rows = A.rows();  // of the last level
+  couplings_ = couplings_of(A, rows.value.data());
   for (;;) {
     comm.check_interrupt();
     MatrixLevel<T>& fine = *levels_.back();
@@ -107,6 +122,7 @@ void MatrixLevels<T>::make_levels() {
     const Space coarse = coarser->space;
     comm.check_interrupt();
     auto next = product_of(*coarser, rows, space);
+    coarser->Q.reset();
     const Global next_entries = comm.all_sum(next.C.start.back());
     if (double(entries + next_entries) > most * double(A.entries())) {
       note_ = message("coarsening ended at ", space.size(), " unknowns: the next level would bring the entries to ",
@@ -139,11 +155,27 @@ template <Scalar T>
 bool MatrixLevels<T>::update() {
   const op::Csr<T>& A = A_;
   const bool hermitian = op::is_hermitian(A);
-  if (levels_.empty() || hermitian != hermitian_ || !coarsening_->keeps_patterns()) {
+  auto values = exec::Array<T, Host>::uninitialised(std::size_t(A.own_entries()));
+  A.copy_values(values.data());
+  // Levels that were made while entries were zero do not have the couplings of these.
+  const bool more = double(couplings_of(A, values.data())) > 1.1 * double(couplings_);
+  if (levels_.empty() || hermitian != hermitian_ || more || !coarsening_->keeps_patterns()) {
     hermitian_ = hermitian;
+    values = {};
     build();
     return false;
   }
+  if (plans_.empty()) update_and_plan();
+  else update_by_plans(std::move(values));
+  return true;
+}
+
+template <Scalar T>
+void MatrixLevels<T>::update_and_plan() {
+  const op::Csr<T>& A = A_;
+  // Transfers of mult-additive cycles are smoothed once more, which plans do not do.
+  const bool planned = options_.cycle != Cycle::mult_additive;
+  std::vector<std::unique_ptr<LevelPlan<T>>> plans;
   op::Rows<T> rows = A.rows();
   for (std::size_t i = 0;; ++i) {
     A.range().comm().check_interrupt();
@@ -152,12 +184,12 @@ bool MatrixLevels<T>::update() {
     const auto roots = diagonal_roots(rows, space);
     const double rho = bound_of(fine.A(), rows, hermitian_ && space.size() > options_.coarsest);
     fine.make_smoother(options_.smoother, rows, roots, hermitian_, rho);
-    if (i + 1 == levels_.size()) {
-      make_bottom_solver();
-      return true;
-    }
+    if (i + 1 == levels_.size()) break;
     auto coarser = coarsening_->again(i, rows, space, roots, rho);
     auto next = product_of(coarser, rows, space);
+    if (planned)
+      plans.push_back(
+          std::make_unique<LevelPlan<T>>(rows, space, coarsening_->smoothing(i, space), coarser, next.C));
     if (options_.cycle == Cycle::mult_additive)
       smooth_transfers(coarser.P, next.R, rows, fine.scaling(), space, coarser.space, hermitian_);
     fine.P->update_values(coarser.P.value);
@@ -165,6 +197,44 @@ bool MatrixLevels<T>::update() {
     rows = fine.gathering ? fine.gathering->moved(next.C) : std::move(next.C);
     levels_[i + 1]->update_values(rows.value);
   }
+  make_bottom_solver();
+  plans_ = std::move(plans);
+  double kept = 0, matrices = 0;
+  for (const auto& plan : plans_) kept += plan->bytes();
+  for (const auto& level : levels_)
+    for (const op::Csr<T>* matrix : std::initializer_list<const op::Csr<T>*>{&level->A(), level->P.get(), level->R.get()})
+      if (matrix) matrices += matrix->cost().bytes;
+  plan_bytes_ = double(A.range().comm().all_sum(Global(kept)));
+  matrix_bytes_ = double(A.range().comm().all_sum(Global(matrices)));
+}
+
+template <Scalar T>
+void MatrixLevels<T>::update_by_plans(exec::Array<T, Host> values) {
+  const auto span = [](const exec::Array<T, Host>& of) { return std::span<const T>(of.data(), of.size()); };
+  for (std::size_t i = 0; i < plans_.size(); ++i) {
+    A_.range().comm().check_interrupt();
+    MatrixLevel<T>& fine = *levels_[i];
+    const LevelPlan<T>& plan = *plans_[i];
+    const NumberedRows<T> rows = plan.numbered(span(values));
+    const auto roots = diagonal_roots(rows, plan.halo);
+    const double rho = bound_of(fine.A(), rows, hermitian_ && fine.A().range().size() > options_.coarsest);
+    fine.make_smoother(options_.smoother, rows, roots, hermitian_, rho);
+    const auto [P, Q] = plan.smoothing.smooth(rows, coarsening_->omega(rho));
+    fine.P->update_values(span(P));
+    auto R = exec::Array<T, Host>::uninitialised(plan.product.entries_of_R());
+    auto C = exec::Array<T, Host>::uninitialised(plan.product.entries_of_C());
+    plan.product.multiply(Q.data(), values.data(), P.data(), R.data(), C.data());
+    fine.R->update_values(span(R));
+    values = fine.gathering ? exec::Array<T, Host>::from(fine.gathering->moved(std::vector<T>(C.data(), C.data() + C.size())))
+                            : std::move(C);
+    levels_[i + 1]->update_values(span(values));
+  }
+  MatrixLevel<T>& last = *levels_.back();
+  const auto rows = last.A().rows();
+  const Space& space = last.A().range();
+  const double rho = bound_of(last.A(), rows, hermitian_ && space.size() > options_.coarsest);
+  last.make_smoother(options_.smoother, rows, diagonal_roots(rows, space), hermitian_, rho);
+  make_bottom_solver();
 }
 
 template <Scalar T>

@@ -4,6 +4,7 @@
 #include "../levels.hpp"
 #include "coarsening.hpp"
 #include "level.hpp"
+#include "update.hpp"
 
 #include <memory>
 #include <string>
@@ -31,8 +32,13 @@ class MatrixLevels final : public Levels<T> {
   /// Why coarsening ended early; empty where it did not.
   const std::string& note() const { return note_; }
   void make_vectors(int columns);
+  /// Bytes of what is kept for updates, 0 before the first, and then of the levels' matrices, over all ranks. Local.
+  double plan_bytes() const { return plan_bytes_; }
+  double matrix_bytes() const { return matrix_bytes_; }
 
  private:
+  void update_and_plan();
+  void update_by_plans(exec::Array<T, Host> values);
   void make_bottom_solver();
   /// By how many ranks into one the rows of `next` are gathered; 1: they stay. `rows`: the unknowns of the level above.
   int gathering(const op::Rows<T>& next, const layout::Space& space, Global rows);
@@ -64,6 +70,9 @@ class MatrixLevels final : public Levels<T> {
   std::string note_;
   std::vector<std::unique_ptr<MatrixLevel<T>>> levels_;
   std::unique_ptr<Coarsening<T>> coarsening_;
+  std::vector<std::unique_ptr<LevelPlan<T>>> plans_;  // of all levels but the last; made by the first update
+  double plan_bytes_ = 0, matrix_bytes_ = 0;
+  Global couplings_ = 0;                              // of A when levels were made
   std::unique_ptr<Bottom<T>> bottom_;
   BottomReport done_;   // by the bottom solver
   std::string choice_;  // of ranks
