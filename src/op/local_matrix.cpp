@@ -1374,13 +1374,12 @@ template <Scalar T, Memory M>
 LocalRows<T> RowList<T, M>::rows(Local total, Local columns) const {
   LocalRows<T> a;
   a.columns = columns;
-  Local next = 0;
+  a.start.reserve(std::size_t(total) + 1);
   for (Local i = 0; i < count(); ++i) {
-    for (; next < row_[i]; ++next) a.start.push_back(a.start.back());
+    a.start.resize(std::size_t(row_[i]) + 1, a.start.back());
     a.start.push_back(start_[i + 1]);
-    ++next;
   }
-  for (; next < total; ++next) a.start.push_back(a.start.back());
+  a.start.resize(std::size_t(total) + 1, a.start.back());
   a.column.assign(column_.data(), column_.data() + column_.size());
   a.value.assign(value_.data(), value_.data() + value_.size());
   return a;

@@ -35,6 +35,9 @@ struct Entries {
   }
 };
 
+/// Columns that stand in groups of one of these widths are looked up once for a group.
+constexpr int group_widths[] = {6, 4, 3, 2};
+
 /// The rows of a right factor that a rank refers to: its own and `fetched`, those of the rows `needed` (ascending).
 template <class T>
 class RightFactor {
@@ -46,6 +49,16 @@ class RightFactor {
   Entries<T> row(Global c) const {
     const Local j = row_(c);
     return j < own_rows_ ? own_.row(j) : fetched_.row(j - own_rows_);
+  }
+  /// Whether no row has more than one entry.
+  bool is_single() const { return own_.is_single() && fetched_.is_single(); }
+  /// The largest of group_widths of which all rows, with numbered columns, consist: groups of columns c, c + 1, .. ,
+  /// c a multiple of the width, as several near-null vectors make them.
+  int group_width(const Numbering& columns) const {
+    const Local all = fetched_.common_width(own_.common_width(columns.border()));
+    for (const int w : group_widths)
+      if (all % w == 0) return w;
+    return 1;
   }
 
  private:
@@ -60,6 +73,21 @@ class RightFactor {
     Entries<T> row(Local i) const {
       const auto begin = std::size_t(rows.start[std::size_t(i)]), end = std::size_t(rows.start[std::size_t(i) + 1]);
       return {column.data() + begin, rows.value.data() + begin, end - begin};
+    }
+    bool is_single() const {
+      return std::adjacent_find(rows.start.begin(), rows.start.end(), [](Global a, Global b) { return b > a + 1; }) ==
+             rows.start.end();
+    }
+    /// The greatest divisor of `width` that divides the beginnings and lengths of all runs of columns in rows.
+    Local common_width(Local width) const {
+      for (Local i = 0; width != 1 && i < rows.count(); ++i) {
+        const auto part = row(i);
+        for (std::size_t k = 0, end; k < part.count; k = end) {
+          for (end = k + 1; end < part.count && part.column[end] == part.column[end - 1] + 1;) ++end;
+          width = std::gcd(width, std::gcd(part.column[k], Local(end - k)));
+        }
+      }
+      return width;
     }
   };
   Numbering row_;
@@ -85,43 +113,36 @@ struct Room {
   }
 };
 
-/// Adds up a row of a product: where column c has its sum in row number `row_` is in the lower half of place_[c], if
-/// the upper half has that number.
+/// Adds up a row of a product: where the group of column c has its sums in row number `row_` is in the lower half of
+/// place_[c / width], if the upper half has that number.
 template <class T>
 class Accumulator {
  public:
-  explicit Accumulator(const Numbering& number) : number_(number), place_(std::size_t(number.count()), 0) {}
+  Accumulator(const Numbering& number, int width)
+      : number_(number), width_(width), place_(std::size_t(number.count() / width) + 1, 0) {}
 
   /// Begins a row of at most so many entries, after those in `room`.
   void begin(Room<T>& room, std::size_t most) {
-    room.provide(most + 1);
+    room.provide(most + std::size_t(width_));
     room_ = &room;
     column_ = room.column.data() + room.used;
     value_ = room.value.data() + room.used;
     count_ = 0;
     if (++row_ == 0) std::fill(place_.begin(), place_.end(), 0), row_ = 1;
   }
-  /// Without a branch on whether the column is there, which is not to be foretold while a row is short.
   void add(T a, const Entries<T>& entries) {
-    const Local* const column = entries.column;
-    const T* const value = entries.value;
-    Local* const columns = column_;
-    T* const values = value_;
-    std::uint64_t* const place = place_.data();
-    const std::uint64_t row = std::uint64_t(row_) << 32;
-    std::uint32_t n = count_;
-    for (std::size_t k = 0; k < entries.count; ++k) {
-      const Local c = column[k];
-      const std::uint64_t known = place[c];
-      const bool there = (known ^ row) < (std::uint64_t(1) << 32);
-      const std::uint32_t at = there ? std::uint32_t(known) : n;
-      const T term = a * value[k], sum = values[at] + term;
-      place[c] = row | at;
-      columns[at] = c;
-      values[at] = there ? sum : term;
-      n += std::uint32_t(!there);
+    switch (width_) {
+      case 6:
+        return add_groups<6>(a, entries);
+      case 4:
+        return add_groups<4>(a, entries);
+      case 3:
+        return add_groups<3>(a, entries);
+      case 2:
+        return add_groups<2>(a, entries);
+      default:
+        return add_groups<1>(a, entries);
     }
-    count_ = n;
   }
   /// Ends the row; returns its number of entries, which stand as they came.
   Local end() {
@@ -130,9 +151,10 @@ class Accumulator {
   }
   /// The same, in the order of global columns.
   Local end_in_order() {
-    const std::size_t n = count_;
-    order_.resize(n), values_.assign(value_, value_ + n);
-    for (std::size_t k = 0; k < n; ++k) order_[k] = std::uint64_t(number_.place(column_[k])) << 32 | k;
+    const auto width = std::size_t(width_), n = count_ / width;
+    order_.resize(n), values_.assign(value_, value_ + count_);
+    for (std::size_t k = 0; k < n; ++k)
+      order_[k] = std::uint64_t(number_.place(column_[k * width])) << 32 | (k * width);
     if (n <= 16) {
       for (std::size_t i = 1; i < n; ++i) {
         const std::uint64_t o = order_[i];
@@ -144,20 +166,85 @@ class Accumulator {
       std::sort(order_.begin(), order_.end());
     }
     for (std::size_t k = 0; k < n; ++k) {
-      column_[k] = number_.at_place(Local(order_[k] >> 32));
-      value_[k] = values_[std::uint32_t(order_[k])];
+      const Local first = number_.at_place(Local(order_[k] >> 32));
+      const T* const from = values_.data() + std::uint32_t(order_[k]);
+      for (std::size_t e = 0; e < width; ++e)
+        column_[k * width + e] = first + Local(e), value_[k * width + e] = from[e];
     }
     return end();
   }
 
  private:
+  /// Without a branch on whether the group is there, which is not to be foretold while a row is short.
+  template <int Width>
+  void add_groups(T a, const Entries<T>& entries) {
+    const Local* const column = entries.column;
+    const T* const value = entries.value;
+    Local* const columns = column_;
+    T* const values = value_;
+    std::uint64_t* const place = place_.data();
+    const std::uint64_t row = std::uint64_t(row_) << 32;
+    std::uint32_t n = count_;
+    for (std::size_t k = 0; k < entries.count; k += Width) {
+      const Local c = column[k];
+      const std::uint64_t known = place[c / Width];
+      const bool there = (known ^ row) < (std::uint64_t(1) << 32);
+      const std::uint32_t at = there ? std::uint32_t(known) : n;
+      place[c / Width] = row | at;
+      for (int e = 0; e < Width; ++e) {
+        const T term = a * value[k + std::size_t(e)], sum = values[at + std::uint32_t(e)] + term;
+        columns[at + std::uint32_t(e)] = c + e;
+        values[at + std::uint32_t(e)] = there ? sum : term;
+      }
+      n += there ? 0u : std::uint32_t(Width);
+    }
+    count_ = n;
+  }
+
   const Numbering& number_;
+  int width_;
   Room<T>* room_ = nullptr;
   Local* column_ = nullptr;
   T* value_ = nullptr;
   std::uint32_t count_ = 0, row_ = 0;
   std::vector<std::uint64_t> place_, order_;
   std::vector<T> values_;
+};
+
+/// A short row of a product with a factor whose rows have one entry at most, in the order of global columns from the
+/// beginning: quicker than Accumulator, with its bits.
+template <class T>
+class ShortRow {
+ public:
+  static constexpr std::size_t most = 32;  // terms
+  /// a[k] times the row of `right` for column[k], for n terms; appends to `room` and returns the number of entries.
+  Local make(const Global* column, const T* a, std::size_t n, const RightFactor<T>& right, const Numbering& number,
+             Room<T>& room) {
+    std::size_t count = 0;
+    for (std::size_t k = 0; k < n; ++k) {
+      const auto part = right.row(column[k]);
+      if (part.count == 0) continue;
+      const T term = a[k] * *part.value;
+      const Local place = number.place(*part.column);
+      std::size_t at = count;
+      while (at > 0 && place_[at - 1] > place) --at;
+      if (at > 0 && place_[at - 1] == place) {
+        value_[at - 1] += term;
+        continue;
+      }
+      for (std::size_t e = count++; e > at; --e) place_[e] = place_[e - 1], value_[e] = value_[e - 1];
+      place_[at] = place, value_[at] = term;
+    }
+    room.provide(count);
+    for (std::size_t e = 0; e < count; ++e)
+      room.column[room.used + e] = number.at_place(place_[e]), room.value[room.used + e] = value_[e];
+    room.used += count;
+    return Local(count);
+  }
+
+ private:
+  Local place_[most];
+  T value_[most];
 };
 
 /// Some consecutive rows of a product.
@@ -189,10 +276,11 @@ Rows<T> product_of(std::size_t count, const Numbering& number, MakeWorker&& make
       const std::size_t last = std::min(count, (p + 1) * piece_rows), before = all.column.size();
       worker(p * piece_rows, last, length, room);
       for (const Local n : length) all.start.push_back(all.start.back() + n);
-      if (before + room.used > all.column.capacity()) {  // the rows to come are taken to be as long as those before
-        const auto expected = std::size_t(1.05 * double(before + room.used) * double(count) / double(last));
-        exec::reserve(all.column, std::max(expected, all.column.capacity() * 5 / 4));
-        exec::reserve(all.value, std::max(expected, all.value.capacity() * 5 / 4));
+      if (before + room.used > all.column.capacity()) {
+        // Rows inside a mesh are up to half as long again as those on its boundary, which come first. Room that is not
+        // used is never touched.
+        const auto expected = std::size_t(1.5 * double(before + room.used) * double(count) / double(last));
+        exec::reserve(all.column, expected), exec::reserve(all.value, expected);
       }
       all.column.resize(before + room.used), all.value.resize(before + room.used);
       put(room.column.data(), room.value.data(), room.used, before);
@@ -254,13 +342,19 @@ Rows<T> multiply(Local count, const RowMaker<T>& A, std::span<const Global> need
   const Rows<T> fetched = alone ? Rows<T>{} : rows_of_others(inner, B, needed);
   const Numbering number(columns, alone ? std::vector<Global>{} : outside(columns, {&B, &fetched}));
   const RightFactor<T> right(inner, B, {needed.begin(), needed.end()}, fetched, number);
+  const bool single = right.is_single();
+  const int width = right.group_width(number);
   return product_of<T>(std::size_t(count), number, [&] {
-    return [&, sum = Accumulator<T>(number), a = Rows<T>()](std::size_t first, std::size_t last,
-                                                            std::vector<Local>& length, Room<T>& room) mutable {
+    return [&, sum = Accumulator<T>(number, width), few = ShortRow<T>(), a = Rows<T>()](
+               std::size_t first, std::size_t last, std::vector<Local>& length, Room<T>& room) mutable {
       a.start.assign(1, 0), a.column.clear(), a.value.clear();
       A(Local(first), Local(last), a);
       for (std::size_t i = 0; i < last - first; ++i) {
         const auto begin = std::size_t(a.start[i]), end = std::size_t(a.start[i + 1]);
+        if (single && end - begin <= ShortRow<T>::most) {
+          length.push_back(few.make(a.column.data() + begin, a.value.data() + begin, end - begin, right, number, room));
+          continue;
+        }
         std::size_t most = 0;
         for (std::size_t k = begin; k < end; ++k) most += right.row(a.column[k]).count;
         sum.begin(room, most);
@@ -397,20 +491,32 @@ class RowsOfProduct {
       const auto of = std::size_t(r < A_.count() ? r : r - A_.count());
       const auto begin = std::size_t(A.start[of]), end = std::size_t(A.start[of + 1]);
       std::size_t most = 0;
+      parts_.clear();
       for (std::size_t k = begin; k < end; ++k) {
-        const auto part = P_.row(A.column[k]);
-        part.fetch();
-        most += part.count;
+        parts_.push_back(P_.row(A.column[k]));
+        parts_.back().fetch();
+        most += parts_.back().count;
       }
       place.begin = std::uint32_t(2 * rooms_[now_].used + now_);
       rows_[now_].push_back(r);
       sum.begin(rooms_[now_], most);
-      for (std::size_t k = begin; k < end; ++k) sum.add(A.value[k], P_.row(A.column[k]));
+      for (std::size_t k = begin; k < end; ++k) sum.add(A.value[k], parts_[k - begin]);
       place.count = sum.end();
     }
     return place;
   }
-  void fetch(Global i) const { __builtin_prefetch(place_.data() + row_(i)); }
+  /// Fetches what make() will look at: whether row i is there, later the row of A where it is not. Rows of R jump in A.
+  void fetch(Global i) const {
+    const Local r = row_(i);
+    __builtin_prefetch(place_.data() + r);
+    if (r < A_.count()) __builtin_prefetch(A_.start.data() + r);
+  }
+  void fetch_row_of_A(Global i) const {
+    const Local r = row_(i);
+    if (r >= A_.count() || place_[std::size_t(r)].count >= 0) return;
+    const auto k = std::size_t(A_.start[std::size_t(r)]);
+    __builtin_prefetch(A_.column.data() + k), __builtin_prefetch(A_.value.data() + k);
+  }
   Entries<T> row(Place p) const {
     const auto& room = rooms_[p.begin & 1];
     return {room.column.data() + p.begin / 2, room.value.data() + p.begin / 2, std::size_t(p.count)};
@@ -429,7 +535,8 @@ class RowsOfProduct {
   const RightFactor<T>& P_;
   std::size_t entries_kept_;
   std::vector<Place> place_;
-  std::vector<Local> rows_[2];  // in each room
+  std::vector<Entries<T>> parts_;  // of P, for a row
+  std::vector<Local> rows_[2];     // in each room
   Room<T> rooms_[2];
   unsigned now_ = 0;
 };
@@ -455,10 +562,11 @@ TripleProduct<T> triple_product(const Rows<T>& Q, const Rows<T>& A, const Rows<T
   const Numbering number(columns, alone ? std::vector<Global>{} : outside(columns, {&P, &fetched.P}));
   const Numbering row(inner, fetched.row);
   const RightFactor<T> right(inner, P, fetched.row_of_P, fetched.P, number);
+  const int width = right.group_width(number);
   found.C = product_of<T>(std::size_t(R.count()), number, [&] {
     using Places = std::vector<typename RowsOfProduct<T>::Place>;
-    return [&, sum = Accumulator<T>(number), product = RowsOfProduct<T>(A, fetched.A, row, right), parts = Places()](
-               std::size_t first, std::size_t last, std::vector<Local>& length, Room<T>& room) mutable {
+    return [&, sum = Accumulator<T>(number, width), product = RowsOfProduct<T>(A, fetched.A, row, right),
+            parts = Places()](std::size_t first, std::size_t last, std::vector<Local>& length, Room<T>& room) mutable {
       for (std::size_t i = first; i < last; ++i) {
         const auto begin = std::size_t(R.start[i]), end = std::size_t(R.start[i + 1]);
         product.free_room();
@@ -466,6 +574,7 @@ TripleProduct<T> triple_product(const Rows<T>& Q, const Rows<T>& A, const Rows<T
         parts.clear();
         for (std::size_t k = begin; k < end; ++k) {
           product.fetch(R.column[std::min(k + 16, R.column.size() - 1)]);
+          product.fetch_row_of_A(R.column[std::min(k + 6, R.column.size() - 1)]);
           parts.push_back(product.make(R.column[k], sum));
           product.row(parts.back()).fetch();
           most += std::size_t(parts.back().count);

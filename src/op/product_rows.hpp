@@ -34,6 +34,9 @@ class Numbering {
   Global global(Local c) const { return c < own_ ? first_ + c : others_[std::size_t(c - own_)]; }
   bool is_own(Global c) const { return c >= first_ && c < first_ + own_; }
   Local count() const { return own_ + Local(others_.size()); }
+  /// Groups of a width that divides this number are groups of places too: others below and above the own ones are
+  /// neighbours by number only.
+  Local border() const { return before_ > 0 && before_ < Local(others_.size()) ? own_ + before_ : 0; }
   /// The place of a column in the order of global columns, and back.
   Local place(Local c) const { return c < own_ ? before_ + c : c - own_ < before_ ? c - own_ : c; }
   Local at_place(Local p) const { return p < before_ ? own_ + p : p - before_ < own_ ? p - before_ : p; }

@@ -221,6 +221,7 @@ MakeBottom<T> direct_bottom() {
 template <Scalar T>
 MakeBottom<T> make_bottom(const BottomOptions& options) {
   const auto& k = options.krylov;
+  require(k.rtol > 0, "bottom_reduction is ", k.rtol, "; a number > 0 is needed");  // also of NaN
   if (!options.iterates())
     require(!k.step && !k.basis && !k.powers && !k.depth, "step, basis, powers and depth are options of a Krylov ",
             "bottom that is named; the bottom is \"", options.name, "\"");

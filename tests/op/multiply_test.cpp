@@ -83,6 +83,43 @@ TYPED_TEST(Multiply, IsTheProductOnAnyRanks) {
   });
 }
 
+// Columns in groups, as several near-null vectors make them, also where ranks share a group; and single entries.
+TYPED_TEST(Multiply, OfGroupsOfColumnsAndOfSingleEntries) {
+  using T = TypeParam;
+  test::on_ranks(
+      [](const comm::Communicator& comm) {
+        const auto a = left<T>(6);
+        for (const Global group : {0, 2, 3, 4, 5, 6}) {
+          const auto b = test::random_matrix<T>(47, 60, std::uint64_t(group), [&](Global i, Global j) {
+            return i % 5 != 1 && (group ? (7 * i + 4 * (j / group)) % 9 == 0 : (7 * i + 11) % 60 == j);
+          });
+          const auto product = a * b, size = magnitudes(a) * magnitudes(b);
+          for (const Spread how : all_spreads) {
+            const auto rows = space_of(comm, 31, how), inner = space_of(comm, 47, how);
+            expect_rows(op::multiply(a.rows_of(rows), inner, b.rows_of(inner), space_of(comm, 60, how)), product, size,
+                        rows);
+          }
+        }
+      },
+      {1, 2, 3, 5});
+}
+
+// Columns 3 and 8 occur together, on both sides of those of the second rank, and are no group there.
+TEST(MultiplyEntries, InPairsOnBothSidesOfARanksColumns) {
+  const auto a = test::random_matrix<double>(6, 6, 1, [](Global, Global j) { return j == 2 || j == 3; });
+  const auto b = test::random_matrix<double>(6, 12, 2, [](Global i, Global j) {
+    return i == 2 ? j == 3 || j == 8 : i == 3 ? j == 4 || j == 5 : j < 2;
+  });
+  const auto product = a * b, size = magnitudes(a) * magnitudes(b);
+  test::on_ranks(
+      [&](const comm::Communicator& comm) {
+        const auto space = Space::distributed(comm, 6);
+        expect_rows(op::multiply(a.rows_of(space), space, b.rows_of(space), Space::distributed(comm, 12)), product,
+                    size, space);
+      },
+      {3});
+}
+
 TYPED_TEST(Multiply, AdjointHasTheConjugatesAcrossTheDiagonal) {
   using T = TypeParam;
   test::on_ranks([](const comm::Communicator& comm) {

@@ -73,6 +73,31 @@ TYPED_TEST(TripleProduct, IsThatOfTheDefinitionOnAnyRanks) {
       {1, 2, 3, 5, 7});
 }
 
+// Rows of P of whole groups of columns, as several near-null vectors make them.
+TYPED_TEST(TripleProduct, OfGroupsOfColumns) {
+  using T = TypeParam;
+  const auto a = middle<T>();
+  for (const Global group : {2, 3, 4, 6}) {
+    const auto p = test::random_matrix<T>(
+        53, 36, 4, [=](Global i, Global j) { return i == 30 || (i % 5 != 1 && (7 * i + 5 * (j / group)) % 9 == 0); });
+    const auto expected = p.adjoint() * (a * p);
+    test::on_ranks(
+        [&](const comm::Communicator& comm) {
+          for (const bool gaps : {false, true}) {
+            const auto inner = space_of(comm, 53, gaps), columns = space_of(comm, 36, !gaps);
+            const auto factor = p.rows_of(inner);
+            const auto found = op::triple_product(factor, a.rows_of(inner), factor, inner, columns).C;
+            const auto rows = expected.rows_of(columns);
+            EXPECT_EQ(found.start, rows.start);
+            EXPECT_EQ(found.column, rows.column);
+            for (std::size_t k = 0; k < std::min(rows.value.size(), found.value.size()); ++k)
+              EXPECT_LE(std::abs(found.value[k] - rows.value[k]), 1000 * test::epsilon<T>());
+          }
+        },
+        {1, 2, 3, 5});
+  }
+}
+
 /// Five-point couplings on an m x m grid, with numbers that depend on the place.
 template <class T>
 op::Rows<T> grid(const Space& space, Global m) {

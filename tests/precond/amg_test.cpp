@@ -154,6 +154,24 @@ TYPED_TEST(AmgOf, StrongCouplingsAndDampingByTheirDefinition) {
       const precond::DampedIdentity<T> smoothing(rows, space, nodes, strong, roots, block == 2 ? nullptr : &v, theta,
                                                  omega);
       const auto damped = smoothing.rows(diagonal);
+      if (block == 1) {  // by entries, as nodes of one row each have it
+        auto filter = precond::strong_entries(rows, space, roots, theta);
+        for (Local i = 0; i < rows.count(); ++i)
+          for (Global k = rows.start[std::size_t(i)]; k < rows.start[std::size_t(i) + 1]; ++k)
+            EXPECT_EQ(bool(filter[std::size_t(k)]), is_strong(space.begin() + i, rows.column[std::size_t(k)]));
+        Local count = 0, as_many = 0;
+        EXPECT_EQ(precond::aggregates_of(rows, space, roots, filter, count), precond::aggregates_of(strong, as_many));
+        EXPECT_EQ(count, as_many);
+        std::vector<T> same_diagonal;
+        const auto same =
+            precond::DampedIdentity<T>(rows, space, filter, &v, omega, false).rows(same_diagonal, filter.data());
+        EXPECT_EQ(same.column, damped.column);
+        EXPECT_EQ(same.value, damped.value);
+        EXPECT_EQ(same_diagonal, diagonal);
+        const auto again = precond::DampedIdentity<T>(rows, space, filter, &v, omega, true).rows(same_diagonal);
+        EXPECT_EQ(again.column, damped.column);
+        EXPECT_EQ(again.value, damped.value);
+      }
       for (Global i = space.begin(); i < space.end(); ++i) {
         const auto stays = [&](Global j) {
           if (j >= space.begin() && j < space.end()) return i / block == j / block || is_strong(i / block, j / block);

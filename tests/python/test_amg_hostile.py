@@ -71,3 +71,10 @@ def test_a_bottom_that_fails_is_reported() -> None:
     report = M.report
     assert report["bottom_failures"] == report["bottom_solves"] > 0
     assert report["warnings"] == ["bottom cg: max_iterations"]
+
+
+@pytest.mark.parametrize("bottom", ["automatic", "bicgstab", "direct"])
+def test_names_a_reduction_that_is_no_number(bottom: str) -> None:
+    A = tacit.csr(laplacian(8, 8))
+    with pytest.raises(ValueError, match=r"bottom_reduction is -?nan"):
+        tacit.precond.amg(A, bottom=bottom, bottom_reduction=float("nan"))

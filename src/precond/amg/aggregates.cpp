@@ -28,46 +28,50 @@ double inverse_root(double size) {
   return size > 0 ? std::ldexp(1.0, -std::ilogb(size) / 2) : 1;
 }
 
-/// strong_couplings() of nodes of one row each.
-template <Scalar T>
-Couplings scalar_couplings(const op::Rows<T>& rows, const layout::Space& space, double theta) {
-  const Global first = space.begin(), last = space.end();
-  const auto count = std::size_t(rows.count());
-  std::vector<double> root(count, 0);  // of |a_ii|
-  exec::parallel_for(count, count > 5000, [&](std::size_t i) {
-    for (auto k = std::size_t(rows.start[i]); k < std::size_t(rows.start[i + 1]); ++k)
-      if (rows.column[k] == first + Global(i)) root[i] = std::sqrt(double(std::abs(rows.value[k])));
-  });
-  const auto each_coupling = [&](std::size_t i, auto&& take) {
-    for (auto k = std::size_t(rows.start[i]); k < std::size_t(rows.start[i + 1]); ++k) {
-      const Global c = rows.column[k];
-      if (c < first || c >= last || c == first + Global(i)) continue;
-      const double a = double(std::abs(rows.value[k])), scale = root[i] * root[std::size_t(c - first)];
-      if (a > theta * scale && a > 0) take(Local(c - first), float(scale > 0 ? a / scale : 1));
+/// aggregates_of() for n nodes. each(I, f) calls f(J, k) for the strong couplings k of node I, until it is true, and
+/// returns whether it was; size(I, J, k) is that of a coupling.
+template <class Each, class Size>
+std::vector<Local> aggregates(std::size_t n, Local& count, Each&& each, Size&& size) {
+  constexpr Local free = -2, alone = -1;
+  std::vector<Local> of(n, free);
+  count = 0;
+  for (std::size_t I = 0; I < n; ++I) {
+    if (!each(I, [](std::size_t, std::size_t) { return true; })) {
+      of[I] = alone;
+      continue;
     }
-  };
-  Couplings found;
-  found.start.assign(count + 1, 0);
-  exec::parallel_for(count, count > 5000, [&](std::size_t i) {
-    Global n = 0;
-    each_coupling(i, [&](Local, float) { ++n; });
-    found.start[i + 1] = n;
-  });
-  for (std::size_t i = 0; i < count; ++i) found.start[i + 1] += found.start[i];
-  found.node.resize(std::size_t(found.start.back()));
-  found.size.resize(found.node.size());
-  exec::parallel_for(count, count > 5000, [&](std::size_t i) {
-    auto at = std::size_t(found.start[i]);
-    each_coupling(i, [&](Local j, float size) { found.node[at] = j, found.size[at++] = size; });
-  });
-  return found;
+    if (of[I] != free || each(I, [&](std::size_t J, std::size_t) { return of[J] != free; })) continue;
+    of[I] = count;
+    each(I, [&](std::size_t J, std::size_t) { return of[J] = count, false; });
+    ++count;
+  }
+  // Aggregates as they are after the first pass decide, so that none grows by a chain.
+  std::vector<Local> joined = of;
+  for (std::size_t I = 0; I < n; ++I) {
+    if (of[I] != free) continue;
+    float most = 0;
+    each(I, [&](std::size_t J, std::size_t k) {
+      if (of[J] < 0) return false;
+      if (const float s = size(I, J, k); s > most) most = s, joined[I] = of[J];
+      return false;
+    });
+  }
+  for (std::size_t I = 0; I < n; ++I) {
+    if (joined[I] != free) continue;
+    joined[I] = count;
+    each(I, [&](std::size_t J, std::size_t) {
+      if (joined[J] == free) joined[J] = count;
+      return false;
+    });
+    ++count;
+  }
+  return joined;
 }
 
 }  // namespace
 
 template <Scalar T>
 Couplings strong_couplings(const op::Rows<T>& rows, const layout::Space& space, const Nodes& nodes, double theta) {
-  if (is_unit(nodes, rows.count())) return scalar_couplings(rows, space, theta);
   const Global first = space.begin(), last = space.end();
   const auto node = node_of_rows(nodes);
   const auto count = std::size_t(nodes.count());
@@ -131,6 +135,38 @@ Couplings strong_couplings(const op::Rows<T>& rows, const layout::Space& space, 
     of_node(I, s, [&](Local J, float size) { found.node[at] = J, found.size[at++] = size; });
   });
   return found;
+}
+
+template <Scalar T>
+std::vector<std::uint8_t> strong_entries(const op::Rows<T>& rows, const layout::Space& space,
+                                         const ByColumn<double>& roots, double theta) {
+  std::vector<std::uint8_t> strong(rows.column.size());
+  const auto count = std::size_t(rows.count());
+  exec::parallel_for(count, count > 5000, [&](std::size_t i) {
+    const Global own = space.begin() + Global(i);
+    const double root = roots(own);
+    for (auto k = std::size_t(rows.start[i]); k < std::size_t(rows.start[i + 1]); ++k) {
+      const double a = double(std::abs(rows.value[k]));
+      strong[k] = rows.column[k] != own && a > 0 && a > theta * (root * roots(rows.column[k]));
+    }
+  });
+  return strong;
+}
+
+template <Scalar T>
+std::vector<Local> aggregates_of(const op::Rows<T>& rows, const layout::Space& space, const ByColumn<double>& roots,
+                                 const std::vector<std::uint8_t>& strong, Local& count) {
+  const Global first = space.begin(), last = space.end();
+  const auto each = [&](std::size_t I, auto&& f) {
+    for (auto k = std::size_t(rows.start[I]); k < std::size_t(rows.start[I + 1]); ++k)
+      if (const Global c = rows.column[k]; strong[k] && c >= first && c < last && f(std::size_t(c - first), k))
+        return true;
+    return false;
+  };
+  return aggregates(std::size_t(rows.count()), count, each, [&](std::size_t I, std::size_t J, std::size_t k) {
+    const double scale = roots(first + Global(I)) * roots(first + Global(J));
+    return float(scale > 0 ? double(std::abs(rows.value[k])) / scale : 1);
+  });
 }
 
 template <Scalar S>
@@ -201,8 +237,9 @@ DampedIdentity<T>::DampedIdentity(const op::Rows<T>& rows, const layout::Space& 
 }
 template <Scalar T>
 DampedIdentity<T>::DampedIdentity(const op::Rows<T>& rows, const layout::Space& space,
-                                  const std::vector<std::uint8_t>& filter, const ByColumn<T>* v, double omega)
-    : rows_(rows), first_(space.begin()), last_(space.end()), filter_(&filter), v_(v), omega_(omega) {}
+                                  const std::vector<std::uint8_t>& filter, const ByColumn<T>* v, double omega,
+                                  bool again)
+    : rows_(rows), first_(space.begin()), last_(space.end()), filter_(&filter), v_(v), omega_(omega), again_(again) {}
 
 template <Scalar T>
 void DampedIdentity<T>::append(Local from, Local to, op::Rows<T>& s, T* diagonal, std::uint8_t* filter) const {
@@ -243,12 +280,12 @@ void DampedIdentity<T>::append(Local from, Local to, op::Rows<T>& s, T* diagonal
       else lumped += a * (v_ && of_row != T(0) ? (*v_)(c)*inverse_of_row : T(1));
     }
     if (before) at = s.column.size(), put(own_column, T(0));
-    const bool none = filter_ && !filter_->empty() && rows_.start[i] < rows_.start[i + 1] &&
+    const bool none = again_ && !filter_->empty() && rows_.start[i] < rows_.start[i + 1] &&
                       (*filter_)[std::size_t(rows_.start[i])] == in_row_of_identity;
     const auto damped = damped_row(own, lumped, omega_);
     const T d = none ? T(0) : damped.d;
     if (diagonal) diagonal[i] = d;
-    if (none || (d == T(0) && !filter_)) {
+    if (none || (d == T(0) && !again_)) {
       s.column.resize(begin), s.value.resize(begin);
       put(own_column, T(1));
       for (auto k = std::size_t(rows_.start[i]); filter && k < std::size_t(rows_.start[i + 1]); ++k)
@@ -270,48 +307,25 @@ op::Rows<T> DampedIdentity<T>::rows(std::vector<T>& diagonal, std::uint8_t* filt
 }
 
 std::vector<Local> aggregates_of(const Couplings& strong, Local& count) {
-  constexpr Local free = -2, alone = -1;
-  const auto n = strong.start.size() - 1;
-  const auto begin = [&](std::size_t I) { return std::size_t(strong.start[I]); };
-  std::vector<Local> of(n, free);
-  count = 0;
-  for (std::size_t I = 0; I < n; ++I) {
-    if (begin(I) == begin(I + 1)) {
-      of[I] = alone;
-      continue;
-    }
-    bool all_free = of[I] == free;
-    for (auto k = begin(I); all_free && k < begin(I + 1); ++k) all_free = of[std::size_t(strong.node[k])] == free;
-    if (!all_free) continue;
-    of[I] = count;
-    for (auto k = begin(I); k < begin(I + 1); ++k) of[std::size_t(strong.node[k])] = count;
-    ++count;
-  }
-  // Aggregates as they are after the first pass decide, so that none grows by a chain.
-  std::vector<Local> joined = of;
-  for (std::size_t I = 0; I < n; ++I) {
-    if (of[I] != free) continue;
-    float most = 0;
-    for (auto k = begin(I); k < begin(I + 1); ++k)
-      if (const Local a = of[std::size_t(strong.node[k])]; a >= 0 && strong.size[k] > most)
-        most = strong.size[k], joined[I] = a;
-  }
-  for (std::size_t I = 0; I < n; ++I) {
-    if (joined[I] != free) continue;
-    joined[I] = count;
-    for (auto k = begin(I); k < begin(I + 1); ++k)
-      if (auto& a = joined[std::size_t(strong.node[k])]; a == free) a = count;
-    ++count;
-  }
-  return joined;
+  const auto each = [&](std::size_t I, auto&& f) {
+    for (auto k = std::size_t(strong.start[I]); k < std::size_t(strong.start[I + 1]); ++k)
+      if (f(std::size_t(strong.node[k]), k)) return true;
+    return false;
+  };
+  return aggregates(strong.start.size() - 1, count, each,
+                    [&](std::size_t, std::size_t, std::size_t k) { return strong.size[k]; });
 }
 
-#define TACIT_INSTANTIATE(T)                                                                              \
-  template Couplings strong_couplings<T>(const op::Rows<T>&, const layout::Space&, const Nodes&, double); \
-  template ByColumn<T>::ByColumn(const op::Rows<T>&, const layout::Space&, std::vector<T>);               \
-  template ByColumn<double> diagonal_roots<T>(const op::Rows<T>&, const layout::Space&);                  \
-  template DampedRow<T> damped_row<T>(T, T, double);                                                      \
-  template void scale<T>(T*, std::size_t, T);                                                             \
+#define TACIT_INSTANTIATE(T)                                                                                      \
+  template Couplings strong_couplings<T>(const op::Rows<T>&, const layout::Space&, const Nodes&, double);         \
+  template std::vector<std::uint8_t> strong_entries<T>(const op::Rows<T>&, const layout::Space&,                  \
+                                                       const ByColumn<double>&, double);                          \
+  template std::vector<Local> aggregates_of<T>(const op::Rows<T>&, const layout::Space&, const ByColumn<double>&, \
+                                               const std::vector<std::uint8_t>&, Local&);                         \
+  template ByColumn<T>::ByColumn(const op::Rows<T>&, const layout::Space&, std::vector<T>);                       \
+  template ByColumn<double> diagonal_roots<T>(const op::Rows<T>&, const layout::Space&);                          \
+  template DampedRow<T> damped_row<T>(T, T, double);                                                              \
+  template void scale<T>(T*, std::size_t, T);                                                                     \
   template class DampedIdentity<T>;
 TACIT_INSTANTIATE(float)
 TACIT_INSTANTIATE(double)

@@ -54,6 +54,12 @@ ByColumn<double> diagonal_roots(const op::Rows<T>& rows, const layout::Space& sp
 template <Scalar T>
 Couplings strong_couplings(const op::Rows<T>& rows, const layout::Space& space, const Nodes& nodes, double theta);
 
+/// For nodes of one row each, by entries: 1 where i != j and |a_ij| > theta sqrt(|a_ii a_jj|), also in columns of other
+/// ranks; 0 elsewhere. Local; threads share the rows.
+template <Scalar T>
+std::vector<std::uint8_t> strong_entries(const op::Rows<T>& rows, const layout::Space& space,
+                                         const ByColumn<double>& roots, double theta);
+
 /// What becomes of an entry of A in A_F.
 constexpr std::uint8_t lumped_to_diagonal = 0, in_filtered = 1, in_row_of_identity = 2;
 
@@ -79,11 +85,12 @@ class DampedIdentity {
  public:
   DampedIdentity(const op::Rows<T>& rows, const layout::Space& space, const Nodes& nodes, const Couplings& strong,
                  const ByColumn<double>& roots, const ByColumn<T>* v, double theta, double omega);
-  /// With what another one has found of each entry; where D is zero but was not, entries of A_F stay as zeros.
+  /// With what is to become of each entry: for nodes of one row each strong_entries(), or, `again`, what another
+  /// DampedIdentity has found (empty: all are in A_F); then entries of A_F stay as zeros where D is zero but was not.
   DampedIdentity(const op::Rows<T>& rows, const layout::Space& space, const std::vector<std::uint8_t>& filter,
-                 const ByColumn<T>* v, double omega);
+                 const ByColumn<T>* v, double omega, bool again);
   /// Appends rows [first, last) to `to`; their D to diagonal[first] and on, and what becomes of entry k of A to
-  /// filter[k] (a diagonal entry is in A_F), where these are not null.
+  /// filter[k] (a diagonal entry is in A_F), where these are not null; it may be the filter of the constructor.
   void append(Local first, Local last, op::Rows<T>& to, T* diagonal = nullptr, std::uint8_t* filter = nullptr) const;
   /// All rows, and D.
   op::Rows<T> rows(std::vector<T>& diagonal, std::uint8_t* filter = nullptr) const;
@@ -93,9 +100,10 @@ class DampedIdentity {
   Global first_, last_;
   const Couplings* strong_ = nullptr;
   const ByColumn<double>* roots_ = nullptr;
-  const std::vector<std::uint8_t>* filter_ = nullptr;  // empty: all entries are in A_F
+  const std::vector<std::uint8_t>* filter_ = nullptr;
   const ByColumn<T>* v_;
   double theta_ = 0, omega_;
+  bool again_ = false;
   bool unit_ = true;         // each node is one row
   std::vector<Local> node_;  // else of each row
 };
@@ -105,5 +113,9 @@ class DampedIdentity {
 /// is left joins its free neighbours. Local; one pass in the order of nodes, on one thread. Vanek, Mandel, Brezina
 /// (1996), algorithm 5.1, doi 10.1007/BF02238511.
 std::vector<Local> aggregates_of(const Couplings& strong, Local& count);
+/// The same for strong_entries() of these rows.
+template <Scalar T>
+std::vector<Local> aggregates_of(const op::Rows<T>& rows, const layout::Space& space, const ByColumn<double>& roots,
+                                 const std::vector<std::uint8_t>& strong, Local& count);
 
 }  // namespace tacit::precond

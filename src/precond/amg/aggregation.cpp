@@ -175,8 +175,16 @@ class Aggregation final : public Coarsening<T> {
     const auto& comm = space.comm();
     Level level;
     Local count = 0;
-    const auto strong = strong_couplings(rows, space, nodes_, theta_);
-    level.aggregate = aggregates_of(strong, count);
+    const bool unit = is_unit(nodes_, rows.count());
+    Couplings strong;
+    if (unit) {
+      level.filter = strong_entries(rows, space, roots, theta_);
+      level.aggregate = aggregates_of(rows, space, roots, level.filter, count);
+    } else {
+      strong = strong_couplings(rows, space, nodes_, theta_);
+      level.aggregate = aggregates_of(strong, count);
+      level.filter.resize(rows.column.size());
+    }
     level.count = count;
     Nodes coarse_nodes;
     std::vector<T> coarse_null;
@@ -186,13 +194,15 @@ class Aggregation final : public Coarsening<T> {
     if (coarse.size() == 0 || double(coarse.size()) > least_coarsening * double(space.size())) return {};
     comm.check_interrupt();
     const auto v = near_null_by_column(rows, space, near_null_);
-    const DampedIdentity<T> smoothing(rows, space, nodes_, strong, roots, v ? &*v : nullptr, theta_, omega_of(rho));
-    level.filter.resize(rows.column.size());
+    const ByColumn<T>* const vector = v ? &*v : nullptr;
+    const double omega = omega_of(rho);
+    const auto smoothing = unit ? DampedIdentity<T>(rows, space, level.filter, vector, omega, false)
+                                : DampedIdentity<T>(rows, space, nodes_, strong, roots, vector, theta_, omega);
     for (Global& c : t.column) c += coarse.begin();
     auto found = smoothed(smoothing, level.filter.data(), std::move(t), rows, roots, space, coarse);
     const auto all_in = [](std::uint8_t f) { return f == in_filtered; };
     if (std::all_of(level.filter.begin(), level.filter.end(), all_in)) level.filter = {};
-    if (!is_unit(nodes_, rows.count())) level.nodes = std::move(nodes_);
+    if (!unit) level.nodes = std::move(nodes_);
     if (!levels_.empty() || !constants_) level.near_null = std::move(near_null_);
     nodes_ = std::move(coarse_nodes);
     near_null_ = std::move(coarse_null);
@@ -206,7 +216,7 @@ class Aggregation final : public Coarsening<T> {
                    double rho) const override {
     const auto kept = tentative_again(number, space);
     const auto v = near_null_by_column(rows, space, kept.near_null);
-    const DampedIdentity<T> smoothing(rows, space, levels_[number].filter, v ? &*v : nullptr, omega_of(rho));
+    const DampedIdentity<T> smoothing(rows, space, levels_[number].filter, v ? &*v : nullptr, omega_of(rho), true);
     return smoothed(smoothing, nullptr, kept.t, rows, roots, space, kept.coarse);
   }
   Smoothing<T> smoothing(std::size_t number, const Space& space) const override {
