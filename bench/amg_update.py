@@ -2,16 +2,15 @@
 
     python bench/amg_update.py [--rounds 5] [--only NAME ...] [--scale 1] [--ranks 1 2] [--json FILE]
 
-Seconds are those of the processor, summed over ranks with one thread each, so that they also mean something on a
-machine with other load: medians of rounds of one set-up and one update, and the median of the rounds' ratios. "first" is
-the first update, which also finds the places that later ones use; "product" is one product with the matrix. Memory is
-that of the matrices of all levels, and what the first update adds. Every update scales rows and columns a little.
+Seconds are those of the processor, of the first rank with one thread, so that they also mean something on a machine
+with other load: medians of rounds of one update and one set-up, and the median of the rounds' ratios. "first" is the
+first update, which also finds the places that later ones use; "product" is one product with the matrix. Memory, over all
+ranks: the matrices of all levels, and what the first update keeps for later ones. Updates scale rows and columns by up
+to 2 per cent.
 """
 
-import argparse
 import json
 import statistics
-import subprocess
 import sys
 import time
 
@@ -20,7 +19,7 @@ import scipy.sparse as sp
 
 import harness
 from amg import Rows
-from amg_systems import Problem, elasticity, grid_laplacian, problem
+from amg_systems import Problem, elasticity, grid_laplacian
 
 
 def convection_3d(n, strength=50.0):
@@ -51,8 +50,7 @@ def child(name, rounds, scale):
     near = {} if own.coordinates is None else {"coordinates": own.coordinates}
     size = 1 + 0.01 * np.sin(np.arange(own.size))  # rows and columns times these
     value = np.asarray(own.a.data)
-    row = np.repeat(np.arange(own.a.shape[0]) + own.own.start if own.own.start else np.arange(own.a.shape[0]),
-                    np.diff(own.a.indptr))
+    row = (own.own.start or 0) + np.repeat(np.arange(own.a.shape[0]), np.diff(own.a.indptr))
     factor = size[row] * size[own.a.indices]
 
     def timed(work):

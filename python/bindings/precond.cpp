@@ -42,8 +42,7 @@ void bind_scalar(nb::module_& m) {
     return dict_of("levels", levels, "bottom", b.name, "bottom_choice", b.choice, "bottom_solves", b.solves,
                    "bottom_iterations", b.iterations, "bottom_failures", b.failures, "warnings", b.warnings, "cycles",
                    p.cycles(), "operator_complexity", p.operator_complexity(), "grid_complexity", p.grid_complexity(),
-                   "update_bytes", p.update_bytes(), "matrix_bytes", p.matrix_bytes(),
-                   "note", p.note());
+                   "update_bytes", p.update_bytes(), "matrix_bytes", p.matrix_bytes(), "note", p.note());
   });
   // near_null: this rank's rows, by rows; null for none.
   m.def(

@@ -72,8 +72,8 @@ class Reporting(Named):
         ``replaced_pivots``, ``precision``, ``seconds``, ``note``. For "block-jacobi": ``bytes``, ``blocks``, ``note``.
         For "amg": ``levels`` (of each the ``rows`` and ``entries``, the ``prolongation_entries`` towards it, the
         ``ranks`` that have rows, and of this rank the ``setup_seconds`` until the next level was there and the
-        ``seconds`` of cycles), ``cycles`` so far, ``operator_complexity``, ``grid_complexity``, ``update_bytes`` (kept by
-        the first update for later ones) and then ``matrix_bytes`` (of all levels), ``note``; of the last
+        ``seconds`` of cycles), ``cycles`` so far, ``operator_complexity``, ``grid_complexity``, ``update_bytes``
+        (kept by the first update for later ones) and then ``matrix_bytes`` (of all levels), ``note``; of the last
         level so far ``bottom``, ``bottom_choice``, ``bottom_solves``, ``bottom_iterations``, ``bottom_failures``,
         ``warnings``. For "inner": the ``solves`` so far, their ``iterations``, how many ``stopped`` before the given
         number of iterations, and the ``best_residual`` and ``worst_residual`` of a solve. Over all ranks; local.

@@ -292,8 +292,8 @@ void Csr<T, M>::copy_values(T* to) const requires std::same_as<M, Host> {
   const auto& ghosts = pattern_->ghosts;
   const Local left = Local(std::lower_bound(ghosts.begin(), ghosts.end(), this->domain().begin()) - ghosts.begin());
   const T* const outside = p.ghost->values();
-  const auto begin = begin_of_own(*p.own, *p.ghost, this->range().local_size(), left,
-                                  [&](Global k, Global g) { to[k] = outside[g]; });
+  const auto begin =
+      begin_of_own(*p.own, *p.ghost, this->range().local_size(), left, [&](Global k, Global g) { to[k] = outside[g]; });
   p.own->copy_values(begin.data(), to);
 }
 
@@ -308,9 +308,8 @@ void Csr<T, M>::update_values(std::span<const T> values) requires std::same_as<M
     require(Global(values.size()) == own_entries_, "the matrix has ", own_entries_, " entries on rank ", comm.rank(),
             " and was given ", values.size(), " values");
     std::vector<T> outside(std::size_t(p.ghost->entries()));
-    const auto begin = begin_of_own(*p.own, *p.ghost, this->range().local_size(), left, [&](Global k, Global g) {
-      outside[std::size_t(g)] = values[std::size_t(k)];
-    });
+    const auto begin = begin_of_own(*p.own, *p.ghost, this->range().local_size(), left,
+                                    [&](Global k, Global g) { outside[std::size_t(g)] = values[std::size_t(k)]; });
     std::fill(p.diagonal.begin(), p.diagonal.end(), T{});
     p.own->set_values(begin.data(), values.data(), this->range() == from ? p.diagonal.data() : nullptr);
     p.ghost->set_values(outside.data());

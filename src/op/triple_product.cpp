@@ -40,8 +40,8 @@ FetchedValues<T>::FetchedValues(const comm::Communicator& comm, std::size_t own,
   from_.reserve(needed.size());
   for (const Global k : needed)
     from_.push_back(Local(std::lower_bound(ghosts.begin(), ghosts.end(), k) - ghosts.begin()));
-  pattern_ = std::make_shared<const comm::Pattern>(
-      comm::Pattern::build(comm, offsets_of(comm, own), std::move(ghosts)));
+  pattern_ =
+      std::make_shared<const comm::Pattern>(comm::Pattern::build(comm, offsets_of(comm, own), std::move(ghosts)));
   exchange_ = std::make_unique<comm::Exchange>(comm, pattern_, sizeof(T));
 }
 
@@ -115,8 +115,8 @@ TripleProductPlan<T>::TripleProductPlan(const Rows<T>& Q, const Rows<T>& A, cons
 
   // Blocks, in the order of rows over all ranks.
   const auto all = A_start_.size() - 1, fetched_rows = all - std::size_t(rows_);
-  const Local above = Local(std::lower_bound(fetched.row.begin(), fetched.row.end(), inner.begin()) -
-                            fetched.row.begin());
+  const Local above =
+      Local(std::lower_bound(fetched.row.begin(), fetched.row.end(), inner.begin()) - fetched.row.begin());
   const auto cut = [&](Local first, Local last) {
     for (; first < last; first += block_rows_of_plans) {
       Block block;
@@ -292,8 +292,16 @@ void TripleProductPlan<T>::multiply(const T* Q, const T* A, const T* P, T* R, T*
   exec::parallel_for(
       parts, parts > 1,
       [&](std::size_t t) {
-        const Work work{Q, A, P, fetched_Q, fetched_A, fetched_Q + fetched_Q_, R, C,
-                        Local(columns_here * t / parts), Local(columns_here * (t + 1) / parts)};
+        const Work work{Q,
+                        A,
+                        P,
+                        fetched_Q,
+                        fetched_A,
+                        fetched_Q + fetched_Q_,
+                        R,
+                        C,
+                        Local(columns_here * t / parts),
+                        Local(columns_here * (t + 1) / parts)};
         sum_.with([&](const auto* sums) {
           target_.with([&](const auto* targets) {
             length_.with([&](const auto* lengths) { add_blocks(work, sums, targets, lengths); });
@@ -310,8 +318,8 @@ double TripleProductPlan<T>::bytes() const {
          of(R_start_) + of(C_start_) + of(others_) + length_.bytes() + sum_.bytes() + target_.bytes() + of(block_);
 }
 
-#define TACIT_INSTANTIATE(T)        \
-  template class FetchedValues<T>;  \
+#define TACIT_INSTANTIATE(T)       \
+  template class FetchedValues<T>; \
   template class TripleProductPlan<T>;
 TACIT_INSTANTIATE(float)
 TACIT_INSTANTIATE(double)

@@ -105,8 +105,8 @@ TYPED_TEST(AmgUpdate, OfSystemsAndLevelsThatMove) {
       [](const comm::Communicator& comm) {
         const Global nx = 24, ny = 18;
         const auto counts = Space::distributed(comm, nx * ny);
-        const auto space = Space::distributed(
-            comm, layout::Partition::of_counts(comm.all_gather(Global(2) * counts.local_size())));
+        const auto space =
+            Space::distributed(comm, layout::Partition::of_counts(comm.all_gather(Global(2) * counts.local_size())));
         for (const double convection : {0.0, 0.5}) {
           const auto one = grid<T>(nx, ny, convection);
           Whole<T> a;  // two unknowns at each point, which are coupled there

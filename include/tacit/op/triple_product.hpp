@@ -19,7 +19,9 @@ class Places {
   Places() = default;
   /// `count` numbers less than `most`.
   Places(std::size_t most, std::size_t count)
-      : width_(most <= std::size_t(1) << 8 ? 1 : most <= std::size_t(1) << 16 ? 2 : 4),
+      : width_(most <= std::size_t(1) << 8    ? 1
+               : most <= std::size_t(1) << 16 ? 2
+                                              : 4),
         bytes_(count * std::size_t(width_)) {}
   /// f(pointer to the first one), of a type as wide as they are.
   template <class F>
@@ -118,11 +120,11 @@ class TripleProductPlan {
   std::vector<Local> Q_column_;                   // of this rank's columns; -1: another rank's
   std::vector<Global> R_start_, C_start_;
   std::vector<Global> others_;
-  std::size_t longest_ = 0;    // row of A P
-  Places length_;              // of the rows of A P; 0 where no own column of Q needs it
-  Places sum_;                 // in a row of A P, of each product of an entry of A and one of P
-  Places target_;              // for each entry of Q in an own column: in C's row, of each entry of the row of A P
-  std::vector<Block> block_;   // in the order of rows over all ranks
+  std::size_t longest_ = 0;   // row of A P
+  Places length_;             // of the rows of A P; 0 where no own column of Q needs it
+  Places sum_;                // in a row of A P, of each product of an entry of A and one of P
+  Places target_;             // for each entry of Q in an own column: in C's row, of each entry of the row of A P
+  std::vector<Block> block_;  // in the order of rows over all ranks
   FetchedValues<T> fetched_;
   std::size_t fetched_A_ = 0, fetched_Q_ = 0, fetched_P_ = 0;
 };

@@ -132,8 +132,8 @@ class Amg final : public op::Operator<T, Host>, public op::Noted, public op::Var
   /// Takes the values that A has now, after A.update_values(). Aggregates, the entries of A that the smoothing of P
   /// leaves out, and so the places of all entries of P, R and the coarser matrices stay; rho, smoothers, the numbers of
   /// P, R and the coarser matrices, and the inverse of the last are made anew. The bits are those of a new Amg, where
-  /// that would find the same strong couplings, but for the signs of zeros. Made anew, all of it, are levels of an A that
-  /// is Hermitian and was not, or the other way round, or that has over a tenth more entries that are not zero (to
+  /// that would find the same strong couplings, but for the signs of zeros. Made anew, all of it, are levels of an A
+  /// that is Hermitian and was not, or the other way round, or that has over a tenth more entries that are not zero (to
   /// rounding, beside the largest of their row) than when its levels were made, and classical ones; returns whether
   /// levels were kept. Until it is called, the finest level has the new values and the coarser ones the old.
   /// Cost: the first update finds the places that later ones use, and takes longer than set-up; later ones take about a
@@ -156,8 +156,8 @@ class Amg final : public op::Operator<T, Host>, public op::Noted, public op::Var
   /// The entries of all levels over those of A; the same of rows.
   double operator_complexity() const;
   double grid_complexity() const;
-  /// Bytes over all ranks that the first update has kept for later ones, 0 before it; after it what the matrices, P and R
-  /// of all levels take.
+  /// Bytes over all ranks that the first update has kept for later ones, 0 before it; after it what the matrices, P and
+  /// R of all levels take.
   double update_bytes() const;
   double matrix_bytes() const;
   /// P of this level, whose range it is, and the matrix of the level, not of single levels; of mult-additive cycles (I

@@ -115,7 +115,8 @@ void MatrixLevel<T>::make_smoother(AmgSmoother how, const op::Rows<T>& rows, con
 template <Scalar T>
 void MatrixLevel<T>::make_smoother(AmgSmoother how, const NumberedRows<T>& rows, const std::vector<double>& roots,
                                    bool hermitian, double rho) {
-  make_scaling(how, rows, [&](Global c) { return roots[std::size_t(c)]; }, hermitian, rho);
+  make_scaling(
+      how, rows, [&](Global c) { return roots[std::size_t(c)]; }, hermitian, rho);
 }
 
 template <Scalar T>

@@ -84,7 +84,9 @@ MatrixLevels<T>::MatrixLevels(const op::Csr<T>& A, const AmgOptions<T>& options)
 
 template <Scalar T>
 void MatrixLevels<T>::build() {
-  const auto clear = [&] { levels_.clear(), plans_.clear(), bottom_.reset(), note_.clear(), choice_.clear(), work_.clear(), plan_bytes_ = 0; };
+  const auto clear = [&] {
+    levels_.clear(), plans_.clear(), bottom_.reset(), note_.clear(), choice_.clear(), work_.clear(), plan_bytes_ = 0;
+  };
   clear();
   try {
     make_levels();
@@ -188,8 +190,7 @@ void MatrixLevels<T>::update_and_plan() {
     auto coarser = coarsening_->again(i, rows, space, roots, rho);
     auto next = product_of(coarser, rows, space);
     if (planned)
-      plans.push_back(
-          std::make_unique<LevelPlan<T>>(rows, space, coarsening_->smoothing(i, space), coarser, next.C));
+      plans.push_back(std::make_unique<LevelPlan<T>>(rows, space, coarsening_->smoothing(i, space), coarser, next.C));
     if (options_.cycle == Cycle::mult_additive)
       smooth_transfers(coarser.P, next.R, rows, fine.scaling(), space, coarser.space, hermitian_);
     fine.P->update_values(coarser.P.value);
@@ -202,7 +203,8 @@ void MatrixLevels<T>::update_and_plan() {
   double kept = 0, matrices = 0;
   for (const auto& plan : plans_) kept += plan->bytes();
   for (const auto& level : levels_)
-    for (const op::Csr<T>* matrix : std::initializer_list<const op::Csr<T>*>{&level->A(), level->P.get(), level->R.get()})
+    for (const op::Csr<T>* matrix :
+         std::initializer_list<const op::Csr<T>*>{&level->A(), level->P.get(), level->R.get()})
       if (matrix) matrices += matrix->cost().bytes;
   plan_bytes_ = double(A.range().comm().all_sum(Global(kept)));
   matrix_bytes_ = double(A.range().comm().all_sum(Global(matrices)));
@@ -225,8 +227,9 @@ void MatrixLevels<T>::update_by_plans(exec::Array<T, Host> values) {
     auto C = exec::Array<T, Host>::uninitialised(plan.product.entries_of_C());
     plan.product.multiply(Q.data(), values.data(), P.data(), R.data(), C.data());
     fine.R->update_values(span(R));
-    values = fine.gathering ? exec::Array<T, Host>::from(fine.gathering->moved(std::vector<T>(C.data(), C.data() + C.size())))
-                            : std::move(C);
+    values = fine.gathering
+                 ? exec::Array<T, Host>::from(fine.gathering->moved(std::vector<T>(C.data(), C.data() + C.size())))
+                 : std::move(C);
     levels_[i + 1]->update_values(span(values));
   }
   MatrixLevel<T>& last = *levels_.back();

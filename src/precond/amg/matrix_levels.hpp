@@ -72,7 +72,7 @@ class MatrixLevels final : public Levels<T> {
   std::unique_ptr<Coarsening<T>> coarsening_;
   std::vector<std::unique_ptr<LevelPlan<T>>> plans_;  // of all levels but the last; made by the first update
   double plan_bytes_ = 0, matrix_bytes_ = 0;
-  Global couplings_ = 0;                              // of A when levels were made
+  Global couplings_ = 0;  // of A when levels were made
   std::unique_ptr<Bottom<T>> bottom_;
   BottomReport done_;   // by the bottom solver
   std::string choice_;  // of ranks

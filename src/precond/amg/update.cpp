@@ -74,7 +74,8 @@ T SmoothingPlan<T>::each_of_row(const NumberedRows<T>& A, Local i, double omega,
   }
   const auto damped = damped_row(own, lumped, omega);
   const T d = damped.d, factor = damped.factor, on_diagonal = damped.on_diagonal;
-  // Calls put(j, a) for the entries of A_F; a diagonal entry that A does not have stands before the first one beyond it.
+  // Calls put(j, a) for the entries of A_F; a diagonal entry that A does not have stands before the first one beyond
+  // it.
   const auto each_filtered = [&](auto&& put) {
     bool before = !there;
     for (std::size_t k = begin; k < end; ++k) {
@@ -200,8 +201,8 @@ SmoothingPlan<T>::SmoothingPlan(const NumberedRows<T>& A, const Halo& halo, Smoo
         const auto row = std::size_t(std::lower_bound(k.begin(), k.end(), adjoint.column[e]) - k.begin());
         for (auto t_entry = rows_of_T.start[row]; t_entry < rows_of_T.start[row + 1]; ++t_entry) {
           const auto place = place_of(*Q, i, rows_of_T.column[std::size_t(t_entry)]);
-          term_.push_back({Q_start_[std::size_t(i)] + Global(place), Local(e),
-                           Local(adjoint.column.size()) + Local(t_entry)});
+          term_.push_back(
+              {Q_start_[std::size_t(i)] + Global(place), Local(e), Local(adjoint.column.size()) + Local(t_entry)});
         }
       }
     if (below) terms_below_ = term_.size();
@@ -211,8 +212,8 @@ SmoothingPlan<T>::SmoothingPlan(const NumberedRows<T>& A, const Halo& halo, Smoo
 /// The terms of rows [first, last) of Q from this rank's rows of S.
 template <Scalar T>
 template <class Place>
-void SmoothingPlan<T>::add_to_Q(const NumberedRows<T>& A, double omega, const std::vector<T>& t,
-                                const Place* places, Local first, Local last, exec::Array<T, Host>& Q) const {
+void SmoothingPlan<T>::add_to_Q(const NumberedRows<T>& A, double omega, const std::vector<T>& t, const Place* places,
+                                Local first, Local last, exec::Array<T, Host>& Q) const {
   std::vector<T> scratch;
   for (std::size_t b = 0; b < block_.size(); ++b) {
     if (block_[b].most < first || block_[b].least >= last) continue;
@@ -317,7 +318,7 @@ std::vector<double> diagonal_roots(const NumberedRows<T>& rows, const Halo& halo
   return roots;
 }
 
-#define TACIT_INSTANTIATE(T)      \
+#define TACIT_INSTANTIATE(T)       \
   template class SmoothingPlan<T>; \
   template std::vector<double> diagonal_roots<T>(const NumberedRows<T>&, const Halo&);
 TACIT_INSTANTIATE(float)

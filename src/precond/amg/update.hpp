@@ -35,8 +35,8 @@ class SmoothingPlan {
   /// Where the places of some rows begin.
   struct Block {
     Global P = 0, Q = 0;
-    Local sent = 0;                // entries of S in columns of other ranks
-    Local least = 0, most = -1;    // own columns in which S has entries
+    Local sent = 0;              // entries of S in columns of other ranks
+    Local least = 0, most = -1;  // own columns in which S has entries
   };
   /// s t is added to this entry of Q, of numbers that other ranks have sent.
   struct Term {
@@ -75,7 +75,9 @@ struct LevelPlan {
       : product(coarser.Q ? *coarser.Q : coarser.P, A, coarser.P, !coarser.Q, C, space, coarser.space),
         halo(space, product.others()),
         smoothing(numbered(A.value), halo, std::move(smoothed), coarser.P, coarser.Q ? &*coarser.Q : nullptr) {}
-  NumberedRows<T> numbered(std::span<const T> values) const { return {product.row_starts(), product.columns(), values}; }
+  NumberedRows<T> numbered(std::span<const T> values) const {
+    return {product.row_starts(), product.columns(), values};
+  }
   double bytes() const { return product.bytes() + smoothing.bytes() + double(halo.others().size()) * sizeof(Global); }
 
   op::TripleProductPlan<T> product;
