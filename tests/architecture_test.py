@@ -28,7 +28,7 @@ PYTHON_FLOORS = [
     {"plot"},
     {"io"},
     {"comm"},
-    {"layout"},
+    {"device", "layout"},
     {"op"},
     {"precond"},
     {"krylov"},

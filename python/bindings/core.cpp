@@ -219,6 +219,7 @@ NB_MODULE(_core, m) {
   bind_tiled(m);
 #endif
   bind_precond(m);
+  bind_gpus(m);
   bind_krylov(m);
   bind_solve(m);
 #ifdef TACIT_HAVE_APPLICATIONS

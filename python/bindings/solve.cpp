@@ -1,5 +1,5 @@
 // Solves for Python, with operators and preconditioners: options in, report out, a callback in between.
-#include "bindings.hpp"
+#include "on_gpu.hpp"
 
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
@@ -11,12 +11,14 @@
 #include <tacit/base/trace.hpp>
 #include <tacit/krylov/columns.hpp>
 #include <tacit/krylov/solve.hpp>
-#include <tacit/op/csr.hpp>
 #include <tacit/precond/automatic.hpp>
 #include <tacit/precond/make.hpp>
 
 #include <functional>
+#include <memory>
 #include <optional>
+#include <span>
+#include <utility>
 
 namespace tacit::python {
 namespace {
@@ -103,6 +105,28 @@ std::vector<Vector<T>> columns_of(const layout::Space& space, const Elements<T>&
   return parts;
 }
 
+#ifdef TACIT_HAVE_CUDA
+/// (x, report) of a solve in the memory of a GPU; `right` and `guess` make its vectors, a null guess is zero.
+/// Collective.
+template <Scalar T, class Right, class Guess>
+std::pair<std::shared_ptr<const Vector<T, Device>>, Report> solved_on_gpu(const OnGpu<T>& a, const OnGpu<T>* precond,
+                                                                          Right&& right, Guess&& guess, Options options,
+                                                                          const nb::object& callback, bool hermitian) {
+  Report report;
+  const auto& comm = a.of->range().comm();
+  auto x = together_on(a.gpu, comm, [&] {
+    require(!precond || precond->gpu == a.gpu, "the matrix is on cuda:", a.gpu,
+            " and the preconditioner on cuda:", precond ? precond->gpu : 0);
+    const auto b = right(), x0 = guess();
+    auto solution = x0 ? std::make_shared<Vector<T, Device>>(*x0) : std::make_shared<Vector<T, Device>>(a.of->domain());
+    if (!callback.is_none()) options.callback = trampoline<T>(comm.size(), a.of->domain().local_size(), callback);
+    report = krylov::solve<T, Device>(*a.of, precond ? precond->of.get() : nullptr, *b, *solution, options, hermitian);
+    return solution;
+  });
+  return {std::move(x), std::move(report)};
+}
+#endif
+
 template <Scalar T>
 void bind_scalar(nb::module_& m) {
   using Base = op::Operator<T, Host>;
@@ -163,30 +187,33 @@ void bind_scalar(nb::module_& m) {
           },
           nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg().none());
 #ifdef TACIT_HAVE_CUDA
-  // The same in the memory of the GPU, with a preconditioner by name: (x, report, seconds to copy the matrix to it).
+  // The same in the memory of a GPU: of arrays there, and of NumPy's, which are copied.
   m.def(
-      named<T>("solve_cuda").c_str(),
-      [](const op::Csr<T, Host>& host, const std::string& name, const precond::Options& precond_options,
-         const Elements<T>& b, std::optional<Elements<T>> x0, Options options, nb::object callback, bool hermitian) {
-        std::vector<T> x;
-        Report report;
-        double setup = 0;
-        const auto& comm = host.range().comm();
-        together(comm, [&] {
-          const double from = wall_time();
-          const op::Csr<T, Device> a(host.range(), host.domain(), host.rows(), host.format());
-          const auto precond = precond::make<T, Device>(name, a, precond_options);
-          Vector<T, Device> right(a.range()), solution(a.domain());
-          right.assign({b.data(), b.size()});
-          if (x0) solution.assign({x0->data(), x0->size()});
-          setup = comm.all_max(wall_time() - from);
-          if (!callback.is_none()) options.callback = trampoline<T>(comm.size(), host.domain().local_size(), callback);
-          report = krylov::solve<T, Device>(a, precond.get(), right, solution, options, hermitian);
-          x = solution.to_host();
-        });
-        return nb::make_tuple(array_of(std::move(x)), std::move(report), setup);
+      named<T>("solve").c_str(),
+      [](const OnGpu<T>& a, const OnGpu<T>* precond, const ArrayOnGpu<T>& b, const ArrayOnGpu<T>* x0, Options options,
+         nb::object callback, bool hermitian) {
+        const auto [x, report] = solved_on_gpu<T>(
+            a, precond, [&] { return as_vector<T>(b, a.of->range(), a.gpu); },
+            [&] { return x0 ? as_vector<T>(*x0, a.of->domain(), a.gpu) : nullptr; }, std::move(options), callback,
+            hermitian);
+        return nb::make_tuple(ArrayOnGpu<T>{a.gpu, b.columns, x}, report);
       },
-      nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg());
+      nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg());
+  m.def(
+      named<T>("solve").c_str(),
+      [](const OnGpu<T>& a, const OnGpu<T>* precond, const Elements<T>& b, std::optional<Elements<T>> x0,
+         Options options, nb::object callback, bool hermitian) {
+        const auto [x, report] = solved_on_gpu<T>(
+            a, precond, [&] { return as_vector<T>(std::span(b.data(), b.size()), a.of->range(), 1); },
+            [&] { return x0 ? as_vector<T>(std::span(x0->data(), x0->size()), a.of->domain(), 1) : nullptr; },
+            std::move(options), callback, hermitian);
+        auto own = unlocked([&, &x = x] {
+          const exec::UseGpu use(a.gpu);
+          return x->to_host();
+        });
+        return nb::make_tuple(array_of(std::move(own)), report);
+      },
+      nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg());
 #endif
 }
 

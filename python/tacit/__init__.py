@@ -17,9 +17,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import comm, io, krylov, layout, methods, op, precond, simulate
+    from . import comm, device, io, krylov, layout, methods, op, precond, simulate
     from ._core import EnvironmentFailure, Error, InputError, UsageError
     from .app import bem, grid_problems, inference, multigrid, tomography
+    from .device import DeviceArray, device_array
     from .io import read_vector
     from .krylov import (
         CallbackState,
@@ -34,13 +35,28 @@ if TYPE_CHECKING:
         richardson,
         solve,
     )
-    from .op import Csr, HMatrix, Operator, Stencil, csr, function, hmatrix, poisson, read, stencil, tiled, write
+    from .op import (
+        Csr,
+        DeviceCsr,
+        HMatrix,
+        Operator,
+        Stencil,
+        csr,
+        function,
+        hmatrix,
+        poisson,
+        read,
+        stencil,
+        tiled,
+        write,
+    )
 
     __version__: str
 
 # Where each name lives; loaded when first asked for, so that importing Tacit costs next to nothing.
 _HOMES = {
     "_core": ["EnvironmentFailure", "Error", "InputError", "UsageError"],
+    "device": ["DeviceArray", "device_array"],
     "io": ["read_vector"],
     "krylov": [
         "CallbackState",
@@ -57,6 +73,7 @@ _HOMES = {
     ],
     "op": [
         "Csr",
+        "DeviceCsr",
         "HMatrix",
         "Operator",
         "Stencil",
@@ -71,7 +88,7 @@ _HOMES = {
     ],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_FLOORS = ("comm", "io", "krylov", "layout", "methods", "op", "precond", "simulate")
+_FLOORS = ("comm", "device", "io", "krylov", "layout", "methods", "op", "precond", "simulate")
 _APPLICATIONS = ("bem", "grid_problems", "inference", "multigrid", "tomography")
 
 
@@ -98,6 +115,8 @@ __all__ = [
     "CallbackState",
     "ColumnsResult",
     "Csr",
+    "DeviceArray",
+    "DeviceCsr",
     "EnvironmentFailure",
     "Error",
     "HMatrix",
@@ -115,6 +134,8 @@ __all__ = [
     "chebyshev",
     "comm",
     "csr",
+    "device",
+    "device_array",
     "function",
     "gmres",
     "grid_problems",

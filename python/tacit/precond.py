@@ -21,6 +21,10 @@ inner              20 iterations of bicgstab, with jacobi, on a copy of the matr
 ================== ========================================================================== ========================
 
 `precision` is "auto" (single where the tolerance allows it, since the factors are approximate), "single" or "full".
+
+For matrices in the memory of a GPU (:class:`tacit.DeviceCsr`): "none", "jacobi", "spai", "fsai", "polynomial",
+"block-jacobi" and "schwarz" with those as ``solver``, and "amg", whose levels are made by the host and whose cycle
+stays there.
 """
 
 from __future__ import annotations
@@ -36,7 +40,7 @@ from ._described import HMATRIX_PRECOND, HMATRIX_PRECOND_NAMES, PRECOND, PRECOND
 from ._options import Described, Preconditioner, agree, fill, of_its_kind
 from ._preconds import *  # noqa: F403
 from ._support import Array, agreed, as_array, choose, core, refuse_unknown, to_scalar, utf8, vectors_of
-from .op import Csr, HMatrix, Operator, as_operator, stored
+from .op import Csr, DeviceCsr, HMatrix, Operator, as_operator, stored
 
 __all__ = ["Reporting", "amg", "build", "inner", "make", "names", "rigid_body_modes", *_preconds.__all__]
 
@@ -70,10 +74,11 @@ class Reporting(Named):
     def report(self) -> dict[str, Any]:
         """For "hlu": ``bytes``, ``dense_blocks``, ``low_rank_blocks``, ``mean_rank``, ``max_rank``,
         ``replaced_pivots``, ``precision``, ``seconds``, ``note``. For "block-jacobi": ``bytes``, ``blocks``, ``note``.
-        For "amg": ``levels`` (of each the ``rows`` and ``entries``, the ``prolongation_entries`` towards it, the
-        ``ranks`` that have rows, and of this rank the ``setup_seconds`` until the next level was there and the
-        ``seconds`` of cycles), ``cycles`` so far, ``operator_complexity``, ``grid_complexity``, ``update_bytes``
-        (kept by the first update for later ones) and then ``matrix_bytes`` (of all levels), ``note``; of the last
+        For "amg" (on a GPU without what is measured in cycles): ``levels`` (of each the ``rows`` and ``entries``, the
+        ``prolongation_entries`` towards it, the ``ranks`` that have rows, and of this rank the ``setup_seconds`` until
+        the next level was there and the ``seconds`` of cycles), ``cycles`` so far, ``operator_complexity``,
+        ``grid_complexity``, ``update_bytes`` (kept by the first update for later ones) and then ``matrix_bytes`` (of
+        all levels), ``note``; of the last
         level so far ``bottom``, ``bottom_choice``, ``bottom_solves``, ``bottom_iterations``, ``bottom_failures``,
         ``warnings``. For "inner": the ``solves`` so far, their ``iterations``, how many ``stopped`` before the given
         number of iterations, and the ``best_residual`` and ``worst_residual`` of a solve. Over all ranks; local.
@@ -104,7 +109,8 @@ class Multilevel(Reporting):
         tacit.InputError
             For values that are not finite.
         ValueError
-            As :func:`amg`, where new levels are made. The object has no levels then, until an update succeeds.
+            On a GPU; and as :func:`amg`, where new levels are made. The object has no levels then, until an update
+            succeeds.
 
         Notes
         -----
@@ -119,6 +125,8 @@ class Multilevel(Reporting):
         >>> M.update(), tacit.solve(A, np.ones(2500), method="cg", precond=M).iterations < 20
         (True, True)
         """
+        if self._gpu is not None:
+            raise ValueError("amg on a GPU cannot take new values: make it anew with tacit.precond.amg(A)")
         return bool(self._handle.update())
 
     def __str__(self) -> str:
@@ -200,9 +208,9 @@ def make(A: Operator, name: str, **options: Any) -> Operator | None:
 
     Parameters
     ----------
-    A : Csr, Stencil or HMatrix
+    A : Csr, DeviceCsr, Stencil or HMatrix
         "jacobi" takes any operator that knows its diagonal, "inner" any operator. For the others a Stencil is
-        assembled.
+        assembled. For a DeviceCsr the preconditioner is made in the memory of its GPU, for any number of solves.
     name : str
         One of :func:`names`, "inner", or for an H-matrix those of the module's docstring.
     **options
@@ -240,6 +248,11 @@ def make(A: Operator, name: str, **options: Any) -> Operator | None:
             return chosen, None, {}
         if chosen == "hlu" and not isinstance(A, HMatrix):
             raise ValueError(f"precond 'hlu' is of tacit.hmatrix operators; this is a {A.name} operator")
+        if A.device != "host" and (chosen == "inner" or not isinstance(A, DeviceCsr)):
+            raise ValueError(
+                f"precond {chosen!r} works in host memory, and the {A.name} operator is in that of {A.device}; for a"
+                " DeviceCsr there are jacobi, spai, fsai, polynomial and amg"
+            )
         if isinstance(A, HMatrix) and chosen != "jacobi":
             choose("preconditioner of an H-matrix", chosen, HMATRIX_PRECOND_NAMES)
             return chosen, _of_hmatrix(chosen, options), HMATRIX_PRECOND
@@ -254,6 +267,8 @@ def make(A: Operator, name: str, **options: Any) -> Operator | None:
         return None
     if chosen == "inner":
         return inner(A, **options)
+    if isinstance(A, DeviceCsr):
+        return Named(core("precondition", scalar)(A._handle, chosen, o), A, _core.precond_is_symmetric(chosen, o))
     if chosen == "jacobi" and not isinstance(A, Csr):
         return Named(core("jacobi", scalar)(A._handle, bool(o.absolute)), A, True)
     if isinstance(A, HMatrix):
@@ -269,7 +284,8 @@ def amg(A: Operator, near_null: Any = None, coordinates: Any = None, **options: 
     Parameters
     ----------
     A : Operator
-        A stored matrix.
+        A stored matrix; for one in the memory of a GPU the levels are made by the host and stay there, and so does the
+        cycle. Smoothers there: "spai0", "jacobi", "l1-jacobi", "chebyshev".
     near_null : array of shape (n,) or (n, k), optional
         Vectors that A nearly maps to zero, whole or this rank's own part. Default: for each of the ``block`` unknowns
         of a node the vector that is constant there.
@@ -343,7 +359,8 @@ def _amg(
     agree(on, o, PRECOND, precond="amg", **told)
     if points is not None:
         o.block = points.shape[1]
-    A = stored(A, "the preconditioner 'amg'")
+    if not isinstance(A, DeviceCsr):
+        A = stored(A, "the preconditioner 'amg'")
     offsets = A._handle.range_offsets if renumbered is None else renumbered[0]._handle.range_offsets
     if points is not None:
         vectors = _modes_of(points, on, offsets)
@@ -465,6 +482,8 @@ def inner(A: Operator, **options: Any) -> Reporting:
     """
 
     def look() -> Any:
+        if A.device != "host":
+            raise ValueError(f"precond 'inner' works in host memory, and A is in that of {A.device}")
         given = {key: value for key, value in options.items() if key != "precond"}
         if given.get("rank", 1) is None:
             given["rank"] = 0
@@ -485,7 +504,7 @@ def inner(A: Operator, **options: Any) -> Reporting:
     return Reporting(handle, matrix, False)
 
 
-def named(given: Any, where: str = "on the device") -> tuple[str, _core.PrecondOptions, bool]:
+def named(given: Any, where: str) -> tuple[str, _core.PrecondOptions, bool]:
     """The name and options that ``precond=given`` stands for, and whether cg may use it for a positive definite
     matrix. `where`: what accepts names only, for the error.
     """
@@ -506,6 +525,8 @@ def build(
     """
     if given is None or isinstance(given, (str, dict, Described)):
         name, options = agreed(A.comm, lambda: split(given))
+        if A.device != "host" and not isinstance(A, DeviceCsr) and name == "none":
+            return None, True
         if name == "inner" or isinstance(A, HMatrix):
             return make(A, name, **options), name in _SYMMETRIC_OF_HMATRICES
         if name == "amg":
@@ -515,6 +536,16 @@ def build(
         made = make(A, name, **options)
         return made, _core.precond_is_symmetric(name, _filled(name, options))
     users = A if renumbered is None else renumbered[0]
+    if A.device != "host" and not isinstance(given, Operator):
+        raise ValueError(
+            f"precond is a {type(given).__name__}; for a matrix in the memory of {A.device} it is a name, or what"
+            " tacit.precond.make(A, name) makes of it"
+        )
+    if isinstance(given, Operator) and given.device != A.device:
+        raise ValueError(
+            f"precond is in the memory of {given.device} and A in that of {A.device}; tacit.precond.make(A, name) makes"
+            " one where A is"
+        )
     if isinstance(given, Operator):
         M = as_operator(given, scalar=A.dtype, what="precond")
     else:

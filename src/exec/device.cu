@@ -1,6 +1,7 @@
 // The device's memory, its streams, and the check of CUDA's error codes.
 #include <tacit/base/error.hpp>
 #include <tacit/exec/cuda.hpp>
+#include <tacit/exec/gpus.hpp>
 #include <tacit/exec/memory.hpp>
 
 #include <algorithm>
@@ -86,18 +87,13 @@ ReductionSpace reduction_space(std::size_t partial_bytes, std::size_t result_byt
 }
 
 bool device_available() noexcept {
-  int count = 0;
-  if (cudaGetDeviceCount(&count) == cudaSuccess) return count > 0;
-  cudaGetLastError();
-  return false;
+  return gpu_count() > 0;
 }
 
 std::string device_name() {
   int device = 0;
-  cudaDeviceProp properties;
   check_cuda(cudaGetDevice(&device), "cudaGetDevice");
-  check_cuda(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
-  return properties.name;
+  return gpu_name(device);
 }
 
 void* device_allocate(std::size_t bytes) {

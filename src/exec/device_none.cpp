@@ -1,5 +1,6 @@
 // A build without CUDA: device functions throw Error(environment).
 #include <tacit/base/error.hpp>
+#include <tacit/exec/gpus.hpp>
 #include <tacit/exec/memory.hpp>
 
 namespace tacit::exec {
@@ -30,6 +31,25 @@ void copy_on_device(void*, const void*, std::size_t) {
   absent();
 }
 void clear_on_device(void*, std::size_t) {
+  absent();
+}
+int gpu_count() noexcept {
+  return 0;
+}
+std::string gpu_name(int) {
+  absent();
+}
+UseGpu::UseGpu(int) {
+  absent();
+}
+UseGpu::~UseGpu() = default;
+int gpu_of_address(const void*) {
+  absent();
+}
+void wait_for_stream(std::uintptr_t) {
+  absent();
+}
+void wait_for_gpu() {
   absent();
 }
 

@@ -6,6 +6,7 @@
 #include "streams.hpp"
 
 #include <cuda_runtime.h>
+#include <cuda_runtime_api.h>
 #include <cuda_on_host.hpp>
 
 #include <algorithm>
@@ -213,7 +214,7 @@ cudaError_t cudaSetDevice(int device) {
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   if (!is_device(device)) return failed(cudaErrorInvalidDevice);
-  *properties = {"processor of the host (tests/cuda_on_host)", memory::total_bytes(), 9, 0, processors};
+  *properties = {"processor of the host (tests/cuda_on_host)", memory::total_bytes(), 9, 0, processors, 50 << 20};
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
@@ -306,6 +307,17 @@ cudaError_t cudaFreeHost(void* memory) {
   if (memory::release_pinned(memory)) return cudaSuccess;
   fault("cudaFreeHost of what cudaHostAlloc has not given, or of what was freed before");
   return failed(cudaErrorInvalidValue);
+}
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* address) {
+  const Call call;
+  const memory::Place place = memory::find(address);
+  const bool nowhere =
+      place.kind == memory::Kind::pageable || (place.kind == memory::Kind::device && place.beyond == 0);
+  *attributes = {nowhere                              ? cudaMemoryTypeUnregistered
+                 : place.kind == memory::Kind::pinned ? cudaMemoryTypeHost
+                                                      : cudaMemoryTypeDevice,
+                 place.device};
+  return cudaSuccess;
 }
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   const Call call;

@@ -50,8 +50,11 @@ class Planted : public testing::Test {
   void TearDown() override {
     cuda_on_host::set_devices(1);
     cuda_on_host::set_seed(0);
-    EXPECT_EQ(cuda_on_host::counts().live_bytes, 0);
+    EXPECT_EQ(cuda_on_host::counts().live_bytes, before_);
   }
+
+ private:
+  std::int64_t before_ = cuda_on_host::counts().live_bytes;
 };
 
 // ---- Memory --------------------------------------------------------------------------------------------------------

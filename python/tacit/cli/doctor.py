@@ -314,10 +314,13 @@ def _gpu() -> Iterator[Finding]:
             )  # fmt: skip
             if done.returncode == 0:
                 cards = "; ".join(done.stdout.strip().splitlines())
-    built, usable = bool(_core.cuda_built), _works(_core.device_available)
+    built, usable = bool(_core.cuda_built), _works(lambda: _core.gpu_count() > 0)
     driver = bool(cards) or ctypes.util.find_library("cuda") is not None
     if usable:
-        yield Finding("gpu", GOOD, cards or str(_core.device_name()))
+        count = int(_core.gpu_count())
+        names = "; ".join(f"cuda:{gpu} {_core.gpu_name(gpu)}" for gpu in range(count))
+        ranks = f" (with device='cuda' rank r of a node takes cuda:(r mod {count}))" if count > 1 else ""
+        yield Finding("gpu", GOOD, names + ranks)
     elif built and cards:
         value = f"{cards}; CUDA is built in, but finds no device"
         yield Finding("gpu", BAD, value, "update the driver, or see CUDA_VISIBLE_DEVICES")

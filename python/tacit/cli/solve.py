@@ -22,6 +22,7 @@ from tacit.cli.arguments import (
     check_files,
     destination,
     given,
+    matching,
     preconditioner,
     right_hand_side,
 )
@@ -51,7 +52,8 @@ def add(a: Arguments) -> None:
     a.choice("--partition", ("rows", "graph"), "how rows go to ranks")
     a.choice("--ordering", ("none", "rcm"), "of the unknowns")
     a.choice("--scalar", SCALARS, default="as the file needs")
-    a.choice("--device", ("host", "cuda"))
+    known = matching("(host|cuda(?::[0-9]+)?)", "host, cuda or cuda:N", str)
+    a("--device NAME", "host; cuda: the GPU of each rank; cuda:N: that GPU", known, "host")
     poisson.add_where(a)
     simulate.add(a)
     a.section("what it leaves")

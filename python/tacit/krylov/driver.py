@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from .. import _core, layout, op
 from .. import comm as _comm
+from .. import device as _device
 from .. import precond as _precond
 from .._described import PATHS, SOLVE, SOLVE_NAMES, SolveOptions
 from .._options import Described, Method, fill, named, take_numbers, told, told_value
@@ -58,8 +59,8 @@ class SolveArguments(SolveOptions, total=False):
 
 
 class _Prepared(NamedTuple):
-    b: Array
-    x0: Array | None
+    b: Any  # an array, or what one in the memory of a GPU says of itself
+    x0: Any
     scalar: str
     options: _core.Options
     precond: Any
@@ -69,8 +70,19 @@ class _Prepared(NamedTuple):
     alike: dict[str, float | str]  # several ranks: what must be the same on all of them, in the form that they compare
 
 
-def _columns(b: Array) -> str:
-    return "a vector" if b.ndim == 1 else f"{b.shape[1]} columns"
+def _columns(b: Any) -> str:
+    what = "a vector" if len(b.shape) == 1 else f"{b.shape[1]} columns"
+    return what if isinstance(b, np.ndarray) else what + " on a GPU"
+
+
+def _right_hand_side(value: Any, what: str) -> Any:
+    """b or x0: a vector or several columns in host memory, or one vector in the memory of a GPU. Local."""
+    if not _device.is_array(value):
+        return as_columns(value, what)
+    found = _device.view(value, what)
+    if len(found.shape) == 2 and found.shape[1] != 1:
+        raise ValueError(f"{what} has shape {found.shape} on a GPU; there one column is solved at a time, shape (n,)")
+    return found._replace(shape=found.shape[:1])
 
 
 def _told(what: str, given: Any) -> dict[str, float | str]:
@@ -107,7 +119,7 @@ def _alike(on: _core.Communicator, ready: _Prepared) -> _Prepared:
     if on.size == 1:
         return ready
     # A rank without elements does not count for the scalar: np.array([]) is float64 whatever the others have.
-    given = len(ready.b) + (0 if ready.x0 is None else len(ready.x0)) > 0
+    given = ready.b.shape[0] + (0 if ready.x0 is None else ready.x0.shape[0]) > 0
     parts = on.all_gather(json.dumps([ready.scalar, given, ready.alike]).encode())
     scalars, says, alike = zip(*(json.loads(part) for part in parts), strict=True)
     refuse_differences(alike)
@@ -146,7 +158,9 @@ def solve(
         Square, n x n. On several ranks: an operator of Tacit or a Mat (distributed), or the same matrix on every rank.
     b : array_like
         Shape (n,), or (n, k) for k right-hand sides: whole, or this rank's own rows on all ranks. NumPy or DLPack, in
-        host memory; not copied where type and layout fit.
+        host memory; not copied where type and layout fit. For a solve on a GPU also in its memory, shape (n,), of the
+        scalar of A, on several ranks this rank's own rows: a :class:`tacit.DeviceArray`, or an array of CuPy, PyTorch,
+        JAX or Numba, which is copied once within that memory. x is then there too.
     x0 : array_like, optional
         Initial guess, of the shape of b, whole or this rank's own rows. Default: zero.
     method : str or object of :mod:`tacit.methods`
@@ -179,7 +193,9 @@ def solve(
     threads : int, optional
         Threads of this rank. Default: OMP_NUM_THREADS, or this node's cores shared among its ranks.
     device : str
-        "host", or "cuda" for the current GPU.
+        "host"; "cuda", the GPU of this rank (ranks of a node take its GPUs in turn); "cuda:1", that GPU. A matrix in
+        host memory is copied there for this solve; one that is there (``tacit.csr(S, device="cuda")``,
+        ``A.to("cuda")``) stays and needs no ``device``, and so does a preconditioner that was made for it.
     scalar : dtype, optional
         float32, float64, complex64 or complex128. Default: the smallest that holds A, b and x0; integers count as
         float64.
@@ -227,7 +243,7 @@ def solve(
     Several right-hand sides: every column is a solve of its own, with its own residual, reason and fallbacks, by any
     method, and the columns advance together: one product of A, and one reduction, serves all that are at the same
     point. ``result.together`` says how many advanced together, and ``result.alone`` why, where they were solved one
-    after another (engine "tasks", powers "kernel", richardson on a stencil, device "cuda"). The preconditioner is made
+    after another (engine "tasks", powers "kernel", richardson on a stencil, on a GPU). The preconditioner is made
     once. A callback is told the column (``state.column``), and stops that column only. In "block-cg" the columns share
     one search space, so that all of them need fewer iterations.
 
@@ -251,7 +267,11 @@ def solve(
         A = op.as_operator(A, on)
 
     def prepare() -> _Prepared:
-        right, guess = as_columns(b, "b"), None if x0 is None else as_columns(x0, "x0")
+        right = _right_hand_side(b, "b")
+        guess = None if x0 is None else _right_hand_side(x0, "x0")
+        if guess is not None and isinstance(guess, np.ndarray) != isinstance(right, np.ndarray):
+            there, here = ("x0", "b") if isinstance(right, np.ndarray) else ("b", "x0")
+            raise ValueError(f"{there} is in the memory of a GPU and {here} in that of the host; give both in one")
         if guess is not None and guess.shape[1:] != right.shape[1:]:
             raise ValueError(f"b has shape {right.shape} and x0 {guess.shape}; each column of b needs one of x0")
         wanted = chosen_scalar(scalar)
@@ -271,8 +291,22 @@ def solve(
             raise ValueError("left_nullspace goes with nullspace, which was not given")
         vectors = [vectors_of(space, key) for space, key in zip(spaces, _SPACES, strict=True)]
         constant = [isinstance(space, str) for space in spaces]
-        if spaces[0] is not None and device != "host":
-            raise ValueError("nullspace works in host memory; device is 'cuda'")
+        kind = _device.kind_of(device)
+        on_gpu = kind == "cuda" or (isinstance(A, op.Operator) and A.device != "host")
+        place = device if kind == "cuda" or not on_gpu else A.device
+        if spaces[0] is not None and on_gpu:
+            raise ValueError(f"nullspace works in host memory; the solve is on {place}")
+        if not isinstance(right, np.ndarray) and not on_gpu:
+            raise ValueError("b is in the memory of a GPU, and A in that of the host; A.to('cuda') moves it there")
+        if on_gpu and isinstance(A, op.Operator) and A.device != "host":
+            if kind == "cuda" and device not in ("cuda", A.device):
+                raise ValueError(
+                    f"device is {device!r} and A is in the memory of {A.device}; A.to({device!r}) moves it"
+                )
+            if partition != "rows" or ordering != "none":
+                raise ValueError(f"partition and ordering renumber a matrix in host memory; A is in that of {A.device}")
+        if not isinstance(right, np.ndarray) and (partition != "rows" or ordering != "none"):
+            raise ValueError("partition and ordering renumber vectors in host memory; b is in that of a GPU")
         name, given = named("method", method, table)
         o.method = choose("method", name, SOLVE_NAMES)
         fill(o, "solve", SOLVE, given, _BESIDE)
@@ -281,34 +315,31 @@ def solve(
             choose("path", path, PATHS)
         choose("partition", partition, ("rows", "graph"))
         choose("ordering", ordering, ("none", "rcm"))
-        choose("device", device, ("host", "cuda"))
         thread_count(threads)
         if callback is not None and not callable(callback):
             raise TypeError(f"callback is {callback!r}; a function of one argument is needed")
-        if device == "cuda" and not (_core.cuda_built and _core.device_available()):
-            why = "no GPU answers" if _core.cuda_built else "this Tacit was built without CUDA"
-            raise _core.EnvironmentFailure(f"device='cuda': {why}")
         o.callback_stops = not isinstance(callback, Observer)
         by_name = precond is None or isinstance(precond, str)
         P = {"name": "none" if precond is None else precond} if by_name else precond
         automatic = ""
-        if precond is None and o.method == "auto" and o.fallbacks and device == "host":
+        if precond is None and o.method == "auto" and o.fallbacks and not on_gpu:
             automatic = "default"
         elif isinstance(P, dict) and P.get("name") == "auto":
             refuse_unknown("precond 'auto'", {key: P[key] for key in P if key != "name"}, ())
-            if device != "host":
+            if on_gpu:
                 raise ValueError('precond="auto" works in host memory; name one of ' + ", ".join(_precond.names()))
             automatic = "asked"
         alike = _told("precond", P)
         if on.size > 1:
             alike |= {"method": repr(o.method), "b": _columns(right), **told(o, SOLVE)}
-            alike |= {"partition": repr(partition), "ordering": repr(ordering), "device": repr(device)}
+            alike |= {"partition": repr(partition), "ordering": repr(ordering), "device": repr(kind)}
             alike |= {"path": repr(path), "scalar": repr(chosen_scalar(scalar)), "trace": repr(bool(trace))}
             alike |= {"raise_on_failure": repr(bool(raise_on_failure)), "x0": "None" if x0 is None else "given"}
             for key, space in zip(_SPACES, spaces, strict=True):
                 alike[key] = "None" if space is None else space if isinstance(space, str) else "given"
             alike["callback"] = "None" if callback is None else "given" if o.callback_stops else "an Observer"
-            alike["A"] = f"of {A._scalar}" if isinstance(A, op.Operator) else "given"
+            where = " on a GPU" if isinstance(A, op.Operator) and A.device != "host" else ""
+            alike["A"] = f"of {A._scalar}{where}" if isinstance(A, op.Operator) else "given"
             if isinstance(callback, _OfIterate):
                 alike["callback"] = callback.told
         pairs = (vectors[0], vectors[1]), (constant[0], constant[1])
@@ -326,7 +357,7 @@ def solve(
         origin = _core.wall_time()
         try:
             result = _solve(
-                A, b, ready, on, callback, begin, origin, partition, ordering, used_threads, device, bool(trace)
+                A, b, x0, ready, on, callback, begin, origin, partition, ordering, used_threads, device, bool(trace)
             )
         finally:
             on.path = path_before
@@ -375,6 +406,7 @@ def _null_space(
 def _solve(
     A: Any,
     b: Any,
+    x0: Any,
     ready: _Prepared,
     on: _core.Communicator,
     callback: Any,
@@ -394,10 +426,17 @@ def _solve(
         matrix = op.worth_storing(matrix)
     scalar = matrix._scalar
     offsets = matrix._handle.range_offsets
-    whole = layout.is_whole(on, len(ready.b), offsets, "b")
-    whole_guess = whole if ready.x0 is None else layout.is_whole(on, len(ready.x0), offsets, "x0")
+    whole = layout.is_whole(on, ready.b.shape[0], offsets, "b")
+    whole_guess = whole if ready.x0 is None else layout.is_whole(on, ready.x0.shape[0], offsets, "x0")
 
-    def cut() -> tuple[Array, Array | None]:
+    on_gpu = matrix.device != "host" or device != "host"
+    given_on_gpu = not isinstance(ready.b, np.ndarray)
+    if given_on_gpu and on.size > 1 and (whole or (whole_guess and ready.x0 is not None)):
+        raise ValueError("b or x0 is whole on every rank; an array in the memory of a GPU is this rank's own part")
+
+    def cut() -> tuple[Any, Any]:
+        if given_on_gpu:
+            return b, x0  # taken where the matrix will be
         right = to_scalar(layout.own_part(ready.b, on, offsets, whole), scalar, "b")
         guess = (
             None if ready.x0 is None else to_scalar(layout.own_part(ready.x0, on, offsets, whole_guess), scalar, "x0")
@@ -411,19 +450,19 @@ def _solve(
         finite = np.isfinite(right).all() and (guess is None or np.isfinite(guess).all()) and not matrix._handle.fault
         if on.all_min(int(finite)):
             solved, numbers = op.renumbered(matrix, partition == "graph", ordering == "rcm")
-    on_device = device == "cuda"
     if ready.automatic == "asked":
         solved = op.stored(solved, 'precond="auto"')
     chooser = solved.automatic(ready.options.method) if ready.automatic and isinstance(solved, op.Csr) else None
     if chooser is not None:
         M, symmetric = None, False
-    elif on_device:
-        solved = op.stored(solved, "device='cuda'")
-        name, options, symmetric = agreed(on, lambda: _precond.named(ready.precond))
     else:
+        if on_gpu and solved.device == "host":
+            solved = solved.to(device)
         M, symmetric = _precond.build(solved, ready.precond, None if numbers is None else (matrix, numbers))
     hermitian = chooser is None and ready.options.method == "auto" and symmetric and matrix.is_hermitian()
-    many, column = right.ndim == 2, len(np.shape(b)) == 2
+    if given_on_gpu:
+        right, guess = agreed(on, functools.partial(_taken, right, guess, solved._handle))
+    many, column = not given_on_gpu and right.ndim == 2, not given_on_gpu and len(np.shape(b)) == 2
 
     def form(own: Array) -> Array:
         if numbers is not None:
@@ -445,17 +484,20 @@ def _solve(
         "rank": on.rank,
         "threads": threads,
         "scalar": scalar,
-        "device": device,
+        "device": solved.device,
         "rtol": ready.options.rtol,
         "atol": ready.options.atol,
     }
     end = "_columns" if many else ""
-    if on_device:
-        M = None
-        own, report, moved = (_cuda_columns if many else core("solve_cuda", scalar))(
-            solved._handle, name, options, right, guess, ready.options, call, hermitian
-        )
-        setup += moved
+    if on_gpu:
+        handle = None if M is None else M._handle
+        solve_one = functools.partial(core("solve", scalar), solved._handle, handle)
+        if many:
+            own, report = _columns_on_gpu(solve_one, right, guess, ready.options, call, hermitian)
+        else:
+            own, report = solve_one(right, guess, ready.options, call, hermitian)
+        if given_on_gpu:
+            own = _device.DeviceArray(own, scalar)
     elif chooser is not None:
         own, report = getattr(chooser, "solve" + end)(solved._handle, right, guess, ready.options, call, null_space)
         setup += chooser.setup_seconds
@@ -490,21 +532,26 @@ class _CudaReports(NamedTuple):
     alone: str
 
 
-def _cuda_columns(handle: Any, name: str, options: Any, b: Array, x0: Array | None, o: Any, call: Any, h: bool) -> Any:
-    """solve_cuda for each column: (X, reports, seconds to copy the matrix)."""
-    xs, reports, moved = [], [], 0.0
+def _columns_on_gpu(
+    solve_one: Callable[..., Any], b: Array, x0: Array | None, o: Any, call: Any, hermitian: bool
+) -> Any:
+    """A solve of each column: (X, reports)."""
+    xs, reports = [], []
     for c in range(b.shape[1]):
         guess = None if x0 is None else np.ascontiguousarray(x0[:, c])
         state = None if call is None else _OfColumn(call, c)
-        x, report, copied = core("solve_cuda", b.dtype.name)(
-            handle, name, options, np.ascontiguousarray(b[:, c]), guess, o, state, h
-        )
+        x, report = solve_one(np.ascontiguousarray(b[:, c]), guess, o, state, hermitian)
         xs.append(x)
         reports.append(report)
-        moved += copied
     counts = {key: sum(r.counts[key] for r in reports) for key in reports[0].counts}
     why = "device='cuda' solves one column at a time"
-    return np.stack(xs, axis=1), _CudaReports(reports, counts, sum(r.seconds for r in reports), 1, why), moved
+    return np.stack(xs, axis=1), _CudaReports(reports, counts, sum(r.seconds for r in reports), 1, why)
+
+
+def _taken(b: Any, x0: Any, operator: Any) -> tuple[Any, Any]:
+    """The compiled arrays of b and x0, which are in the memory of the operator's GPU. Local."""
+    right = _device.taken(b, "b", operator, True)
+    return right, None if x0 is None else _device.taken(x0, "x0", operator, False)
 
 
 class _OfColumn:

@@ -22,7 +22,7 @@ from .matrices import renumbered as renumbered
 from .matrices import scalar_of as scalar_of
 from .matrices import stored as stored
 from .matrices import worth_storing as worth_storing
-from .operators import Composed, Csr, Operator, Stencil
+from .operators import Composed, Csr, DeviceCsr, Operator, Stencil
 from .tiles import TiledSpmm as TiledSpmm
 from .tiles import filled as filled
 from .tiles import tiled
@@ -30,6 +30,7 @@ from .tiles import tiled
 __all__ = [
     "Composed",
     "Csr",
+    "DeviceCsr",
     "HMatrix",
     "Operator",
     "Stencil",

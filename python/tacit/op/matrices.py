@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from .. import _core, layout
 from .. import comm as _comm
+from .. import device as _device
 from .._support import (
     Array,
     agreed,
@@ -23,7 +24,7 @@ from .._support import (
     scalar_name,
     to_scalar,
 )
-from .operators import FORMATS, Composed, Csr, Operator, Stencil, has_entries
+from .operators import FORMATS, Composed, Csr, DeviceCsr, Operator, Stencil, has_entries
 
 
 def _is_sparse(a: Any) -> bool:
@@ -238,6 +239,8 @@ def stored(a: Operator, what: str) -> Csr:
     """The operator as a stored matrix; ValueError, which says that `what` needs one, where entries are not known.
     Collective.
     """
+    if a.device != "host":
+        raise ValueError(f"{what} works in host memory, and A is in that of {a.device}: A.to('host') is a copy there")
     if isinstance(a, Stencil) or (isinstance(a, Composed) and has_entries(a)):
         a = a.assemble()
     if not isinstance(a, Csr):
@@ -283,6 +286,29 @@ def renumbered(a: Operator, graph: bool, rcm: bool) -> tuple[Csr, _core.Renumber
     return a, numbers
 
 
+@overload
+def csr(
+    a: Any,
+    shape: tuple[int, int] | None = ...,
+    *,
+    own_rows: bool = ...,
+    comm: Any = ...,
+    scalar: npt.DTypeLike | None = ...,
+    format: str = ...,
+    node: int = ...,
+) -> Csr: ...
+@overload
+def csr(
+    a: Any,
+    shape: tuple[int, int] | None = ...,
+    *,
+    own_rows: bool = ...,
+    comm: Any = ...,
+    scalar: npt.DTypeLike | None = ...,
+    format: str = ...,
+    node: int = ...,
+    device: str,
+) -> Csr | DeviceCsr: ...
 def csr(
     a: Any,
     shape: tuple[int, int] | None = None,
@@ -292,7 +318,8 @@ def csr(
     scalar: npt.DTypeLike | None = None,
     format: str = "automatic",
     node: int = 1,
-) -> Csr:
+    device: str = "host",
+) -> Csr | DeviceCsr:
     """A sparse matrix over the ranks of a communicator.
 
     Parameters
@@ -317,11 +344,15 @@ def csr(
     node : int
         So many rows of a matrix that is the same on every rank stay on one rank: those of a node of a mesh, as
         preconditioners with nodes need.
+    device : str
+        "host"; "cuda": in the memory of this rank's GPU, where the matrix stays (ranks of a node take its GPUs in
+        turn); "cuda:1": of that GPU. See :meth:`Operator.to` and docs/guide/gpu.md.
 
     Returns
     -------
-    Csr
-        Duplicate entries are added. Collective; stores a copy of this rank's rows.
+    Csr, or with a device :class:`DeviceCsr`
+        Duplicate entries are added. Collective; stores a copy of this rank's rows. On a GPU the rows are put together
+        in host memory first, and the matrix is copied once.
 
     Raises
     ------
@@ -337,10 +368,32 @@ def csr(
     >>> A.nnz, A.shape
     (3, (2, 2))
     """
-    arrays = isinstance(a, tuple) and len(a) == 3
     on = a.comm if comm is None and isinstance(a, Operator) else _comm.resolve(comm)
+    place = agreed(on, lambda: _device.kind_of(device))
+    if isinstance(a, DeviceCsr):
+        a = a.to("host")
+    made = _stored_rows(a, shape, own_rows, on, scalar, format, node, place)
+    if place == "host":
+        return made
+    moved = made.to(device)
+    assert isinstance(moved, DeviceCsr)
+    return moved
+
+
+def _stored_rows(
+    a: Any,
+    shape: tuple[int, int] | None,
+    own_rows: bool,
+    on: _core.Communicator,
+    scalar: npt.DTypeLike | None,
+    format: str,
+    node: int,
+    place: str,
+) -> Csr:
+    """:func:`csr` in host memory. Collective."""
+    arrays = isinstance(a, tuple) and len(a) == 3
     kept = agreed(on, lambda: choose("format", format, FORMATS))
-    refuse_unlike(on, format=kept, node=str(node))
+    refuse_unlike(on, format=kept, node=str(node), device=place)
     if node != 1 and (own_rows or not (arrays or _is_matrix(a))):
         raise ValueError(f"node is {node}; it is for matrices that are the same on every rank, not for own rows")
     if is_petsc(a) or not (arrays or own_rows):

@@ -1,4 +1,4 @@
-"""The base class of operators, stored matrices (Csr), stencils, and operators composed of others."""
+"""The base class of operators, stored matrices (Csr, DeviceCsr), stencils, and operators composed of others."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from .. import _core, layout
 from .. import comm as _comm
+from .. import device as _device
 from .._support import SCALARS, Array, agreed, as_array, choose, chosen_scalar, core, refuse_unlike, to_scalar
 
 _SCALAR_OF = {np.dtype(scalar): scalar for scalar in SCALARS}
@@ -37,6 +38,8 @@ class Operator:
     comm : tacit.comm.Communicator
     own_range : tuple of int
         This rank owns rows ``own_range[0] <= i < own_range[1]``.
+    device : str
+        "host", or the GPU whose memory it is in, such as "cuda:0"; see :meth:`to`.
     name : str
     """
 
@@ -62,6 +65,60 @@ class Operator:
         return _SCALAR_OF[self.dtype]
 
     @property
+    def _gpu(self) -> int | None:
+        gpu = getattr(self._handle, "gpu", None)
+        return None if gpu is None else int(gpu)
+
+    @property
+    def device(self) -> str:
+        return "host" if self._gpu is None else f"cuda:{self._gpu}"
+
+    def to(self, device: str) -> Operator:
+        """This operator in the memory of another device: a copy, or itself where it is there. Collective.
+
+        Parameters
+        ----------
+        device : str
+            "host"; "cuda", the GPU of this rank (ranks of a node take its GPUs in turn); "cuda:1", that GPU, which may
+            be another one on each rank.
+
+        Returns
+        -------
+        Operator
+            On a GPU: a :class:`DeviceCsr`, from a stored matrix, a stencil, or what is composed of these.
+
+        Raises
+        ------
+        ValueError
+            For an operator that knows products only.
+        tacit.EnvironmentFailure
+            Without a GPU, without CUDA in this build, and for too little memory there.
+
+        Examples
+        --------
+        >>> import tacit
+        >>> A = tacit.poisson((20, 20))
+        >>> A.to("host") is A
+        True
+        """
+        comm = self.comm
+        kind = agreed(comm, lambda: _device.kind_of(device))
+        refuse_unlike(comm, device=kind)
+        if kind == "host":
+            if self._gpu is not None:
+                raise ValueError(
+                    f"{self.name} refers to operators in the memory of {self.device}: move those, and compose again"
+                )
+            return self
+        if self._gpu is not None:
+            return self if device == "cuda" or device == self.device else self.to("host").to(device)
+        gpu = _device.number(device, comm)
+        if not has_entries(self):
+            raise ValueError(f"a GPU needs the entries of the matrix; the {self.name} operator knows products only")
+        matrix = _stored(self)
+        return DeviceCsr(core("device_csr", self._scalar)(matrix._handle, gpu), comm, self.dtype, matrix.is_hermitian())
+
+    @property
     def own_range(self) -> tuple[int, int]:
         offsets = self._handle.range_offsets
         return offsets[self.comm.rank], offsets[self.comm.rank + 1]
@@ -78,35 +135,55 @@ class Operator:
     def __repr__(self) -> str:
         entries = f", {self.nnz} entries" if self.nnz else ""
         ranks = f" on {self.comm.size} ranks" if self.comm.size > 1 else ""
-        return f"<tacit {self.name} operator of {self.shape[0]} x {self.shape[1]}{entries}, {self.dtype}{ranks}>"
+        place = "" if self._gpu is None else f" in the memory of {self.device}"
+        return f"<tacit {self.name} operator of {self.shape[0]} x {self.shape[1]}{entries}, {self.dtype}{ranks}{place}>"
 
     # -- products ------------------------------------------------------------------------------------------------------
 
-    def _apply(self, x: Any, adjoint: bool, conjugate: bool = False) -> Array:
+    def _apply(self, x: Any, adjoint: bool, conjugate: bool = False) -> Any:
         """A x, or A^H x, or with `conjugate` A^T x."""
         comm = self.comm
+        on_gpu = _device.is_array(x)
 
-        def prepare() -> Array:
+        def prepare() -> Any:
+            if on_gpu:
+                return self._taken(x, adjoint)
             array = as_array(x, "x")
             if array.ndim not in (1, 2):
                 raise ValueError(f"x has shape {array.shape}; (n,) or (n, k) is needed")
             return array
 
         array = agreed(comm, prepare)
-        is_complex = array.dtype.kind == "c"
+        is_complex = self.dtype.kind == "c" if on_gpu else array.dtype.kind == "c"
         if comm.size > 1:
             # The messages of the product depend on these, so all ranks must have the same.
-            columns = array.shape[1] if array.ndim == 2 else -1
-            given = layout.gather(np.array([[columns, is_complex]], np.int64), comm)
+            columns = (array.columns or -1) if on_gpu else array.shape[1] if array.ndim == 2 else -1
+            given = layout.gather(np.array([[columns, is_complex, on_gpu]], np.int64), comm)
             is_complex = bool(given[:, 1].any())
+            for r in np.flatnonzero(given[:, 2] != given[0, 2])[:1]:
+                first, other = ("a GPU" if place else "the host" for place in (given[0, 2], given[r, 2]))
+                raise ValueError(
+                    f"x is in the memory of {first} on rank 0 and of {other} on rank {r}; all ranks must give the same"
+                )
             for r in np.flatnonzero(given[:, 0] != given[0, 0])[:1]:
                 first, other = ("one dimension" if k < 0 else f"{k} columns" for k in (given[0, 0], given[r, 0]))
                 raise ValueError(f"x has {first} on rank 0 and {other} on rank {r}; all ranks must give the same")
+        if on_gpu:
+            return _device.DeviceArray(self._handle.apply(array, adjoint), self.dtype)
         if is_complex and self.dtype.kind != "c":
             # A real operator takes the real and imaginary parts one by one.
             real, imaginary = (self._product(part, adjoint, False) for part in (array.real, array.imag))
             return real + 1j * imaginary
         return self._product(array, adjoint, conjugate)
+
+    def _taken(self, x: Any, adjoint: bool) -> Any:
+        """The compiled array of an x in the memory of this operator's GPU. Local."""
+        if self._gpu is None:
+            raise ValueError(
+                f"x is in the memory of a GPU, and the {self.name} operator in that of the host; A.to('cuda') moves a"
+                " stored matrix there"
+            )
+        return _device.taken(x, "x", self._handle, adjoint)
 
     def _product(self, array: Array, adjoint: bool, conjugate: bool) -> Array:
         """A product, after all ranks have agreed on real or complex and on the number of columns."""
@@ -126,12 +203,16 @@ class Operator:
             y = y.conj()
         return layout.gather(y, comm) if whole else y
 
-    def matvec(self, x: Any) -> Array:
-        """A x, for one vector or k columns. Collective; one product."""
+    def matvec(self, x: Any) -> Any:
+        """A x, for one vector or k columns. Where A is in the memory of a GPU, x may be there too: a
+        :class:`tacit.DeviceArray`, which is used in place, or an array of CuPy, PyTorch, JAX or Numba, which is copied
+        once within that memory; on several ranks this rank's own part. The result is then a :class:`tacit.DeviceArray`,
+        whose elements are there when the GPU's work before it is done. Collective; one product.
+        """
         return self._apply(x, False)
 
-    def rmatvec(self, x: Any) -> Array:
-        """A^H x, the product with the conjugate transpose. Collective; one product."""
+    def rmatvec(self, x: Any) -> Any:
+        """A^H x, the product with the conjugate transpose; x as for :meth:`matvec`. Collective; one product."""
         return self._apply(x, True)
 
     matmat, rmatmat = matvec, rmatvec
@@ -143,7 +224,9 @@ class Operator:
             return Composed("product", (self, x), self.comm, self.dtype)
         return self._apply(x, False)
 
-    def __rmatmul__(self, x: Any) -> Array:
+    def __rmatmul__(self, x: Any) -> Any:
+        if _device.is_array(x):
+            return self.T @ x
         y: Array = self._apply(np.asarray(x).T, True, conjugate=True).T
         return y
 
@@ -172,12 +255,16 @@ class Operator:
         return self.dtype.type(value).item()
 
     def _fits(self, other: Operator) -> None:
+        if other.device != self.device:
+            raise ValueError(f"operators in the memory of {self.device} and of {other.device}; A.to(device) moves one")
         if other.dtype != self.dtype:
             raise TypeError(f"operators of {self.dtype} and {other.dtype}; both must have one scalar type")
 
     def __mul__(self, alpha: Any) -> Any:
         if not isinstance(alpha, (int, float, complex, np.number)):
             return NotImplemented
+        if self._gpu is not None:
+            raise ValueError("multiples of operators are made in host memory: (c * A).to('cuda') of a stored matrix A")
         return Composed("multiple", (self._factor(alpha), self), self.comm, self.dtype)
 
     __rmul__ = __mul__
@@ -416,6 +503,69 @@ class Csr(Operator):
         return Csr(made, self.comm, scalar)
 
 
+class DeviceCsr(Operator):
+    """A sparse matrix in the memory of a GPU, where it stays: products and solves read it there. Made by
+    ``tacit.csr(S, device="cuda")`` and ``A.to("cuda")``.
+
+    ``A @ x``, ``A.T @ x``, ``A.H @ x``, ``A @ B``, ``A + B`` and ``A.shifted(c)`` work as for :class:`Csr`, with
+    operators on the same GPU. A NumPy array is copied there and the result back; an array that is there stays there
+    (:meth:`matvec`). ``tacit.solve(A, b)`` runs on the GPU, and ``tacit.precond.make(A, "amg")`` makes a preconditioner
+    there that several solves may use. An adjoint product adds what other ranks need by atomics, so its last bits may
+    vary on several ranks.
+
+    Attributes
+    ----------
+    nnz : int
+        Stored entries over all ranks.
+    format : str
+        The storage format that was requested; see :func:`tacit.csr`.
+    storage : str
+        The one that is used, such as "sell-32 (16-bit offsets) on the device".
+    """
+
+    __slots__ = ("_version",)
+
+    def __init__(self, handle: Any, comm: _core.Communicator, dtype: npt.DTypeLike, hermitian: bool) -> None:
+        super().__init__(handle, comm, dtype)
+        self._hermitian = hermitian
+        self._version = 0  # changes with the values
+
+    @property
+    def nnz(self) -> int:
+        return int(self._handle.entries)
+
+    @property
+    def format(self) -> str:
+        return str(self._handle.format)
+
+    @property
+    def storage(self) -> str:
+        return str(self._handle.storage)
+
+    def is_hermitian(self) -> bool:
+        return bool(self._hermitian)
+
+    def to(self, device: str) -> Operator:
+        if agreed(self.comm, lambda: _device.kind_of(device)) == "host":
+            refuse_unlike(self.comm, device="host")
+            made = Csr(self._handle.to_host(), self.comm, self.dtype)
+            made._hermitian = self._hermitian
+            return made
+        return super().to(device)
+
+    def update_values(self, values: Any) -> None:
+        """Replaces the values; the structure stays. As :meth:`Csr.update_values`, but that preconditioners and composed
+        operators made earlier keep the old matrix, and its memory. Collective. The matrix is read back, stored anew
+        with these values by the host, and copied to the GPU.
+        """
+        matrix = self.to("host")
+        assert isinstance(matrix, Csr)
+        matrix.update_values(values)
+        self._handle = core("device_csr", self._scalar)(matrix._handle, self._gpu)
+        self._hermitian = matrix.is_hermitian()
+        self._version += 1
+
+
 class Stencil(Operator):
     """A matrix with constant coefficients on a regular grid, applied without being stored. See
     :func:`tacit.stencil`.
@@ -599,6 +749,8 @@ def has_entries(a: Operator) -> bool:
 
 
 def _stored(a: Operator) -> Csr:
+    if a._gpu is not None:
+        raise ValueError(f"the entries of the matrix are needed in host memory, and A is in that of {a.device}")
     if isinstance(a, (Composed, Stencil)):
         a = a.assemble()
     if not isinstance(a, Csr):

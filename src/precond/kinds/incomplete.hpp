@@ -18,8 +18,9 @@ std::unique_ptr<op::Operator<T, M>> incomplete_factors(const op::Csr<T, M>& A, F
   how.matching = options.matching.value_or(how.matching);
   how.ordering = options.ordering.value_or(how.ordering);
   if constexpr (std::same_as<M, Host>) return std::make_unique<BlockJacobi<T>>(A, how, options.blocks.value_or(1));
-  throw Error(ErrorKind::usage,
-              "incomplete factors work in host memory; jacobi, spai, fsai and polynomial work on the device too");
+  throw Error(
+      ErrorKind::usage,
+      "incomplete factors work in host memory; in that of a GPU there are jacobi, spai, fsai, polynomial and amg");
 }
 
 template <Scalar T, Memory M>

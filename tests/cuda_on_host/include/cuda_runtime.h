@@ -60,7 +60,7 @@ struct dim3 {
 struct cudaDeviceProp {
   char name[256];
   std::size_t totalGlobalMem;
-  int major, minor, multiProcessorCount;
+  int major, minor, multiProcessorCount, l2CacheSize;
 };
 using cudaStream_t = struct CUstream_st*;
 using cudaEvent_t = struct CUevent_st*;

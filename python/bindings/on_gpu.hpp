@@ -1,0 +1,76 @@
+// What Python holds in the memory of a GPU: operators and arrays, each with the device that it is on. Only in builds
+// with CUDA.
+#pragma once
+
+#include "bindings.hpp"
+
+#include <tacit/exec/gpus.hpp>
+#include <tacit/layout/vector.hpp>
+#include <tacit/op/csr.hpp>
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+
+namespace tacit::python {
+
+/// An operator in the memory of one GPU.
+template <Scalar T>
+struct OnGpu {
+  int gpu = 0;
+  std::shared_ptr<const void> refers_to;  ///< what `of` refers to and does not keep; destroyed after it
+  std::shared_ptr<const op::Operator<T, Device>> of;
+};
+/// The same for a stored matrix.
+template <Scalar T>
+struct CsrOnGpu : OnGpu<T> {
+  const op::Csr<T, Device>& matrix() const { return static_cast<const op::Csr<T, Device>&>(*this->of); }
+};
+
+/// This rank's elements of a vector, or of k columns, in the memory of one GPU.
+template <Scalar T>
+struct ArrayOnGpu {
+  using Elements = layout::Vector<T, Device>;
+  int gpu = 0;
+  int columns = 0;                     ///< 0: of one dimension
+  std::shared_ptr<const Elements> of;  ///< null after close()
+
+  const Elements& elements() const {
+    require(of != nullptr, "the array in device memory was closed; its elements are gone");
+    return *of;
+  }
+};
+
+/// f() as a collective call, with this device's memory and kernels.
+template <class F>
+auto together_on(int gpu, const comm::Communicator& comm, F&& f) {
+  return together(comm, [&] {
+    const exec::UseGpu use(gpu);
+    return f();
+  });
+}
+
+/// The array as a vector of the space: itself where it was made for this space, else a copy within the device.
+template <Scalar T>
+std::shared_ptr<const layout::Vector<T, Device>> as_vector(const ArrayOnGpu<T>& array, const layout::Space& space,
+                                                           int gpu) {
+  const auto& from = array.elements();
+  require(array.gpu == gpu, "an array in the memory of cuda:", array.gpu, " where one of cuda:", gpu, " is needed");
+  if (from.space() == space) return array.of;
+  auto made = std::make_shared<layout::Vector<T, Device>>(space, from.columns());
+  require(made->size() == from.size(), "an array of ", from.size(), " elements where ", made->size(), " are needed");
+  if (from.size() > 0) exec::copy_on_device(made->data(), from.data(), from.size() * sizeof(T));
+  return made;
+}
+
+/// A vector of the space with the elements of a NumPy array: a copy to the device.
+template <Scalar T>
+std::shared_ptr<const layout::Vector<T, Device>> as_vector(std::span<const T> values, const layout::Space& space,
+                                                           int columns) {
+  auto made = std::make_shared<layout::Vector<T, Device>>(space, columns);
+  made->assign(values);
+  return made;
+}
+
+}  // namespace tacit::python

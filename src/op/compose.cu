@@ -1,0 +1,17 @@
+// Compositions of operators in device memory.
+#include "compose_impl.hpp"
+
+namespace tacit::op {
+
+#define TACIT_INSTANTIATE(T)           \
+  template class ProductOf<T, Device>; \
+  template class Sum<T, Device>;       \
+  template class Shifted<T, Device>;   \
+  template class Adjoint<T, Device>;   \
+  template class Transpose<T, Device>;
+TACIT_INSTANTIATE(float)
+TACIT_INSTANTIATE(double)
+TACIT_INSTANTIATE(std::complex<float>)
+TACIT_INSTANTIATE(std::complex<double>)
+
+}  // namespace tacit::op
