@@ -4,7 +4,16 @@
 
 #include <algorithm>
 
-namespace tacit::exec::detail {
+namespace tacit::exec {
+
+int device_count() noexcept {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
+  cudaGetLastError();
+  return 0;
+}
+
+namespace detail {
 
 struct Queues<Device>::Impl {
   struct Queue {
@@ -125,4 +134,5 @@ std::byte* Queues<Device>::staging(std::size_t bytes) {
   return static_cast<std::byte*>(impl_->staging);
 }
 
-}  // namespace tacit::exec::detail
+}  // namespace detail
+}  // namespace tacit::exec

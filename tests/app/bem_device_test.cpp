@@ -1,11 +1,11 @@
-// Assembly on a virtual device: entries, low-rank approximations and matrices equal to the host's.
+// Assembly on a virtual device: entries and low-rank approximations equal to the host's.
 #include <gtest/gtest.h>
 #include <tacit/app/bem/on_device.hpp>
 #include <tacit/app/bem/system.hpp>
 #include <tacit/base/error.hpp>
 #include <tacit/op/hmatrix/device_blocks.hpp>
 
-#include "support/communicators.hpp"
+#include "app/slim_mesh.hpp"
 
 #include <cmath>
 #include <cstdlib>
@@ -13,7 +13,7 @@
 
 using namespace tacit;
 using namespace tacit::app::bem;
-using layout::Vector;
+using test::slim;
 
 namespace {
 
@@ -26,9 +26,6 @@ std::vector<Global> numbers(Global n) {
   std::vector<Global> all(static_cast<std::size_t>(n));
   std::iota(all.begin(), all.end(), Global(0));
   return all;
-}
-Mesh slim(double height) {
-  return {{{0, 0, 0}, {1, 0, 0}, {0.375, height, 0}, {0.4, -height, 0.1}}, {{0, 1, 2}, {1, 0, 3}}};
 }
 // A mesh without symmetries: no two candidates for a pivot have the same size, so rounding does not decide the choice.
 Mesh pair() {
@@ -266,66 +263,7 @@ TEST(DeviceBlocks, RefuseWhatTheyCannotDo) {
   EXPECT_THROW(Maker(nullptr, c.tree.order(), c.tree.order(), {c.layer.numbers()}), Error);
 }
 
-SystemOptions assembled(AssemblyOn where, double tolerance) {
-  SystemOptions options;
-  options.assembly = where;
-  options.matrix.tolerance = tolerance;
-  options.tree.leaf_size = 32;
-  return options;
-}
-
-TEST(DeviceAssembly, IsTheHostsMatrix) {
-  test::on_ranks(
-      [](const comm::Communicator& comm) {
-        for (const auto method : {op::Compression::aca, op::Compression::aca_plus})
-          for (const bool with_plane : {false, true}) {
-            const Mesh mesh = geodesic_sphere(with_plane ? 6 : 9);
-            auto options = assembled(AssemblyOn::host, 1e-4);
-            options.matrix.compress.method = method;
-            if (with_plane) options.plane = GroundedPlane{2, -1.1};
-            const System<double> host(comm, mesh, options);
-            options.assembly = AssemblyOn::virtual_device;
-            const System<double> device(comm, mesh, options);
-            const auto &a = host.matrix()->report(), &b = device.matrix()->report();
-            EXPECT_EQ(a.dense_blocks, b.dense_blocks);
-            EXPECT_NEAR(a.bytes, b.bytes, 0.01 * a.bytes);
-            EXPECT_NEAR(a.mean_rank, b.mean_rank, 0.05);
-            EXPECT_LE(b.measured_error, 1e-4);
-            EXPECT_LE(b.estimated_error, 1e-4);
-            EXPECT_TRUE(b.warnings.empty());
-            EXPECT_NEAR(a.entries_evaluated, b.entries_evaluated, 0.02 * a.entries_evaluated);
-            Vector<double> x(host.matrix()->domain()), y(host.matrix()->range()), z(device.matrix()->range());
-            for (std::size_t k = 0; k < x.size(); ++k) x.data()[k] = std::sin(double(k * k));
-            host.matrix()->apply(x, y), device.matrix()->apply(x, z);
-            const double size = layout::norm(y);
-            layout::axpy(-1.0, y, z);
-            EXPECT_LE(layout::norm(z), 4e-4 * size);
-          }
-      },
-      {2, 3});
-}
-
-TEST(DeviceAssembly, TakesSmallMeshesAndSinglePrecision) {
-  const auto& self = comm::Communicator::self();
-  // One triangle, two, and a mesh without admissible blocks: all of A is dense, with the host's entries.
-  for (const Mesh& mesh : {Mesh{slim(0.3).vertices, {{0, 1, 2}}}, slim(1e-6), geodesic_sphere(1)}) {
-    const System<double> host(self, mesh, assembled(AssemblyOn::host, 1e-6)),
-        device(self, mesh, assembled(AssemblyOn::virtual_device, 1e-6));
-    EXPECT_EQ(device.matrix()->report().low_rank_blocks, 0);
-    const auto a = host.matrix()->diagonal(), b = device.matrix()->diagonal();
-    ASSERT_EQ(a.size(), b.size());
-    for (std::size_t k = 0; k < a.size(); ++k) EXPECT_NEAR(a[k], b[k], 1e-12 * a[k]);
-  }
-  const Mesh mesh = geodesic_sphere(8);
-  const System<float> device(self, mesh, assembled(AssemblyOn::virtual_device, 1e-3));
-  EXPECT_GT(device.matrix()->report().low_rank_blocks, 0);
-  EXPECT_LE(device.matrix()->report().measured_error, 1e-3);
-  auto galerkin = assembled(AssemblyOn::virtual_device, 1e-3);
-  galerkin.discretisation = Discretisation::galerkin, galerkin.matrix.symmetry = op::Symmetry::symmetric;
-  EXPECT_THROW((System<double>(self, mesh, galerkin)), Error);
-}
-
-TEST(DeviceAssembly, NamesAnEntryThatIsNoNumber) {
+TEST(DeviceBlocks, NameAnEntryThatIsNoNumber) {
   const Mesh mesh = geodesic_sphere(6);
   const auto tree =
       std::make_shared<const op::ClusterTree>(mesh.geometry(), op::TreeOptions{op::Bisection::median, 16, 1});

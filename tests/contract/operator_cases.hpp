@@ -1,4 +1,4 @@
-// Every operator of op with its matrix.
+// Every operator of op with its matrix, in the memories that have it.
 #pragma once
 
 #include <tacit/op/cells/finite_volume.hpp>
@@ -6,11 +6,14 @@
 #include <tacit/op/csr.hpp>
 #include <tacit/op/function.hpp>
 #include <tacit/op/hmatrix/hmatrix.hpp>
+#include <tacit/op/hmatrix/on_devices.hpp>
 #include <tacit/op/scaled.hpp>
 #include <tacit/op/stencil.hpp>
 #include <tacit/op/tiled_spmm.hpp>
 
+#include "support/devices.hpp"
 #include "support/reference.hpp"
+#include "support/sweeping.hpp"
 
 #include <functional>
 #include <memory>
@@ -19,13 +22,15 @@
 
 namespace tacit::test {
 
-template <class T>
+template <class T, Memory M = Host>
 struct OperatorCase {
   std::string name;
   Reference<T> matrix;
-  std::function<op::OperatorPointer<T>(const comm::Communicator&)> make;
+  std::function<op::OperatorPointer<T, M>(const comm::Communicator&)> make;
   bool knows_largest = true;  // largest() is exact
   bool sparse = true;         // a row reads only the elements of its stored entries
+  int in_flight = 2;          // products that may be under way at a time
+  int columns = 99;           // the most that a product takes
 };
 
 /// How a csr matrix's indices are distributed: evenly, all on the last rank, or none on every other rank.
@@ -43,14 +48,14 @@ inline layout::Space spread_space(const comm::Communicator& comm, Global n, Spre
   return layout::Space::distributed(comm, layout::Partition(std::move(offsets)));
 }
 
-template <class T>
-OperatorCase<T> csr_case(std::string name, const Reference<T>& a, op::Format format, Spread rows = Spread::blocks,
-                         Spread columns = Spread::blocks) {
-  return {"csr " + name, a, [=](const comm::Communicator& comm) -> op::OperatorPointer<T> {
+template <class T, Memory M = Host>
+OperatorCase<T, M> csr_case(std::string name, const Reference<T>& a, op::Format format, Spread rows = Spread::blocks,
+                            Spread columns = Spread::blocks) {
+  return {"csr " + name, a, [=](const comm::Communicator& comm) -> op::OperatorPointer<T, M> {
             const auto range = spread_space(comm, a.rows, rows);
             const bool same = a.rows == a.columns && rows == columns;
             const auto domain = same ? range : spread_space(comm, a.columns, columns);
-            return std::make_shared<op::Csr<T>>(range, domain, a.rows_of(range), format);
+            return std::make_shared<op::Csr<T, M>>(range, domain, a.rows_of(range), format);
           }};
 }
 
@@ -182,18 +187,23 @@ OperatorCase<T> wide_case(op::CellStencil stencil, std::vector<Global> n,
 }
 
 /// y = A x by gathering x on every rank, as an operator written by a user might do.
-template <class T>
-op::OperatorPointer<T> gathering_function(const comm::Communicator& comm, const Reference<T>& a) {
+template <class T, Memory M = Host>
+op::OperatorPointer<T, M> gathering_function(const comm::Communicator& comm, const Reference<T>& a) {
   const auto range = layout::Space::distributed(comm, a.rows), domain = layout::Space::distributed(comm, a.columns);
   const auto gathered = [comm](const Reference<T>& matrix, layout::Space from, layout::Space to) {
     return [=](const T* x, T* y, int k) {
-      const auto all = comm.all_gather(std::span<const T>(x, std::size_t(from.local_size()) * k));
+      std::vector<T> own(std::size_t(from.local_size()) * k), result(std::size_t(to.local_size()) * k);
+      if constexpr (std::same_as<M, Host>) std::copy_n(x, own.size(), own.begin());
+      else if (!own.empty()) exec::copy_to_host(own.data(), x, own.size() * sizeof(T));
+      const auto all = comm.all_gather(std::span<const T>(own));
       for (int c = 0; c < k; ++c) {
         std::vector<T> column(static_cast<std::size_t>(from.size()));
         for (std::size_t i = 0; i < column.size(); ++i) column[i] = all[i * k + c];
         const auto product = matrix.times(column);
-        for (Local i = 0; i < to.local_size(); ++i) y[std::size_t(i) * k + c] = product[to.begin() + i];
+        for (Local i = 0; i < to.local_size(); ++i) result[std::size_t(i) * k + c] = product[to.begin() + i];
       }
+      if constexpr (std::same_as<M, Host>) std::copy(result.begin(), result.end(), y);
+      else if (!result.empty()) exec::copy_to_device(y, result.data(), result.size() * sizeof(T));
     };
   };
   std::vector<T> diagonal;
@@ -201,13 +211,34 @@ op::OperatorPointer<T> gathering_function(const comm::Communicator& comm, const 
     const auto found = a.entry.find({i, i});
     diagonal.push_back(found == a.entry.end() ? T(0) : found->second);
   }
-  return std::make_shared<op::Function<T>>(range, domain, gathered(a, domain, range),
-                                           gathered(a.adjoint(), range, domain), diagonal);
+  return std::make_shared<op::Function<T, M>>(range, domain, gathered(a, domain, range),
+                                              gathered(a.adjoint(), range, domain), diagonal);
 }
 
+/// How an H-matrix is put on a group of devices; nothing in other memories.
+template <Memory M>
+struct GroupOf {};
+template <class Each>
+struct GroupOf<Group<Each>> {
+  int devices = 1;
+  exec::DevicePath path = exec::DevicePath::peer;
+  op::BlockDeal deal = op::BlockDeal::rows;
+  exec::VectorWork work = exec::VectorWork::redundant;
+
+  template <class T>
+  op::OperatorPointer<T, Group<Each>> on_devices(std::shared_ptr<const op::HMatrix<T>> matrix) const {
+    auto made = std::make_shared<op::HMatrixOnDevices<T, Each>>(std::move(matrix), devices_of<Each>(devices),
+                                                                op::DeviceProductOptions{path, deal});
+    made->group().work = work;
+    return made;
+  }
+};
+
 /// Rank two plus a diagonal, over points on a line: the compressed blocks are accurate to rounding.
-template <class T>
-OperatorCase<T> hmatrix_case(std::string name, Global m, Global n, bool replicated, bool symmetric = false) {
+/// In a group's memory: on `devices` devices.
+template <class T, Memory M = Host>
+OperatorCase<T, M> hmatrix_case(std::string name, Global m, Global n, bool replicated, bool symmetric = false,
+                                const GroupOf<M>& group = {}) {
   const std::uint64_t other = symmetric ? 0 : 1;
   const auto value = [m, n, other](Global i, Global j) {
     return number<T>(20, std::uint64_t(i)) * number<T>(20 + other, std::uint64_t(j)) +
@@ -222,8 +253,9 @@ OperatorCase<T> hmatrix_case(std::string name, Global m, Global n, bool replicat
   Reference<T> matrix{m, n, {}};
   for (Global i = 0; i < m; ++i)
     for (Global j = 0; j < n; ++j) matrix.entry[{i, j}] = value(i, j);
-  return {"hmatrix " + name, std::move(matrix),
-          [=](const comm::Communicator& comm) -> op::OperatorPointer<T> {
+  return {"hmatrix " + name,
+          std::move(matrix),
+          [=](const comm::Communicator& comm) -> op::OperatorPointer<T, M> {
             const auto space = [&](Global size) {
               return replicated ? layout::Space::replicated(comm, size) : layout::Space::distributed(comm, size);
             };
@@ -236,10 +268,15 @@ OperatorCase<T> hmatrix_case(std::string name, Global m, Global n, bool replicat
               for (const Global c : j)
                 for (const Global r : i) *out++ = value(r, c);
             };
-            if (m == n) return std::make_shared<op::HMatrix<T>>(range, rows, entry, options);
-            return std::make_shared<op::HMatrix<T>>(range, space(n), rows, line(n), entry, options);
+            const auto made = m == n ? std::make_shared<op::HMatrix<T>>(range, rows, entry, options)
+                                     : std::make_shared<op::HMatrix<T>>(range, space(n), rows, line(n), entry, options);
+            if constexpr (is_group<M>) return group.template on_devices<T>(made);
+            else return made;
           },
-          false, false};
+          false,
+          false,
+          is_group<M> ? 1 : 2,
+          is_group<M> ? 1 : 99};
 }
 
 /// Split by rows; or by columns, where a rank's rows are those that its columns touch, numbered consecutively.
@@ -281,46 +318,70 @@ OperatorCase<T> tiled_case(std::string name, const Reference<T>& a, op::TiledSpm
           }};
 }
 
+/// The matrices of stored operators: of odd size with empty rows and columns, one full row and an unsymmetric pattern;
+/// a band; more columns than rows, and more rows than columns.
 template <class T>
-std::vector<OperatorCase<T>> operator_cases() {
-  using op::Boundary, op::Format, op::Grid;
-  std::vector<OperatorCase<T>> cases;
-
-  // Odd size, empty rows and columns, one full row, an unsymmetric pattern.
-  const auto irregular = random_matrix<T>(37, 37, 1, [](Global i, Global j) {
+struct Matrices {
+  Reference<T> irregular = random_matrix<T>(37, 37, 1, [](Global i, Global j) {
     return i % 5 != 3 && j != 20 && (i == 17 || std::abs(i - j) <= 2 || (i * 7 + j * 3) % 23 == 0);
   });
-  const auto banded = random_matrix<T>(41, 41, 2, [](Global i, Global j) { return j - i >= -1 && j - i <= 3; });
-  const auto wide = random_matrix<T>(23, 41, 3, [](Global i, Global j) { return (3 * i + j) % 7 == 0; });
-  const auto tall = wide.adjoint();
-  cases.push_back(csr_case<T>("irregular", irregular, Format::automatic));
-  cases.push_back(csr_case<T>("irregular, rows", irregular, Format::csr));
-  cases.push_back(csr_case<T>("irregular, slices", irregular, Format::sell));
-  cases.push_back(csr_case<T>("banded, rows", banded, Format::csr));
-  cases.push_back(csr_case<T>("banded, slices", banded, Format::sell));
+  Reference<T> banded = random_matrix<T>(41, 41, 2, [](Global i, Global j) { return j - i >= -1 && j - i <= 3; });
+  Reference<T> wide = random_matrix<T>(23, 41, 3, [](Global i, Global j) { return (3 * i + j) % 7 == 0; });
+  Reference<T> tall = wide.adjoint();
+};
+
+/// In every memory that has the operators.
+template <class T, Memory M>
+void add_stored(std::vector<OperatorCase<T, M>>& cases) {
+  using op::Format;
+  const auto [irregular, banded, wide, tall] = Matrices<T>();
+  cases.push_back(csr_case<T, M>("irregular", irregular, Format::automatic));
+  cases.push_back(csr_case<T, M>("irregular, rows", irregular, Format::csr));
+  cases.push_back(csr_case<T, M>("irregular, slices", irregular, Format::sell));
+  cases.push_back(csr_case<T, M>("banded, rows", banded, Format::csr));
+  cases.push_back(csr_case<T, M>("banded, slices", banded, Format::sell));
   // Blocks of 3, some with holes, some divided between ranks, and one unknown that belongs to no full block.
   const auto nodes = random_matrix<T>(40, 40, 7, [](Global i, Global j) {
     const Global p = i / 3, q = j / 3;
     return (std::abs(p - q) <= 1 || (p + 2 * q) % 7 == 0) && !((p + q) % 5 == 0 && (i + 2 * j) % 4 == 1);
   });
-  cases.push_back(csr_case<T>("blocks of 3", nodes, Format::bsr));
-  cases.push_back(csr_case<T>("blocks of 3, automatic", nodes, Format::automatic));
-  cases.push_back(csr_case<T>("blocks of 3, with holes", nodes, Format::bsr, Spread::holes, Spread::holes));
-  cases.push_back(csr_case<T>("blocks of 3, spread differently", nodes, Format::bsr, Spread::last, Spread::blocks));
-  cases.push_back(csr_case<T>("irregular, blocks", irregular, Format::bsr));
-  cases.push_back(csr_case<T>("wide, blocks", wide, Format::bsr));
-  cases.push_back(csr_case<T>("without entries, blocks", Reference<T>{11, 11, {}}, Format::bsr));
-  cases.push_back(csr_case<T>("on one rank", irregular, Format::sell, Spread::last, Spread::last));
-  cases.push_back(csr_case<T>("with holes", irregular, Format::automatic, Spread::holes, Spread::holes));
+  if constexpr (std::same_as<M, Host>) {
+    cases.push_back(csr_case<T, M>("blocks of 3", nodes, Format::bsr));
+    cases.push_back(csr_case<T, M>("blocks of 3, with holes", nodes, Format::bsr, Spread::holes, Spread::holes));
+    cases.push_back(
+        csr_case<T, M>("blocks of 3, spread differently", nodes, Format::bsr, Spread::last, Spread::blocks));
+    cases.push_back(csr_case<T, M>("irregular, blocks", irregular, Format::bsr));
+    cases.push_back(csr_case<T, M>("wide, blocks", wide, Format::bsr));
+    cases.push_back(csr_case<T, M>("without entries, blocks", Reference<T>{11, 11, {}}, Format::bsr));
+  }
+  cases.push_back(csr_case<T, M>("blocks of 3, automatic", nodes, Format::automatic));
+  cases.push_back(csr_case<T, M>("on one rank", irregular, Format::sell, Spread::last, Spread::last));
+  cases.push_back(csr_case<T, M>("with holes", irregular, Format::automatic, Spread::holes, Spread::holes));
   cases.push_back(
-      csr_case<T>("rows and columns spread differently", banded, Format::sell, Spread::holes, Spread::last));
-  cases.push_back(csr_case<T>("wide", wide, Format::sell));
-  cases.push_back(csr_case<T>("wide, rows", wide, Format::csr, Spread::blocks, Spread::last));
-  cases.push_back(csr_case<T>("tall", tall, Format::sell));
+      csr_case<T, M>("rows and columns spread differently", banded, Format::sell, Spread::holes, Spread::last));
+  cases.push_back(csr_case<T, M>("wide", wide, Format::sell));
+  cases.push_back(csr_case<T, M>("wide, rows", wide, Format::csr, Spread::blocks, Spread::last));
+  cases.push_back(csr_case<T, M>("tall", tall, Format::sell));
   cases.push_back(
-      csr_case<T>("of one", random_matrix<T>(1, 1, 4, [](Global, Global) { return true; }), Format::automatic));
-  cases.push_back(csr_case<T>("without entries", Reference<T>{11, 11, {}}, Format::sell));
+      csr_case<T, M>("of one", random_matrix<T>(1, 1, 4, [](Global, Global) { return true; }), Format::automatic));
+  cases.push_back(csr_case<T, M>("without entries", Reference<T>{11, 11, {}}, Format::sell));
+  const auto of_irregular = csr_case<T, M>("", irregular, Format::automatic).make;
+  cases.push_back({"scaled", T(real_t<T>(0.25)) * irregular,
+                   [=](const comm::Communicator& c) { return scaled<T, M>(of_irregular(c), real_t<T>(0.25)); }});
+  cases.push_back({"diagonal", Reference<T>::diagonal(29, [](Global i) { return number<T>(9, std::uint64_t(i)); }),
+                   [](const comm::Communicator& c) {
+                     return diagonal<T, M>(vector_of<T, M>(layout::Space::distributed(c, 29), 9));
+                   }});
+  cases.push_back({"function", irregular,
+                   [=](const comm::Communicator& c) { return gathering_function<T, M>(c, irregular); }, false});
+  cases.push_back(
+      {"function, tall", tall, [=](const comm::Communicator& c) { return gathering_function<T, M>(c, tall); }, false});
+}
 
+/// Those of host memory only.
+template <class T>
+void add_stencils(std::vector<OperatorCase<T>>& cases) {
+  using op::Boundary, op::Grid;
   const auto star = random_weights<T>(5, true), full = random_weights<T>(6, false);
   const std::vector<Boundary> kinds{Boundary::dirichlet, Boundary::neumann, Boundary::periodic};
   const char* names[] = {"dirichlet", "neumann", "periodic"};
@@ -343,7 +404,12 @@ std::vector<OperatorCase<T>> operator_cases() {
   const auto flow = op::laplacian<T>(2) + op::convection<T>(2, {3, -1, 0}, op::Convection::upwind);
   cases.push_back(
       stencil_case<T>("plane, real weights", Grid({17, 8}, {Boundary::dirichlet, Boundary::neumann}), flow));
+}
 
+template <class T>
+void add_compositions(std::vector<OperatorCase<T>>& cases) {
+  using op::Format;
+  const auto [irregular, banded, wide, tall] = Matrices<T>();
   const auto base = csr_case<T>("", irregular, Format::automatic).make;
   const auto square = csr_case<T>(
       "", random_matrix<T>(37, 37, 7, [](Global i, Global j) { return std::abs(i - j) <= 1; }), Format::automatic);
@@ -388,12 +454,6 @@ std::vector<OperatorCase<T>> operator_cases() {
       "transpose", wide.adjoint().conjugate(),
       [=](const comm::Communicator& c) -> op::OperatorPointer<T> { return op::transpose(of_wide(c)); }, true);
   add(
-      "diagonal", Reference<T>::diagonal(29, [](Global i) { return number<T>(9, std::uint64_t(i)); }),
-      [](const comm::Communicator& c) -> op::OperatorPointer<T> {
-        return std::make_shared<op::Diagonal<T>>(vector_of<T>(layout::Space::distributed(c, 29), 9));
-      },
-      true);
-  add(
       "identity", ones,
       [](const comm::Communicator& c) -> op::OperatorPointer<T> {
         return std::make_shared<op::Identity<T>>(layout::Space::distributed(c, 37));
@@ -412,57 +472,53 @@ std::vector<OperatorCase<T>> operator_cases() {
         return op::sum(alpha, op::shift(op::product(a, other(c)), beta), beta, a);
       },
       false, false);
-  add(
-      "scaled", T(real_t<T>(0.25)) * irregular,
-      [=](const comm::Communicator& c) -> op::OperatorPointer<T> {
-        const auto a = base(c);
-        return op::OperatorPointer<T>(new op::Scaled<T>(*a, real_t<T>(0.25)),
-                                      [a](const op::Operator<T>* p) { delete p; });
-      },
-      true);
-  add(
-      "function", irregular, [=](const comm::Communicator& c) { return gathering_function(c, irregular); }, false);
-  add(
-      "function, tall", tall, [=](const comm::Communicator& c) { return gathering_function(c, tall); }, false);
-  if constexpr (!is_complex<T>) {
-    op::TiledSpmmOptions list, bitmap;
-    list.matrix.format = op::TiledFormat::list;
-    list.matrix.block_rows = 7;
-    bitmap.matrix.format = op::TiledFormat::bitmap;
-    bitmap.matrix.block_rows = 5;
-    auto grouped = bitmap, threes = list;
-    grouped.groups = {2, 4};
-    threes.groups = {3};
-    using op::Split;
-    cases.push_back(tiled_case<T>("list", irregular, list, Split::rows));
-    cases.push_back(tiled_case<T>("bitmap", irregular, bitmap, Split::rows));
-    cases.push_back(tiled_case<T>("list, by columns", irregular, list, Split::columns));
-    op::TiledSpmmOptions clustered;
-    clustered.clusters = layout::ClusterOptions{layout::Clustering::greedy, 8};
-    cases.push_back(tiled_case<T>("in clusters", irregular, clustered, Split::rows));
-    clustered.matrix.format = op::TiledFormat::plain;
-    cases.push_back(tiled_case<T>("plain, in clusters, by columns", irregular, clustered, Split::columns));
-    cases.push_back(tiled_case<T>("wide, by columns, groups of 2 and 4", wide, grouped, Split::columns));
-    cases.push_back(tiled_case<T>("tall, groups of 3", tall, threes, Split::rows, Spread::blocks, Spread::last));
-    cases.push_back(
-        tiled_case<T>("with holes, groups of 2", irregular, grouped, Split::columns, Spread::holes, Spread::holes));
-    cases.push_back(tiled_case<T>("without entries", Reference<T>{11, 11, {}}, bitmap, Split::rows));
-    cases.push_back(cells_case<T>("line", {13}, {{Boundary::dirichlet, Boundary::neumann}}));
-    cases.push_back(cells_case<T>(
-        "plane", {5, 9}, {{Boundary::periodic, Boundary::periodic}, {Boundary::neumann, Boundary::dirichlet}}));
-    cases.push_back(cells_case<T>("box", {6, 3, 7},
-                                  {{Boundary::neumann, Boundary::neumann},
-                                   {Boundary::dirichlet, Boundary::dirichlet},
-                                   {Boundary::periodic, Boundary::periodic}}));
-    cases.push_back(cells_case<T>(
-        "of one", {1, 1}, {{Boundary::dirichlet, Boundary::neumann}, {Boundary::dirichlet, Boundary::dirichlet}}));
-    const std::array<Boundary, 2> ends{Boundary::dirichlet, Boundary::dirichlet},
-        turn{Boundary::periodic, Boundary::periodic};
-    cases.push_back(wide_case<T>(op::CellStencil::fourth_order, {4, 5, 3}, {ends, turn, turn}));
-    cases.push_back(wide_case<T>(op::CellStencil::fourth_order, {7, 9}, {ends, turn}));
-    cases.push_back(wide_case<T>(op::CellStencil::twenty_seven_point, {4, 3, 5}, {ends, turn, turn}));
-    cases.push_back(wide_case<T>(op::CellStencil::twenty_seven_point, {6, 5}, {ends, ends}));
-  }
+}
+
+template <class T>
+void add_tiled_and_cells(std::vector<OperatorCase<T>>& cases) {
+  using op::Boundary;
+  const auto [irregular, banded, wide, tall] = Matrices<T>();
+  op::TiledSpmmOptions list, bitmap;
+  list.matrix.format = op::TiledFormat::list;
+  list.matrix.block_rows = 7;
+  bitmap.matrix.format = op::TiledFormat::bitmap;
+  bitmap.matrix.block_rows = 5;
+  auto grouped = bitmap, threes = list;
+  grouped.groups = {2, 4};
+  threes.groups = {3};
+  using op::Split;
+  cases.push_back(tiled_case<T>("list", irregular, list, Split::rows));
+  cases.push_back(tiled_case<T>("bitmap", irregular, bitmap, Split::rows));
+  cases.push_back(tiled_case<T>("list, by columns", irregular, list, Split::columns));
+  op::TiledSpmmOptions clustered;
+  clustered.clusters = layout::ClusterOptions{layout::Clustering::greedy, 8};
+  cases.push_back(tiled_case<T>("in clusters", irregular, clustered, Split::rows));
+  clustered.matrix.format = op::TiledFormat::plain;
+  cases.push_back(tiled_case<T>("plain, in clusters, by columns", irregular, clustered, Split::columns));
+  cases.push_back(tiled_case<T>("wide, by columns, groups of 2 and 4", wide, grouped, Split::columns));
+  cases.push_back(tiled_case<T>("tall, groups of 3", tall, threes, Split::rows, Spread::blocks, Spread::last));
+  cases.push_back(
+      tiled_case<T>("with holes, groups of 2", irregular, grouped, Split::columns, Spread::holes, Spread::holes));
+  cases.push_back(tiled_case<T>("without entries", Reference<T>{11, 11, {}}, bitmap, Split::rows));
+  cases.push_back(cells_case<T>("line", {13}, {{Boundary::dirichlet, Boundary::neumann}}));
+  cases.push_back(cells_case<T>("plane", {5, 9},
+                                {{Boundary::periodic, Boundary::periodic}, {Boundary::neumann, Boundary::dirichlet}}));
+  cases.push_back(cells_case<T>("box", {6, 3, 7},
+                                {{Boundary::neumann, Boundary::neumann},
+                                 {Boundary::dirichlet, Boundary::dirichlet},
+                                 {Boundary::periodic, Boundary::periodic}}));
+  cases.push_back(cells_case<T>(
+      "of one", {1, 1}, {{Boundary::dirichlet, Boundary::neumann}, {Boundary::dirichlet, Boundary::dirichlet}}));
+  const std::array<Boundary, 2> ends{Boundary::dirichlet, Boundary::dirichlet},
+      turn{Boundary::periodic, Boundary::periodic};
+  cases.push_back(wide_case<T>(op::CellStencil::fourth_order, {4, 5, 3}, {ends, turn, turn}));
+  cases.push_back(wide_case<T>(op::CellStencil::fourth_order, {7, 9}, {ends, turn}));
+  cases.push_back(wide_case<T>(op::CellStencil::twenty_seven_point, {4, 3, 5}, {ends, turn, turn}));
+  cases.push_back(wide_case<T>(op::CellStencil::twenty_seven_point, {6, 5}, {ends, ends}));
+}
+
+template <class T>
+void add_hmatrices(std::vector<OperatorCase<T>>& cases) {
   cases.push_back(hmatrix_case<T>("square", 53, 53, false));
   cases.push_back(hmatrix_case<T>("tall", 61, 38, false));
   cases.push_back(hmatrix_case<T>("of one", 1, 1, false));
@@ -470,6 +526,36 @@ std::vector<OperatorCase<T>> operator_cases() {
   cases.push_back(hmatrix_case<T>("wide, replicated", 38, 61, true));
   cases.push_back(hmatrix_case<T>("one triangle", 53, 53, false, true));
   cases.push_back(hmatrix_case<T>("one triangle, replicated", 41, 41, true, true));
+}
+
+/// H-matrices on groups of devices.
+template <class T, Memory M>
+void add_groups(std::vector<OperatorCase<T, M>>& cases) {
+  using exec::DevicePath, exec::VectorWork, op::BlockDeal;
+  const auto add = [&](std::string name, Global n, int devices, DevicePath path, BlockDeal deal, VectorWork work) {
+    cases.push_back(hmatrix_case<T, M>(name, n, n, true, false, {devices, path, deal, work}));
+  };
+  add("on a device", 53, 1, DevicePath::peer, BlockDeal::rows, VectorWork::redundant);
+  add("on 3 devices", 53, 3, DevicePath::peer, BlockDeal::rows, VectorWork::shared);
+  add("on 3 devices, copied by the driver", 130, 3, DevicePath::copy, BlockDeal::round_robin, VectorWork::redundant);
+  add("on 2 devices, through the host", 130, 2, DevicePath::host, BlockDeal::round_robin, VectorWork::shared);
+  add("of one on 3 devices", 1, 3, DevicePath::host, BlockDeal::rows, VectorWork::redundant);
+}
+
+template <class T, Memory M>
+std::vector<OperatorCase<T, M>> operator_cases() {
+  std::vector<OperatorCase<T, M>> cases;
+  if constexpr (is_group<M>) {
+    add_groups(cases);
+  } else {
+    add_stored(cases);
+  }
+  if constexpr (std::same_as<M, Host>) {
+    add_stencils(cases);
+    add_compositions(cases);
+    if constexpr (!is_complex<T>) add_tiled_and_cells(cases);
+    add_hmatrices(cases);
+  }
   return cases;
 }
 

@@ -3,6 +3,7 @@
 #include <tacit/op/staged_matrix.hpp>
 #include <tacit/op/tiled_matrix.hpp>
 
+#include "op/tiled_cases.hpp"
 #include "support/reference.hpp"
 
 #include <unistd.h>
@@ -21,41 +22,11 @@ using op::TiledFormat;
 using op::TiledMatrix;
 using op::TiledOptions;
 using op::Values;
+using test::Entry;
+using test::some_rows;
+using test::source_of;
 
 namespace {
-
-template <class T>
-struct Entry {
-  Local column;
-  T value;
-};
-
-// Rows with unsorted columns; some empty, one long.
-template <class T>
-std::vector<std::vector<Entry<T>>> some_rows(Local rows, Local columns, double size = 1) {
-  std::vector<std::vector<Entry<T>>> a(static_cast<std::size_t>(rows));
-  for (Local r = 0; r < rows; ++r) {
-    const Local n = r % 7 == 3 ? 0 : r == 5 ? std::min(columns, 300) : std::min(columns, 1 + r % 40);
-    const Local step = std::max(1, columns / std::max(1, n));
-    for (Local i = 0; i < n; ++i) {
-      const Local c = (r * 13 + (n - 1 - i) * step + (i % 3 == 0 && step > 1 ? 1 : 0)) % columns;
-      bool known = false;
-      for (const auto& e : a[std::size_t(r)]) known = known || e.column == c;
-      if (!known) a[std::size_t(r)].push_back({c, T(size * test::number<T>(3, std::uint64_t(r * 1000 + i)))});
-    }
-  }
-  return a;
-}
-
-template <class T>
-op::RowSource<T> source_of(const std::vector<std::vector<Entry<T>>>& a) {
-  return [&a](Local begin, Local end, op::RowBuffer<T>& rows) {
-    for (Local r = begin; r < end; ++r) {
-      for (const auto& e : a[std::size_t(r)]) rows.add(e.column, e.value);
-      rows.end_row();
-    }
-  };
-}
 
 template <class T>
 class Tiled : public testing::Test {};
@@ -229,79 +200,6 @@ TYPED_TEST(Tiled, GivesItsRowsBackAndCountsReuse) {
     std::sort(all.begin(), all.end());
     const auto distinct = std::unique(all.begin(), all.end()) - all.begin();
     EXPECT_DOUBLE_EQ(m.reuse(61), double(entries) / double(distinct));
-  }
-}
-
-template <class T>
-void check_staged(const std::vector<std::vector<Entry<T>>>& a, Local columns, int at_once, Values values,
-                  op::Vectors vectors, std::initializer_list<int> widths, bool race) {
-  const auto rows = a.size();
-  const op::StagedMatrix<T, Host> m(Local(rows), columns, source_of(a), at_once, values, vectors);
-  const double rounded = (values == Values::half) + (vectors == op::Vectors::half);
-  const double bound = rounded * 0x1p-11 + 64 * std::numeric_limits<T>::epsilon();
-  EXPECT_GE(m.counts().stored, m.counts().padding);
-  EXPECT_LE(m.counts().turns, m.counts().turns_as_given);
-  for (const int k : widths) {
-    const auto wide = std::size_t(k);
-    std::vector<T> x(std::size_t(columns) * wide), serial(rows * wide, T(7)), teams(rows * wide, T(7));
-    for (std::size_t i = 0; i < x.size(); ++i) x[i] = test::number<T>(4, i) + T(i % 3);
-    m.multiply(x.data(), serial.data(), k);
-    for (std::size_t r = 0; r < rows; ++r)
-      for (std::size_t c = 0; c < wide; ++c) {
-        double sum = 0, size = 1e-300;
-        for (const auto& e : a[r]) {
-          const double term = double(e.value) * double(x[std::size_t(e.column) * wide + c]);
-          sum += term, size += std::abs(term);
-        }
-        ASSERT_NEAR(double(serial[r * wide + c]), sum, (bound + rounded * 1e-5) * size) << at_once << " " << k;
-      }
-    if (!race) continue;
-    m.multiply(x.data(), teams.data(), k, true);
-    EXPECT_EQ(serial, teams);
-  }
-}
-
-// The device's kernel, run by one thread and by teams of threads (256 threads per team: slow). Several stages (900
-// columns are four of 256), several parts, empty rows, an incomplete last block.
-TYPED_TEST(Tiled, StagesAsTeamsDo) {
-  using T = TypeParam;
-  const auto a = some_rows<T>(300, 900);
-  for (const auto values : {Values::full, Values::half})
-    for (const int at_once : {1, 8, 32})
-      check_staged<T>(a, 900, at_once, values, op::Vectors::full, {1, 7, 32, 40}, false);
-  const auto few = some_rows<T>(130, 1300);
-  check_staged<T>(few, 1300, 32, Values::full, op::Vectors::full, {5, 36}, true);
-  check_staged<T>(few, 1300, 8, Values::half, op::Vectors::full, {8}, true);
-  check_staged<T>(few, 1300, 1, Values::full, op::Vectors::full, {1}, true);
-  if constexpr (sizeof(T) == sizeof(float)) {
-    for (const auto values : {Values::full, Values::half})
-      for (const int at_once : {16, 64})
-        check_staged<T>(a, 900, at_once, values, op::Vectors::half, {1, 7, 32, 65}, false);
-    check_staged<T>(few, 1300, 16, Values::full, op::Vectors::half, {3}, true);
-  }
-  EXPECT_THROW((op::StagedMatrix<T, Host>(300, 900, source_of(a), 16)), Error);
-  EXPECT_THROW((op::StagedMatrix<T, Host>(300, 100, source_of(a), 8)), Error);
-}
-
-// A block whose entries need many parts, and rows that all begin in the same bank; padding reads zero for any X.
-TYPED_TEST(Tiled, StagesDenseBlocks) {
-  using T = TypeParam;
-  std::vector<std::vector<Entry<T>>> a(40);
-  for (Local r = 0; r < 40; ++r)
-    for (Local c = 0; c < 400 + 3 * r; ++c)
-      a[std::size_t(r)].push_back({(c * 32 + r * 8) % 1031, test::number<T>(3, std::uint64_t(r * 600 + c))});
-  for (const int at_once : {1, 8, 32})
-    check_staged<T>(a, 1031, at_once, Values::full, op::Vectors::full, {1, 9}, false);
-  const op::StagedMatrix<T, Host> m(40, 1031, source_of(a), 8);
-  EXPECT_GT(m.counts().turns_as_given, 1.3);
-  EXPECT_LT(m.counts().turns, 0.85 * m.counts().turns_as_given);
-  std::vector<T> x(1031, T(1)), y(40);
-  x[1030] = std::numeric_limits<T>::quiet_NaN();  // affects only the rows that have this column
-  m.multiply(x.data(), y.data(), 1);
-  for (std::size_t r = 0; r < 40; ++r) {
-    bool reads = false;
-    for (const auto& e : a[r]) reads = reads || e.column == 1030;
-    EXPECT_EQ(std::isnan(y[r]), reads) << r;
   }
 }
 

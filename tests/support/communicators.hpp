@@ -5,7 +5,7 @@
 
 #include <cstdlib>
 #include <functional>
-#include <initializer_list>
+#include <vector>
 
 namespace tacit::test {
 
@@ -16,7 +16,7 @@ inline bool under_mpi() {
 /// Calls f(communicator) on `sizes` ranks each, as threads; under mpiexec once, on all its ranks. Exceptions of f
 /// propagate.
 inline void on_ranks(const std::function<void(const comm::Communicator&)>& f,
-                     std::initializer_list<int> sizes = {1, 2, 3, 4, 5}) {
+                     const std::vector<int>& sizes = {1, 2, 3, 4, 5}) {
   if (under_mpi()) return f(comm::mpi_world());
   f(comm::Communicator::self());
   for (int n : sizes) comm::run_threads(n, f);

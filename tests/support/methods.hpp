@@ -83,23 +83,27 @@ Whole<T> shifted_grid(Global nx, Global ny, double convection = 0) {
   return grid<T>(nx, ny, convection).map([](Global r, Global c, T v) { return r == c ? v + T(2) : v; });
 }
 
-/// A dense matrix on a replicated space: every rank does the whole product; reductions need no communication.
-template <Scalar T>
-class Replicated final : public op::Operator<T, Host> {
+/// A dense matrix on a replicated space: every rank does the whole product, on the host; reductions need no
+/// communication.
+template <Scalar T, Memory M = Host>
+class Replicated final : public op::Operator<T, M> {
  public:
-  Replicated(const layout::Space& space, const Whole<T>& a) : op::Operator<T, Host>(space, space), a_(a.dense()) {}
+  Replicated(const layout::Space& space, const Whole<T>& a) : op::Operator<T, M>(space, space), a_(a.dense()) {}
   std::string name() const override { return "replicated dense"; }
 
  protected:
-  int begin(const layout::Vector<T>&, layout::Vector<T>&, bool) const override { return 0; }
-  void finish(const layout::Vector<T>& x, layout::Vector<T>& y, bool, int) const override {
+  int begin(const layout::Vector<T, M>&, layout::Vector<T, M>&, bool) const override { return 0; }
+  void finish(const layout::Vector<T, M>& x, layout::Vector<T, M>& y, bool, int) const override {
     const std::size_t k = x.columns();
+    const auto in = x.to_host();
+    std::vector<T> out(in.size());
     for (std::size_t i = 0; i < a_.size(); ++i)
       for (std::size_t c = 0; c < k; ++c) {
         T sum(0);
-        for (std::size_t j = 0; j < a_.size(); ++j) sum += a_[i][j] * x.data()[j * k + c];
-        y.data()[i * k + c] = sum;
+        for (std::size_t j = 0; j < a_.size(); ++j) sum += a_[i][j] * in[j * k + c];
+        out[i * k + c] = sum;
       }
+    y.assign(out);
   }
 
  private:
@@ -107,16 +111,16 @@ class Replicated final : public op::Operator<T, Host> {
 };
 
 /// Calls f as the product, like an operator written by a user.
-template <Scalar T>
-class Custom final : public op::Operator<T, Host> {
+template <Scalar T, Memory M = Host>
+class Custom final : public op::Operator<T, M> {
  public:
-  using F = std::function<void(const layout::Vector<T>&, layout::Vector<T>&)>;
-  Custom(const layout::Space& space, F f) : op::Operator<T, Host>(space, space), f_(std::move(f)) {}
+  using F = std::function<void(const layout::Vector<T, M>&, layout::Vector<T, M>&)>;
+  Custom(const layout::Space& space, F f) : op::Operator<T, M>(space, space), f_(std::move(f)) {}
   std::string name() const override { return "custom"; }
 
  protected:
-  int begin(const layout::Vector<T>&, layout::Vector<T>&, bool) const override { return 0; }
-  void finish(const layout::Vector<T>& x, layout::Vector<T>& y, bool, int) const override { f_(x, y); }
+  int begin(const layout::Vector<T, M>&, layout::Vector<T, M>&, bool) const override { return 0; }
+  void finish(const layout::Vector<T, M>& x, layout::Vector<T, M>& y, bool, int) const override { f_(x, y); }
 
  private:
   F f_;
@@ -129,19 +133,15 @@ struct Solved {
 };
 
 /// Solves with x0 = 0 (or `guess`) and returns the whole x. Collective.
-template <Scalar T>
-Solved<T> run(const op::Operator<T, Host>& A, const std::vector<T>& b, const krylov::Options& options,
-              const std::type_identity_t<op::Operator<T, Host>>* P = nullptr, const std::vector<T>& guess = {},
+template <Scalar T, Memory M>
+Solved<T> run(const op::Operator<T, M>& A, const std::vector<T>& b, const krylov::Options& options,
+              const std::type_identity_t<op::Operator<T, M>>* P = nullptr, const std::vector<T>& guess = {},
               bool hermitian = false) {
-  layout::Vector<T> x(A.domain());
-  if (!guess.empty())
-    x = A.domain().is_replicated() ? [&] { auto v = x; v.assign(guess); return v; }() : spread(A.domain(), guess);
-  layout::Vector<T> rhs(A.range());
-  if (A.range().is_replicated()) rhs.assign(b);
-  else rhs = spread(A.range(), b);
+  const auto rhs = spread<T, M>(A.range(), b);
+  auto x = guess.empty() ? layout::Vector<T, M>(A.domain()) : spread<T, M>(A.domain(), guess);
   Solved<T> s;
-  s.report = krylov::solve<T, Host>(A, P, rhs, x, options, hermitian);
-  s.x = A.domain().is_replicated() ? x.to_host() : whole(x);
+  s.report = krylov::solve<T, M>(A, P, rhs, x, options, hermitian);
+  s.x = whole(x);
   return s;
 }
 

@@ -5,6 +5,8 @@
 #include <tacit/op/csr.hpp>
 #include <tacit/op/stencil.hpp>
 
+#include "support/memory.hpp"
+
 #include <cmath>
 #include <cstdint>
 #include <functional>
@@ -151,12 +153,12 @@ op::Weights<T> random_weights(std::uint64_t seed, bool star) {
 }
 
 /// This rank's part of the vector with x_i of column c = number(seed, i k + c), k the number of columns.
-template <class T>
-layout::Vector<T> vector_of(const layout::Space& space, std::uint64_t seed, int columns = 1) {
-  layout::Vector<T> x(space, columns);
-  for (std::size_t i = 0; i < x.size(); ++i)
-    x.data()[i] = number<T>(seed, std::uint64_t(space.begin()) * std::uint64_t(columns) + i);
-  return x;
+template <class T, Memory M = Host>
+layout::Vector<T, M> vector_of(const layout::Space& space, std::uint64_t seed, int columns = 1) {
+  std::vector<T> elements(std::size_t(space.local_size()) * std::size_t(columns));
+  for (std::size_t i = 0; i < elements.size(); ++i)
+    elements[i] = number<T>(seed, std::uint64_t(space.begin()) * std::uint64_t(columns) + i);
+  return vector_from<T, M>(space, elements, columns);
 }
 template <class T>
 std::vector<T> whole_vector(Global n, std::uint64_t seed) {

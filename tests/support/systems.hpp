@@ -83,11 +83,13 @@ struct Whole {
     for (Global r = begin; r <= end; ++r) part.start.push_back(start[r] - start[begin]);
     return part;
   }
-  std::unique_ptr<op::Csr<T>> on(const layout::Space& space) const {
-    return std::make_unique<op::Csr<T>>(space, space, rows(space.begin(), space.end()));
+  template <Memory M = Host>
+  std::unique_ptr<op::Csr<T, M>> on(const layout::Space& space) const {
+    return std::make_unique<op::Csr<T, M>>(space, space, rows(space.begin(), space.end()));
   }
-  std::unique_ptr<op::Csr<T>> on(const comm::Communicator& comm) const {
-    return on(layout::Space::distributed(comm, n));
+  template <Memory M = Host>
+  std::unique_ptr<op::Csr<T, M>> on(const comm::Communicator& comm) const {
+    return on<M>(layout::Space::distributed(comm, n));
   }
 };
 
@@ -173,16 +175,18 @@ std::vector<T> random_vector(Global n, std::uint64_t seed) {
 }
 
 /// This rank's part of a whole vector.
-template <Scalar T>
-layout::Vector<T> spread(const layout::Space& space, const std::vector<T>& whole) {
-  layout::Vector<T> v(space);
-  std::copy(whole.begin() + space.begin(), whole.begin() + space.end(), v.data());
+template <Scalar T, Memory M = Host>
+layout::Vector<T, M> spread(const layout::Space& space, const std::vector<T>& whole) {
+  layout::Vector<T, M> v(space);
+  const Global first = space.is_replicated() ? 0 : space.begin();
+  v.assign(std::span<const T>(whole).subspan(std::size_t(first), v.size()));
   return v;
 }
 /// The whole vector on every rank. Collective.
-template <Scalar T>
-std::vector<T> whole(const layout::Vector<T>& v) {
-  return v.space().comm().all_gather(std::span<const T>(v.data(), v.size()));
+template <Scalar T, Memory M>
+std::vector<T> whole(const layout::Vector<T, M>& v) {
+  const auto own = v.to_host();
+  return v.space().is_replicated() ? own : v.space().comm().all_gather(std::span<const T>(own));
 }
 
 template <class V>

@@ -26,6 +26,9 @@ enum class DevicePath {
   peer   ///< as copy, over direct links
 };
 
+/// The CUDA devices that this process sees; 0 where CUDA refuses. In builds with CUDA.
+int device_count() noexcept;
+
 /// The devices that one process of a node uses.
 enum class ProcessLayout { per_gpu, per_socket, per_node };
 

@@ -32,13 +32,13 @@ class Vector {
   exec::View<T, M> own() { return elements_.view(); }
   exec::View<const T, M> own() const { return elements_.view(); }
 
-  /// Copies this rank's elements from / to host memory.
+  /// Copies this rank's elements from / to host memory. data() stays where it is: methods keep such pointers.
   void assign(std::span<const T> values) {
     require(values.size() == size(), "a vector of ", size(), " elements on this rank was given ", values.size());
     if constexpr (is_group<M>) elements_.assign(values);
     else if constexpr (std::same_as<M, Host>)
       exec::settle(), exec::copy_by_threads(elements_.data(), values.data(), values.size_bytes());
-    else elements_ = exec::Array<T, M>::from(values);
+    else if (!values.empty()) exec::copy_to_device(elements_.data(), values.data(), values.size_bytes());
   }
   std::vector<T> to_host() const {
     std::vector<T> values(size());

@@ -73,6 +73,8 @@ Space replicated_space(const HMatrix<T>* matrix, std::shared_ptr<exec::Place> pl
   require(matrix, "an hmatrix on devices without a matrix");
   const Space& space = matrix->range();
   return comm::collective(space.comm(), [&] {
+    require(matrix->domain().size() == space.size(), "an hmatrix on devices is square; this one is ", space.size(),
+            " by ", matrix->domain().size());
     require(space.comm().size() == 1 || space.is_replicated(),
             "an hmatrix on devices of several ranks needs replicated vectors");
     return Space::replicated(space.comm(), space.size()).on(std::move(place));
@@ -119,6 +121,7 @@ HMatrixOnDevices<T, M>::~HMatrixOnDevices() = default;
 template <Scalar T, Memory M>
 int HMatrixOnDevices<T, M>::begin(const Vector& x, Vector&, bool) const {
   require(!busy_, "a product with an hmatrix on devices is under way; wait for it first");
+  require(x.columns() == 1, "an hmatrix on devices multiplies one column; these vectors have ", x.columns());
   const Span span("hmatrix product on devices", "op");
   auto& devices = group_->devices();
   x.own().complete();

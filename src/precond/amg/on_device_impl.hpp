@@ -118,12 +118,12 @@ class CycleLevels final : public Levels<T, M> {
     ChebyshevSteps coefficients(level.rho);
     for (int s = 0; s < steps; ++s) {
       const auto [keep, step] = coefficients.next();
-      if (s == 0) layout::fill(*level.d, T(0));
       if (from_zero && s == 0) {
         exec::sweep(reads(*level.m, *level.f), updates(), writes(*level.d, *level.u),
                     formula::ChebyshevFromZero<T>{T(real_t<T>(step))});
         continue;
       }
+      if (s == 0) layout::fill(*level.d, T(0));
       level.A->apply(*level.u, *level.r);
       exec::sweep(reads(*level.m, *level.f, *level.r), updates(*level.d, *level.u), writes(),
                   formula::Chebyshev<T>{T(real_t<T>(keep)), T(real_t<T>(step))});

@@ -41,7 +41,8 @@ class HMatrixOnDevices final : public Operator<T, Group<M>> {
   using Vector = layout::Vector<T, Group<M>>;
 
   /// Copies the matrix to the devices; `matrix` is kept for the transfer of vectors between ranks. Collective.
-  /// Error(usage) unless its vectors are replicated or it has one rank, and where only one triangle is stored.
+  /// Error(usage) unless it is square and its vectors are replicated or it has one rank, and where only one triangle is
+  /// stored.
   HMatrixOnDevices(std::shared_ptr<const HMatrix<T>> matrix, std::shared_ptr<exec::Devices<M>> devices,
                    const DeviceProductOptions& options = {});
   ~HMatrixOnDevices() override;

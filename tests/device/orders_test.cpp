@@ -1,0 +1,84 @@
+// Results do not depend on the order in which streams work: a missing wait or event would show under some seed.
+#include "contract/operator_cases.hpp"
+#include "krylov/on_devices.hpp"
+#include "support/communicators.hpp"
+#include "support/memory.hpp"
+#include "support/methods.hpp"
+
+#include <tacit/precond/make.hpp>
+
+#include <gtest/gtest.h>
+#include <cuda_on_host.hpp>
+
+#include <string>
+#include <vector>
+
+namespace tacit::test {
+namespace {
+
+constexpr int seeds = 50;
+
+/// Runs f under each order; its result is the same in all.
+template <class F>
+void in_every_order(const F& f) {
+  cuda_on_host::set_seed(0);
+  const auto expected = f();
+  for (int seed = 1; seed <= seeds; ++seed) {
+    cuda_on_host::set_seed(std::uint64_t(seed));
+    EXPECT_EQ(f(), expected) << "with seed " << seed;
+  }
+  cuda_on_host::set_seed(0);
+}
+
+TEST(Orders, OfStreamsDoNotChangeSolves) {
+  const auto a = grid<double>(6, 5, 0.3);
+  const auto A = a.on<Device>(comm::Communicator::self());
+  const auto b = random_vector<double>(a.n, 4);
+  const auto P = precond::make<double, Device>("amg", *A, {.coarsest = 8});
+  for (const auto method : {krylov::Method::bicgstab, krylov::Method::gmres, krylov::Method::ca_gmres}) {
+    auto o = with(method, 1e-12);
+    o.max_iterations = 4, o.explain = false;
+    in_every_order([&] { return run(*A, b, o, P.get()).x; });
+  }
+}
+
+TEST(Orders, OfStreamsDoNotChangeProductsOfRanks) {
+  const auto a = scattered<double>(40, 4, 3);
+  const auto b = random_vector<double>(a.n, 4);
+  in_every_order([&] {
+    std::vector<double> result;
+    comm::run_threads(3, [&](const comm::Communicator& comm) {
+      const auto A = a.on<Device>(comm);
+      const auto x = spread<double, Device>(A->domain(), b);
+      layout::Vector<double, Device> y(A->range()), z(A->range());
+      auto first = A->start(x, y), second = A->start(x, z);
+      second.wait(), first.wait();
+      const auto all = whole(y), same = whole(z);
+      if (comm.rank() == 0) {
+        EXPECT_EQ(all, same);
+        result = all;
+      }
+    });
+    return result;
+  });
+}
+
+TEST(Orders, OfStreamsDoNotChangeGroupsOfDevices) {
+  const auto A = matrix<double>(comm::Communicator::self(), 120, 1e-6);
+  const auto b = numbers_of<double>(120);
+  for (const auto path : {exec::DevicePath::host, exec::DevicePath::copy, exec::DevicePath::peer}) {
+    const op::HMatrixOnDevices<double, Device> B(A, devices_of<Device>(3), {path, op::BlockDeal::round_robin});
+    B.group().work = exec::VectorWork::shared;
+    auto o = with(krylov::Method::pipelined_bicgstab, 1e-8);
+    o.max_iterations = 2, o.explain = false;
+    in_every_order([&] {
+      const auto rhs = on_group<Device>(B.range(), b);
+      OnGroup<double, Device> x(B.domain());
+      krylov::solve<double, Group<Device>>(B, nullptr, rhs, x, o);
+      return x.to_host();
+    });
+  }
+}
+
+}  // namespace
+}  // namespace tacit::test
