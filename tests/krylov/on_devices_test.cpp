@@ -283,8 +283,8 @@ TEST(HMatrixOnDevices, ReportsTrueResiduals) {
           EXPECT_LE(report.residual_norm, rtol) << what;
         }
         // Where float has enough digits, the method reaches the goal by restarting from the recomputed residual, which
-        // has an error of a few 1e-7.
-        if (rtol >= 2e-6) {
+        // has an error of about 1e-6 (the driver adds it before it believes a claim).
+        if (rtol >= 1e-5) {
           EXPECT_TRUE(report.converged()) << what << " " << report.residual_norm;
         }
         EXPECT_NEAR(residual_by_host(*A, b, x), report.residual_norm, 1e-6) << what;
