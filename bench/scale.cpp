@@ -8,10 +8,11 @@
 //   scaling
 //             [bottom=800] [coarsest=400] [below=] [step=4] [real=0] [table=0]
 //
-// amg: boxes of edge^2 or edge^3 unknowns on each rank; sigma: log-normal coefficients, independent in each cell. Levels
-// end at so many unknowns: bottom= where a Krylov method solves the last, coarsest= where it is factored, on every rank
-// that has rows of it. With real=1 ranks are threads (oversubscribed), and there are counts and no times. table=1: work
-// by level.
+// amg: boxes of edge^2 or edge^3 unknowns on each rank; sigma: log-normal coefficients, independent in each cell.
+// Levels end at so many unknowns: bottom= where a Krylov method solves the last, coarsest= where it is factored, on
+// every rank that has rows of it. With real=1 ranks are threads (oversubscribed), and there are counts and no times.
+// table=1: work by level.
+//
 // Options of all: machine=NAME; L= o= noise= kernel= poll= (us), G= (ns per byte), GBps= cacheGBps= cacheKB= Gflops=;
 // progress=, delivery=, seed=; only=NAME,..; json=FILE.
 #include "harness.hpp"
@@ -39,10 +40,10 @@ using Vector = layout::Vector<double>;
 
 namespace {
 
-bench::Words given({}, {"machine", "L",      "o",        "noise",  "kernel",   "G",    "GBps", "cacheGBps",
-                        "cacheKB", "Gflops", "progress", "poll",   "delivery", "seed", "only", "json",
-                        "ranks",   "n",      "points",   "cycles", "restart",  "edge", "rtol", "sigma",
-                        "bottom",  "step",   "below",    "real",   "table",  "coarsest"});
+bench::Words given({}, {"machine", "L",      "o",        "noise",  "kernel",   "G",       "GBps", "cacheGBps",
+                        "cacheKB", "Gflops", "progress", "poll",   "delivery", "seed",    "only", "json",
+                        "ranks",   "n",      "points",   "cycles", "restart",  "edge",    "rtol", "sigma",
+                        "bottom",  "step",   "below",    "real",   "table",    "coarsest"});
 double number(const char* key, double otherwise) {
   return given.number(key, otherwise);
 }
