@@ -43,14 +43,23 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
+case $minutes in '' | *[!0-9]*) usage ;; esac
+for one in $steps; do
+  case $one in contracts | build | kernels | memcheck | racecheck | rates | hmatrix | multigrid | assembly) ;; *) usage ;; esac
+done
 PATH=$PATH:/usr/local/cuda/bin
 export PATH
 begin=$(date +%s)
 elapsed() { echo $(($(date +%s) - begin)); }
 say() { printf '[%4s s] %s\n' "$(elapsed)" "$*"; }
 
+commit_of_tree() {
+  printf '%s' "$(git -C "$root" rev-parse --short HEAD 2>/dev/null || echo unknown)"
+  if [ -n "$(git -C "$root" status --porcelain 2>/dev/null)" ]; then echo -modified; else echo; fi
+}
 if [ $what = pack ]; then
   target=$root/build/cuda
+  rm -rf "${kit:?}/lib"
   mkdir -p "$kit/lib" "$target"
   if ! { (cd "$root" && cmake --preset cuda -DTACIT_TESTS=ON -DTACIT_BENCH=ON) &&
     cmake --build "$target" -j "${JOBS:-$(nproc)}" --target test_device device_test device_multigrid device_assembly; } >"$kit/build.log" 2>&1; then
@@ -60,11 +69,15 @@ if [ $what = pack ]; then
   fi
   for name in test_device device_test device_multigrid device_assembly; do
     file=$(find "$target" -type f -name $name -perm -u+x | head -n 1)
-    cp "$file" "$kit/$name" && strip "$kit/$name"
+    { cp "$file" "$kit/$name" && strip "$kit/$name"; } || exit 1
+    if ldd "$file" | grep 'not found'; then exit 1; fi
     # All libraries but those of the C library and the driver, which belong to the machine.
-    ldd "$file" | awk '$3 ~ /^\// { print $3 }' | grep -vE '/(libc|libm|libdl|libpthread|librt|libcuda|ld-linux[^/]*)\.so' |
-      while read -r library; do cp -L "$library" "$kit/lib/"; done
+    for library in $(ldd "$file" | awk '$3 ~ /^\// { print $3 }' |
+      grep -vE '/(libc|libm|libdl|libpthread|librt|libcuda|ld-linux[^/]*)\.so'); do
+      cp -L "$library" "$kit/lib/" || exit 1
+    done
   done
+  commit_of_tree >"$kit/commit"
   rm -f "$kit/build.log"
   du -ch "$kit"/* | tail -n 12
   exit 0
@@ -83,18 +96,18 @@ else
   driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -n 1)
   capability=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader | head -n 1 | tr -d .)
 fi
-commit=$(git -C "$root" rev-parse --short HEAD 2>/dev/null || echo unknown)
-[ -z "$(git -C "$root" status --porcelain 2>/dev/null)" ] || commit=$commit-modified
+commit=$(commit_of_tree)
 mkdir -p "$out" "$build" "$logs"
 log=$logs/device-$name.log
 records=$out/device-$name-steps.json
 : >"$log"
+rm -f "$records" "$out/device-$name-contracts.json" "$out/device-$name-rates.json"
 say "$name, driver $driver, compute capability $capability, commit $commit" | tee -a "$log"
 
 failed=0 lines=''
 # record NAME EXIT SECONDS TEXT: the file is written anew, so that it is whole after every step.
 record() {
-  text=$(printf '%s' "$4" | tr '\n\t' '  ' | tr -d '\000-\037' | sed 's/\\/\\\\/g; s/"/\\"/g' | cut -c1-400)
+  text=$(printf '%s' "$4" | tr '\n\t' '  ' | tr -cd '\040-\176' | cut -c1-400 | sed 's/\\/\\\\/g; s/"/\\"/g')
   [ -z "$lines" ] || lines="$lines,
 "
   lines="$lines    {\"step\": \"$1\", \"exit\": $2, \"seconds\": $3, \"said\": \"$text\"}"
@@ -118,32 +131,37 @@ step() {
   fi
   [ "$limit" -le "$left" ] || limit=$left
   from=$(elapsed) status=0
-  timeout "$limit" "$@" >"$logs/device-$step.log" 2>&1 || status=$?
+  timeout -k 10 "$limit" "$@" >"$logs/device-$step.log" 2>&1 || status=$?
   last=$(grep -v '^$' "$logs/device-$step.log" | tail -n 1)
   case $status in
     0) ;;
-    124) last="stopped after $limit s; last: $last" ;;
+    124 | 137) last="stopped after $limit s; last: $last" ;;
     77) last="left out: $last" status=null ;;
   esac
-  # A tool that cannot run on this machine is told apart from one that has found something.
-  if grep -q 'Device not supported' "$logs/device-$step.log"; then last="left out: compute-sanitizer cannot run here" status=null; fi
+  case $step in
+    memcheck:* | racecheck:*) # a tool that cannot run on this machine is told apart from one that has found something
+      if grep -q 'Device not supported' "$logs/device-$step.log"; then last="left out: $last" status=null; fi
+      ;;
+  esac
   case $status in 0 | null) ;; *) failed=1 ;; esac
   say "$step: exit code $status; $last" | tee -a "$log"
   record "$step" "$status" "$(($(elapsed) - from))" "$last"
 }
-# The program of the kit or of the build; of the dry run, wherever it lies.
+# The program of the build, which is of this commit, or of the kit; of the dry run, wherever it lies.
 program() {
-  for file in "$kit/$1" "$build/$1" "$build/tests/device/$1" "$build/bench/device/$1"; do
+  for file in "$build/$1" "$build/tests/device/$1" "$build/bench/device/$1" "$kit/$1"; do
     [ -f "$file" ] && [ -x "$file" ] && echo "$file" && return 0
   done
   return 1
 }
+# Libraries of the kit serve its own programs only: tools of the machine may need newer ones.
+libraries_for() { case $1 in "$kit"/*) echo "LD_LIBRARY_PATH=$kit/lib" ;; *) echo "TACIT_KIT=none" ;; esac }
 # run_step NAME SECONDS PROGRAM WORDS...
 run_step() {
   wanted "${1%%:*}" || return 0
   run_name=$1 run_limit=$2 run_program=$3
   shift 3
-  if file=$(program "$run_program"); then step "$run_name" "$run_limit" "$file" "$@"
+  if file=$(program "$run_program"); then step "$run_name" "$run_limit" env "$(libraries_for "$file")" "$file" "$@"
   else record "$run_name" null 0 "left out: $run_program is not built"
   fi
 }
@@ -152,33 +170,31 @@ sanitize() {
   shift 2
   wanted "$tool" || return 0
   if ! command -v compute-sanitizer >/dev/null 2>&1; then record "$tool:$of" null 0 "left out: no compute-sanitizer"
-  elif file=$(program "$of"); then step "$tool:$of" 90 compute-sanitizer --tool "$tool" --error-exitcode 9 "$file" "$@"
+  elif file=$(program "$of"); then
+    step "$tool:$of" 90 env "$(libraries_for "$file")" compute-sanitizer --tool "$tool" --error-exitcode 9 "$file" "$@"
   else record "$tool:$of" null 0 "left out: $of is not built"
   fi
 }
 
-LD_LIBRARY_PATH=$kit/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-export LD_LIBRARY_PATH
+if [ $what = run ] && [ -f "$kit/commit" ] && [ "$(cat "$kit/commit")" != "$commit" ]; then
+  say "the kit in $kit is of $(cat "$kit/commit"), the tree of $commit: pack it again" | tee -a "$log"
+  kit=$build
+fi
+if [ $what = run ]; then rm -f "$build/device_test" "$build/device_bench" "$build/device_hmatrix" "$build/device_multigrid" "$build/device_assembly"; fi
 run_step contracts 240 test_device "--gtest_output=json:$out/device-$name-contracts.json"
 if [ $what = run ] && command -v nvcc >/dev/null 2>&1; then
   generator=
   command -v ninja >/dev/null 2>&1 && generator="-G Ninja"
-  # shellcheck disable=SC2086
-  if { cmake $generator -S "$root/bench/device" -B "$build" -DCMAKE_BUILD_TYPE=Release -DTACIT_CUDA_ARCHITECTURES="$capability" &&
-    cmake --build "$build" -j "${JOBS:-$(nproc)}"; } >"$logs/device-build.log" 2>&1; then
-    rivals=$(grep -c 'runs without rivals' "$logs/device-build.log")
-    record build 0 "$(elapsed)" "built$([ "$rivals" = 0 ] || echo ', without cuBLAS and cuSPARSE')"
-  else
-    failed=1
-    record build 1 "$(elapsed)" "$(grep -m 1 -i error "$logs/device-build.log")"
-    tail -n 40 "$logs/device-build.log"
-  fi
+  # At most half of the time that is left.
+  step build $(((60 * minutes - $(elapsed)) / 2)) sh -c 'cmake $1 -S "$2" -B "$3" -DCMAKE_BUILD_TYPE=Release \
+    "-DTACIT_CUDA_ARCHITECTURES=$4" && cmake --build "$3" -j "$5"' \
+    sh "$generator" "$root/bench/device" "$build" "$capability" "${JOBS:-$(nproc)}"
 fi
 run_step kernels 120 device_test
 for tool in memcheck racecheck; do
   sanitize $tool device_test --small --seed 1
   sanitize $tool device_assembly --check
-  sanitize $tool test_device --gtest_filter='*Small*'
+  sanitize $tool test_device --gtest_filter='Operators/1*:Preconditioners/1*'
 done
 run_step rates 240 device_bench "$out/device-$name-rates.json" --commit "$commit" $quick
 run_step hmatrix 120 device_hmatrix $quick

@@ -25,13 +25,13 @@ _OWN_STREAM = 1  # the legacy default stream, as both protocols number it
 
 
 def kind_of(device: object) -> str:
-    """ "host" or "cuda" for what was given as ``device=``; ValueError or TypeError for anything else, and where this
-    build or machine has no GPU. Local.
+    """ "host" or "cuda" for what was given as ``device=``; ValueError or TypeError for anything else,
+    EnvironmentFailure where this build or machine has no GPU. Local.
     """
     if not isinstance(device, str):
         raise TypeError(f"device is {device!r}; 'host', 'cuda' or 'cuda:<number>' is needed")
     kind, colon, which = device.partition(":")
-    if kind not in ("host", "cuda") or (colon and (kind == "host" or not (which.isascii() and which.isdigit()))):
+    if kind not in ("host", "cuda") or (colon and (kind == "host" or which not in map(str, range(1024)))):
         raise ValueError(f"unknown device {device!r} (host, cuda, cuda:<number>)")
     if kind == "cuda":
         count = _core.gpu_count()
@@ -192,7 +192,9 @@ def view(value: Any, what: str) -> _View:
             raise ValueError(f"{what} is a DeviceArray that was closed")
         return _View(value._handle.address, value.shape, None, value.dtype, value._handle.gpu, 0, value)
     said = _interface(value)
-    found = _by_dlpack(value, what) if said is None else _by_interface(value, said, what)
+    # Where the interface names no stream, DLPack waits for what computes the elements.
+    by_dlpack = said is None or ("stream" not in said and hasattr(value, "__dlpack__"))
+    found = _by_dlpack(value, what) if by_dlpack else _by_interface(value, said, what)
     if len(found.shape) not in (1, 2):
         raise ValueError(f"{what} has shape {found.shape}; (n,) or (n, k) is needed")
     expected = (1,) if len(found.shape) == 1 else (found.shape[1], 1)
@@ -222,6 +224,8 @@ def _by_interface(value: Any, said: Any, what: str) -> _View:
     if stream == 0:
         raise ValueError(f"{what} has stream 0 in its __cuda_array_interface__, which the protocol forbids")
     if strides is not None:
+        if any(int(s) % max(1, dtype.itemsize) for s in strides):
+            raise ValueError(f"{what} has strides of {strides} bytes for elements of {dtype.itemsize}")
         strides = tuple(int(s) // max(1, dtype.itemsize) for s in strides)
     return _View(address, shape, strides, dtype, None, 0 if stream in (None, _OWN_STREAM) else int(stream), value)
 

@@ -94,10 +94,11 @@ class Multilevel(Reporting):
     def update(self) -> bool:
         """Takes the values that the matrix has now, after its ``update_values``.
 
-        Aggregates and the places of all entries of the levels' matrices stay, and their numbers are made anew, with the
-        same bits where the strong couplings are the same. The first update also finds the places of all products, and
-        takes longer than :func:`amg`; later ones take about a third of it. A matrix that is Hermitian now and was not,
-        or the other way round, one of whose entries many were zero, and classical coarsening, get new levels.
+        Aggregates and the places of all entries of the levels' matrices stay, and their numbers are made anew: those of
+        new levels (real ones to the bit) where the strong couplings are the same. The first update also finds the
+        places of all products, and takes longer than :func:`amg`; later ones take about a third of it (0.2 to 0.42
+        measured). A matrix that is Hermitian now and was not, or the other way round, one of whose entries many were
+        zero, and classical coarsening, get new levels.
 
         Returns
         -------
@@ -515,6 +516,14 @@ def named(given: Any, where: str) -> tuple[str, _core.PrecondOptions, bool]:
     return name, filled, _core.precond_is_symmetric(name, filled)
 
 
+def _is_with(given: Operator, A: Operator) -> None:
+    if given.device != A.device:
+        raise ValueError(
+            f"precond is in the memory of {given.device} and A in that of {A.device}; tacit.precond.make(A, name) makes"
+            " one where A is"
+        )
+
+
 def build(
     A: Operator, given: Any, renumbered: tuple[Operator, _core.Renumbering] | None = None
 ) -> tuple[Operator | None, bool]:
@@ -541,11 +550,12 @@ def build(
             f"precond is a {type(given).__name__}; for a matrix in the memory of {A.device} it is a name, or what"
             " tacit.precond.make(A, name) makes of it"
         )
-    if isinstance(given, Operator) and given.device != A.device:
-        raise ValueError(
-            f"precond is in the memory of {given.device} and A in that of {A.device}; tacit.precond.make(A, name) makes"
-            " one where A is"
-        )
+    if isinstance(given, Operator) and "host" not in (given.device, A.device):
+        agreed(A.comm, lambda: _is_with(given, A))  # which GPU is a rank's own affair
+    elif isinstance(given, Operator):
+        _is_with(given, A)
+    if renumbered is not None and A.device != "host" and isinstance(given, Operator):
+        raise ValueError("a preconditioner made on a GPU does not go with partition or ordering; name it")
     if isinstance(given, Operator):
         M = as_operator(given, scalar=A.dtype, what="precond")
     else:

@@ -268,7 +268,7 @@ def levels_table(levels: Mapping[str, Any]) -> str:
         f"complexity {levels['operator_complexity']:.2f} (entries), {levels['grid_complexity']:.2f} (unknowns);"
         f" {plural(levels['cycles'], 'cycle')}"
     )
-    kept, matrices = levels["update_bytes"], levels["matrix_bytes"]
+    kept, matrices = levels.get("update_bytes", 0), levels.get("matrix_bytes", 0)  # a GPU keeps nothing for updates
     if kept > 0.1 * matrices:
         lines.append(f"kept for updates: {kept / 2**20:.3g} MiB, {100 * kept / matrices:.0f} % of the matrices")
     return "\n".join(lines + ([levels["note"]] if levels["note"] else []))

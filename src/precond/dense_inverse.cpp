@@ -27,8 +27,8 @@ std::vector<W> inverse_of(const std::vector<W>& a, int order, double unit) {
   const auto n = std::size_t(order);
   std::vector<W> lu = a, inverse(n * n, W(0));
   std::vector<int> pivots(n);
-  // What the products of the levels leave of a singular value that is zero: measured, 16 roundings of the largest one.
-  const double noise = 100 * unit * std::sqrt(double(n));
+  // What the products of the levels leave of a singular value that is zero: measured, 12 roundings of the largest one.
+  const double noise = 64 * unit;
   if (lapack::lu(lu.data(), order, order, pivots.data())) {
     std::vector<std::size_t> row(n);
     std::iota(row.begin(), row.end(), std::size_t(0));
@@ -37,14 +37,17 @@ std::vector<W> inverse_of(const std::vector<W>& a, int order, double unit) {
     lapack::trsm('L', 'L', 'N', 'U', order, order, lu.data(), order, inverse.data(), order);
     lapack::trsm('L', 'U', 'N', 'N', order, order, lu.data(), order, inverse.data(), order);
     // A small pivot says little of the least singular value, which is at least 1 / |A^-1|_F; the largest one is at
-    // least as long as a column of A.
-    double longest = 0, squares = 0;
-    for (std::size_t j = 0; j < n; ++j) {
-      double column = 0;
-      for (std::size_t i = 0; i < n; ++i) column += std::norm(a[j * n + i]), squares += std::norm(inverse[j * n + i]);
-      longest = std::max(longest, column);
-    }
-    if (std::sqrt(longest) * std::sqrt(squares) * noise < 1) return inverse;
+    // most sqrt(|A|_1 |A|_inf).
+    std::vector<double> row_sum(n), column_sum(n);
+    double squares = 0;
+    for (std::size_t j = 0; j < n; ++j)
+      for (std::size_t i = 0; i < n; ++i) {
+        const double size = double(std::abs(a[j * n + i]));
+        row_sum[i] += size, column_sum[j] += size, squares += std::norm(inverse[j * n + i]);
+      }
+    const double largest = std::sqrt(*std::max_element(row_sum.begin(), row_sum.end())) *
+                           std::sqrt(*std::max_element(column_sum.begin(), column_sum.end()));
+    if (largest * std::sqrt(squares) * noise < 1) return inverse;
     std::fill(inverse.begin(), inverse.end(), W(0));
   }
   std::vector<W> copy = a, u(n * n), vh(n * n);

@@ -920,6 +920,27 @@ TEST(AmgDegenerate, ComponentsAndZeroRows) {
   });
 }
 
+// The only level is the matrix; its least singular value is 1.5e-5 of the largest, well above the rounding of float.
+TEST(AmgDegenerate, OneLevelOfAnIllConditionedMatrixIsItsInverse) {
+  Whole<float> a;
+  a.n = 400;
+  for (Global i = 0; i < a.n; ++i) {
+    if (i > 0) a.push(i - 1, -1);
+    a.push(i, 2);
+    if (i + 1 < a.n) a.push(i + 1, -1);
+    a.end_row();
+  }
+  const auto A = a.on(comm::Communicator::self());
+  const Amg<float> M(*A, AmgOptions<float>{});
+  Vector<float> b(A->range()), x(A->range());
+  b.assign(std::vector<float>(std::size_t(a.n), 1));
+  M.apply(b, x);
+  for (Global i = 0; i < a.n; ++i) {  // x_i = (i + 1) (n - i) / 2
+    const double expected = double(i + 1) * double(a.n - i) / 2;
+    EXPECT_NEAR(x.data()[i], expected, 1e-2 * expected) << i;
+  }
+}
+
 // All levels are singular; the right-hand side is in the range.
 TEST(AmgDegenerate, SingularNeumannLaplacian) {
   on_ranks([](const comm::Communicator& comm) {

@@ -84,10 +84,10 @@ class TripleProductPlan {
   /// ranks: P or Q has 2^31 entries or more on a rank.
   TripleProductPlan(const Rows<T>& Q, const Rows<T>& A, const Rows<T>& P, bool Q_is_P, const Rows<T>& C,
                     const Space& inner, const Space& columns);
-  /// The values of R and C, in the order of their entries, from those of the factors on this rank: the bits of
-  /// triple_product(), but for the signs of zeros, for any number of threads. Q is not read where it is P. Cost: the
-  /// numbers and places once, 2 flops for each product of entries; several threads both make the rows of A P that they
-  /// share. Memory: a row of A P for each thread. Collective: one exchange.
+  /// The values of R and C, in the order of their entries, from those of the factors on this rank: those of
+  /// triple_product(), real ones to the bit but for the signs of zeros, the same for any number of threads. Q is not
+  /// read where it is P. Cost: the numbers and places once, 2 flops for each product of entries; several threads both
+  /// make the rows of A P that they share. Memory: a row of A P for each thread. Collective: one exchange.
   void multiply(const T* Q, const T* A, const T* P, T* R, T* C) const;
   /// A's rows: where they begin, and their columns as numbers in which own ones come first, then `others()`.
   std::span<const Global> row_starts() const { return {A_start_.data(), std::size_t(rows_) + 1}; }

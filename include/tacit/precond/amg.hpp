@@ -131,11 +131,11 @@ class Amg final : public op::Operator<T, Host>, public op::Noted, public op::Var
   ~Amg() override;
   /// Takes the values that A has now, after A.update_values(). Aggregates, the entries of A that the smoothing of P
   /// leaves out, and so the places of all entries of P, R and the coarser matrices stay; rho, smoothers, the numbers of
-  /// P, R and the coarser matrices, and the inverse of the last are made anew. The bits are those of a new Amg, where
-  /// that would find the same strong couplings, but for the signs of zeros. Made anew, all of it, are levels of an A
-  /// that is Hermitian and was not, or the other way round, or that has over a tenth more entries that are not zero (to
-  /// rounding, beside the largest of their row) than when its levels were made, and classical ones; returns whether
-  /// levels were kept. Until it is called, the finest level has the new values and the coarser ones the old.
+  /// P, R and the coarser matrices, and the inverse of the last are made anew. They are those of a new Amg, real ones
+  /// to the bit, where that would find the same strong couplings, but for the signs of zeros. Made anew are levels of
+  /// an A that is Hermitian and was not, or the other way round, or that has over a tenth more entries that are not
+  /// zero (to rounding, beside the largest of their row) than when its levels were made, and classical ones; returns
+  /// whether levels were kept. Until it is called, the finest level has the new values and the coarser ones the old.
   /// Cost: the first update finds the places that later ones use, and takes longer than set-up; later ones take about a
   /// third of it (mult-additive cycles: four fifths, each time). Memory: update_bytes(). Collective; the messages of
   /// set-up, later one exchange for each product. Error(input): values that are not finite. Errors of the constructor

@@ -111,7 +111,8 @@ class Operator:
                 )
             return self
         if self._gpu is not None:
-            return self if device == "cuda" or device == self.device else self.to("host").to(device)
+            stays = comm.all_min(int(device in ("cuda", self.device)))  # ranks move together
+            return self if stays else self.to("host").to(device)
         gpu = _device.number(device, comm)
         if not has_entries(self):
             raise ValueError(f"a GPU needs the entries of the matrix; the {self.name} operator knows products only")
@@ -226,6 +227,7 @@ class Operator:
 
     def __rmatmul__(self, x: Any) -> Any:
         if _device.is_array(x):
+            agreed(self.comm, lambda: _one_vector(x))
             return self.T @ x
         y: Array = self._apply(np.asarray(x).T, True, conjugate=True).T
         return y
@@ -255,10 +257,14 @@ class Operator:
         return self.dtype.type(value).item()
 
     def _fits(self, other: Operator) -> None:
-        if other.device != self.device:
-            raise ValueError(f"operators in the memory of {self.device} and of {other.device}; A.to(device) moves one")
+        if self._gpu is not None or other._gpu is not None:  # which GPU is a rank's own affair
+            agreed(self.comm, lambda: self._is_with(other))
         if other.dtype != self.dtype:
             raise TypeError(f"operators of {self.dtype} and {other.dtype}; both must have one scalar type")
+
+    def _is_with(self, other: Operator) -> None:
+        if other.device != self.device:
+            raise ValueError(f"operators in the memory of {self.device} and of {other.device}; A.to(device) moves one")
 
     def __mul__(self, alpha: Any) -> Any:
         if not isinstance(alpha, (int, float, complex, np.number)):
@@ -739,6 +745,12 @@ def _versions(a: Operator) -> tuple[Any, ...]:
     if isinstance(a, Composed):
         return tuple(_versions(p) for p in a.parts if isinstance(p, Operator))
     return (a._version,) if isinstance(a, Csr) else ()
+
+
+def _one_vector(x: Any) -> None:
+    shape = _device.view(x, "x").shape
+    if len(shape) != 1:
+        raise ValueError(f"x has shape {shape} on a GPU; x @ A takes one vector there, A.T @ x.T several")
 
 
 def has_entries(a: Operator) -> bool:

@@ -68,8 +68,7 @@ template <Scalar T>
 struct DampedRow {
   T d, factor, on_diagonal;
 };
-/// From a_ii and the sum of what is added to it. Products of complex numbers have other bits where the compiler makes
-/// another loop of them (TACIT_COMPILED_ONCE): loops that promise each other's bits call this function and the next.
+/// From a_ii and the sum of what is added to it; for set-up and for updates, whose real numbers are the same to the bit.
 template <Scalar T>
 DampedRow<T> damped_row(T own, T lumped, double omega);
 /// v[k] := factor v[k] for n elements.

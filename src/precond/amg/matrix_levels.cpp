@@ -83,10 +83,13 @@ MatrixLevels<T>::MatrixLevels(const op::Csr<T>& A, const AmgOptions<T>& options)
 }
 
 template <Scalar T>
+void MatrixLevels<T>::clear() {
+  levels_.clear(), plans_.clear(), bottom_.reset(), note_.clear(), choice_.clear(), work_.clear();
+  plan_bytes_ = matrix_bytes_ = 0;
+}
+
+template <Scalar T>
 void MatrixLevels<T>::build() {
-  const auto clear = [&] {
-    levels_.clear(), plans_.clear(), bottom_.reset(), note_.clear(), choice_.clear(), work_.clear(), plan_bytes_ = 0;
-  };
   clear();
   try {
     make_levels();
@@ -167,8 +170,13 @@ bool MatrixLevels<T>::update() {
     build();
     return false;
   }
-  if (plans_.empty()) update_and_plan();
-  else update_by_plans(std::move(values));
+  try {
+    if (plans_.empty()) update_and_plan();
+    else update_by_plans(std::move(values));
+  } catch (...) {  // some levels have new numbers and others old ones
+    clear();
+    throw;
+  }
   return true;
 }
 

@@ -47,6 +47,7 @@ class MatrixLevels final : public Levels<T> {
   template <class F>
   void counted(std::size_t i, F&& f);
   using typename Levels<T>::Vector;
+  void clear();
   void build();
   void make_levels();
   void down(std::size_t i, bool from_zero) override;
