@@ -68,7 +68,8 @@ template <Scalar T>
 struct DampedRow {
   T d, factor, on_diagonal;
 };
-/// From a_ii and the sum of what is added to it; for set-up and for updates, whose real numbers are the same to the bit.
+/// From a_ii and the sum of what is added to it; for set-up and for updates, whose real numbers are the same to the
+/// bit.
 template <Scalar T>
 DampedRow<T> damped_row(T own, T lumped, double omega);
 /// v[k] := factor v[k] for n elements.
