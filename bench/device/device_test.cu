@@ -66,8 +66,9 @@ struct Guarded {
 
  private:
   static exec::Array<T, Device> pad(const std::vector<T>& v, std::size_t shift) {
-    std::vector<T> all(v.size() + 2 * guard + shift, T(7));
-    for (std::size_t i = 0; i < v.size(); ++i) all[guard + shift + i] = v[i];
+    std::vector<T> all(guard + shift, T(7));
+    all.insert(all.end(), v.begin(), v.end());
+    all.resize(all.size() + guard, T(7));
     return on_device(all);
   }
 };
