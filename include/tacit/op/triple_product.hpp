@@ -80,8 +80,8 @@ template <Scalar T>
 class TripleProductPlan {
  public:
   /// The factors of triple_product() and the C that it has made, of which only places count. `Q_is_P`: Q will have the
-  /// numbers of P. Collective: the messages of triple_product(), and one more between neighbours. Error(usage), on all
-  /// ranks: P or Q has 2^31 entries or more on a rank.
+  /// numbers of P. Collective: the messages of triple_product(), and one more between neighbours. Error(usage): P or Q
+  /// has 2^31 entries or more on a rank (on all ranks), or on several ranks A, P and Q together (on that rank).
   TripleProductPlan(const Rows<T>& Q, const Rows<T>& A, const Rows<T>& P, bool Q_is_P, const Rows<T>& C,
                     const Space& inner, const Space& columns);
   /// The values of R and C, in the order of their entries, from those of the factors on this rank: those of
