@@ -176,7 +176,17 @@ SmoothingPlan<T>::SmoothingPlan(const NumberedRows<T>& A, const Halo& halo, Smoo
     for (Local e = start_[std::size_t(i)]; j < rows_ && e < start_[std::size_t(i) + 1]; ++e) put(j, e);
   });
   if (comm.size() == 1) return;
-  // Entries of S in this rank's columns and other ranks' rows k, and the rows k of T, are sent by their owners.
+  columns.resize(own_of_t);
+  list_terms_of_others(space, std::move(sent), columns, *Q);
+}
+
+/// Entries of S in this rank's columns and other ranks' rows k, and the rows k of T, are sent by their owners.
+/// `own_columns` are those of this rank's rows of T.
+template <Scalar T>
+void SmoothingPlan<T>::list_terms_of_others(const Space& space, op::Rows<T> sent,
+                                            const std::vector<Global>& own_columns, const op::Rows<T>& Q) {
+  const auto& comm = space.comm();
+  const auto own_of_t = own_columns.size();
   sent.value.resize(sent.column.size());
   const std::size_t own = sent.column.size() + own_of_t;
   const Global first = op::FetchedValues<T>::offset(comm, own);
@@ -186,7 +196,7 @@ SmoothingPlan<T>::SmoothingPlan(const NumberedRows<T>& A, const Halo& halo, Smoo
   k.erase(std::unique(k.begin(), k.end()), k.end());
   op::Rows<T> own_t;
   own_t.start.assign(start_.begin(), start_.begin() + rows_ + 1);
-  own_t.column.assign(columns.begin(), columns.begin() + std::ptrdiff_t(own_of_t));
+  own_t.column = own_columns;
   own_t.value.resize(own_of_t);
   const auto rows_of_T = op::rows_of_others(space, numbered(own_t, first + Global(sent.column.size())), k);
   std::vector<Global> needed;
@@ -200,7 +210,7 @@ SmoothingPlan<T>::SmoothingPlan(const NumberedRows<T>& A, const Halo& halo, Smoo
         if ((adjoint.column[e] < space.begin()) != below) continue;
         const auto row = std::size_t(std::lower_bound(k.begin(), k.end(), adjoint.column[e]) - k.begin());
         for (auto t_entry = rows_of_T.start[row]; t_entry < rows_of_T.start[row + 1]; ++t_entry) {
-          const auto place = place_of(*Q, i, rows_of_T.column[std::size_t(t_entry)]);
+          const auto place = place_of(Q, i, rows_of_T.column[std::size_t(t_entry)]);
           term_.push_back(
               {Q_start_[std::size_t(i)] + Global(place), Local(e), Local(adjoint.column.size()) + Local(t_entry)});
         }
