@@ -212,7 +212,10 @@ void export_systems(const std::filesystem::path& folder, const std::vector<Syste
     const System& system = systems[s];
     std::string file = "s";
     file += std::to_string(s);
-    io::Triplets<double> entries{system.n(), system.n(), {}, system.a.column, system.a.value};
+    const auto& column = system.a.column;
+    const auto& value = system.a.value;
+    io::Triplets<double> entries{
+        system.n(), system.n(), {}, {column.begin(), column.end()}, {value.begin(), value.end()}};
     for (Local i = 0; i < system.a.count(); ++i)
       entries.row.insert(entries.row.end(), system.a.start[i + 1] - system.a.start[i], i);
     io::write_matrix_market((folder / (file + ".mtx")).string(), entries);

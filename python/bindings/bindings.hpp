@@ -110,10 +110,10 @@ nb::object array_of(Owner&& owned, std::size_t rows, std::size_t columns = 0) {
   if (columns) return nb::cast(nb::ndarray<nb::numpy, T>(data, {rows, columns}, owner));
   return nb::cast(nb::ndarray<nb::numpy, T>(data, {rows}, owner));
 }
-template <class T>
-nb::object array_of(std::vector<T>&& values) {
+template <class T, class Allocator>
+nb::object array_of(std::vector<T, Allocator>&& values) {
   const std::size_t n = values.size();
-  return array_of<T, std::vector<T>>(std::move(values), n);
+  return array_of<T, std::vector<T, Allocator>>(std::move(values), n);
 }
 
 /// The Error that carries a Python exception to the other ranks; its type travels in the text. Needs the GIL.

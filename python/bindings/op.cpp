@@ -163,7 +163,7 @@ template <Scalar T>
 std::shared_ptr<op::Csr<T, Host>> renumbered(const op::Csr<T, Host>& a, const layout::Renumbering& numbers) {
   const Communicator& comm = a.range().comm();
   const op::Rows<T> rows = a.rows();
-  std::vector<Global> known(rows.column);
+  std::vector<Global> known(rows.column.begin(), rows.column.end());
   std::sort(known.begin(), known.end());
   known.erase(std::unique(known.begin(), known.end()), known.end());
   const auto renamed = numbers.to_new(comm, known);

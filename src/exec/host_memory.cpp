@@ -9,9 +9,12 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
+#include <map>
 #include <mutex>
+#include <new>
 #include <thread>
-#include <vector>
+#include <utility>
 
 #ifdef __linux__
 #include <sys/mman.h>
@@ -25,38 +28,106 @@ namespace tacit::exec {
 namespace {
 constexpr std::size_t alignment = 128;
 constexpr std::size_t huge = std::size_t(1) << 21;
+constexpr std::size_t unit_of_large = std::size_t(1) << 16;  // blocks are multiples of it
+constexpr std::size_t least_mapped = 16 * huge;              // pages that are never touched are not taken
 
 struct Block {
-  char* begin;
-  std::size_t bytes;
+  char* begin = nullptr;
+  std::size_t bytes = 0;  // 0: not large
 };
 
-/// Keeps large freed blocks for later allocations of the same size: consecutive solves allocate equal vectors, and the
-/// system clears new pages (measured: a third of the time of 120 iterations of gmres). At most a quarter of the memory
-/// for each core.
+#if defined(__linux__) && !defined(TACIT_KEEPS_NOTHING)
+/// At least so many bytes of new memory, from the beginning of a large page; null where there are none.
+Block map(std::size_t least) {
+  const std::size_t bytes = std::max(least_mapped, (least + huge - 1) / huge * huge);
+  void* const p = mmap(nullptr, bytes + huge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (p == MAP_FAILED) return {};
+  char* const begin = static_cast<char*>(p);
+  const std::size_t before = (huge - reinterpret_cast<std::uintptr_t>(begin) % huge) % huge;
+  if (before > 0) munmap(begin, before);
+  if (before < huge) munmap(begin + before + bytes, huge - before);
+#ifdef MADV_HUGEPAGE
+  // With small pages, TLB misses limit the bandwidth of one core (measured: 21 instead of 33 GB/s).
+  madvise(begin + before, bytes, MADV_HUGEPAGE);
+#endif
+  return {begin + before, bytes};
+}
+void unmap(char* begin, std::size_t bytes) {
+  munmap(begin, bytes);
+}
+std::size_t memory_to_keep() {
+  return std::size_t(std::max(0L, sysconf(_SC_PHYS_PAGES))) * std::size_t(std::max(0L, sysconf(_SC_PAGESIZE))) / 4 /
+         std::max(1u, std::thread::hardware_concurrency());
+}
+#else
+Block map(std::size_t bytes) {
+  return {static_cast<char*>(std::aligned_alloc(unit_of_large, bytes)), bytes};
+}
+void unmap(char* begin, std::size_t) {
+  std::free(begin);
+}
+std::size_t memory_to_keep() {
+  return 0;  // parts of a block cannot be given back
+}
+#endif
+
+/// Keeps freed blocks for later allocations: consecutive solves allocate equal vectors, a set-up matrices of many
+/// sizes, and the system clears new pages (measured: a third of the time of 120 iterations of gmres, a fifth of a
+/// set-up of algebraic multigrid). Neighbours in memory become one block, and allocations take parts of blocks. At most
+/// a quarter of the memory for each core.
 class Kept {
  public:
+  /// The beginning of the smallest block that is large enough, or new memory; null where there is none.
   char* take(std::size_t bytes) {
-    const std::lock_guard lock(mutex_);
-    for (auto b = blocks_.rbegin(); b != blocks_.rend(); ++b)
-      if (b->bytes == bytes) {
-        char* const begin = b->begin;
-        blocks_.erase(std::next(b).base());
+    {
+      const std::lock_guard lock(mutex_);
+      auto best = blocks_.end();
+      for (auto b = blocks_.begin(); b != blocks_.end(); ++b)
+        if (b->second >= bytes && (best == blocks_.end() || b->second < best->second)) best = b;
+      if (best != blocks_.end()) {
+        char* const begin = best->first;
+        auto node = blocks_.extract(best);
+        node.key() += bytes, node.mapped() -= bytes;
+        if (node.mapped() > 0) blocks_.insert(std::move(node));
         total_ -= bytes;
         return begin;
       }
-    return nullptr;
+    }
+    Block made = map(bytes);
+    if (!made.begin) release(), made = map(bytes);
+    if (made.begin && made.bytes > bytes) give({made.begin + bytes, made.bytes - bytes});
+    return made.begin;
   }
-  bool keep(const Block& block) {
+  void give(Block block) noexcept {
     const std::lock_guard lock(mutex_);
-    if (total_ + block.bytes > limit() || blocks_.size() == blocks_.capacity()) return false;
-    blocks_.push_back(block);
+    if (total_ + block.bytes > limit_) return unmap(block.begin, block.bytes);
     total_ += block.bytes;
-    return true;
+    auto after = blocks_.lower_bound(block.begin);
+    if (after != blocks_.begin()) {
+      const auto before = std::prev(after);
+      if (before->first + before->second == block.begin) {
+        before->second += block.bytes;
+        if (after != blocks_.end() && before->first + before->second == after->first)
+          before->second += after->second, blocks_.erase(after);
+        return;
+      }
+    }
+    if (after != blocks_.end() && block.begin + block.bytes == after->first) {
+      auto node = blocks_.extract(after);
+      node.key() = block.begin, node.mapped() += block.bytes;
+      blocks_.insert(std::move(node));
+      return;
+    }
+    try {
+      blocks_.emplace(block.begin, block.bytes);
+    } catch (const std::bad_alloc&) {
+      total_ -= block.bytes;
+      unmap(block.begin, block.bytes);
+    }
   }
   void release() noexcept {
     const std::lock_guard lock(mutex_);
-    for (const Block& b : blocks_) std::free(b.begin);
+    for (const auto& [begin, bytes] : blocks_) unmap(begin, bytes);
     blocks_.clear();
     total_ = 0;
   }
@@ -66,19 +137,9 @@ class Kept {
   }
 
  private:
-  Kept() { blocks_.reserve(4096); }  // keep() does not allocate
-  static std::size_t limit() {
-#if defined(__linux__) && !defined(TACIT_KEEPS_NOTHING)
-    static const std::size_t bytes = std::size_t(std::max(0L, sysconf(_SC_PHYS_PAGES))) *
-                                     std::size_t(std::max(0L, sysconf(_SC_PAGESIZE))) / 4 /
-                                     std::max(1u, std::thread::hardware_concurrency());
-    return bytes;
-#else
-    return 0;
-#endif
-  }
+  const std::size_t limit_ = memory_to_keep();
   std::mutex mutex_;
-  std::vector<Block> blocks_;
+  std::map<char*, std::size_t> blocks_;  // by where they begin; not neighbours
   std::size_t total_ = 0;
 };
 
@@ -94,38 +155,19 @@ void each_page(std::size_t bytes, const F& f) {
 
 // The returned memory follows a cache line that stores the block's address and size.
 void* host_allocate(std::size_t bytes, bool clear) {
-  const bool large = bytes >= 2 * huge;
+  const bool large = bytes >= large_bytes;
   // Vectors that begin at the same offset in a page would map to the same cache sets, so offsets are varied.
   static std::atomic<unsigned> count{0};
   const std::size_t shift = alignment + (large ? count++ % 32 * 5 * alignment : 0);
-  const std::size_t unit = large ? huge : alignment, whole = (bytes + shift + unit - 1) / unit * unit;
-  char* block = large && whole > bytes ? Kept::of_process().take(whole) : nullptr;
-  const bool fresh = !block;
-  if (fresh && whole > bytes) {
-    block = static_cast<char*>(std::aligned_alloc(unit, whole));
-    if (!block) Kept::of_process().release(), block = static_cast<char*>(std::aligned_alloc(unit, whole));
-  }
-  if (!block) throw Error(ErrorKind::environment, message("out of memory: ", bytes, " bytes were asked for"));
-#ifdef MADV_HUGEPAGE
-  // With small pages, TLB misses limit the bandwidth of one core (measured: 21 instead of 33 GB/s).
-  if (large && fresh) madvise(block, whole, MADV_HUGEPAGE);
-#endif
-  char* const p = block + shift;
-  const Block remembered{block, large ? whole : 0};
-  std::memcpy(p - sizeof remembered, &remembered, sizeof remembered);
+  const std::size_t unit = large ? unit_of_large : alignment, whole = (bytes + shift + unit - 1) / unit * unit;
+  Block block;
+  if (whole > bytes && large) block = {Kept::of_process().take(whole), whole};
+  else if (whole > bytes) block.begin = static_cast<char*>(std::aligned_alloc(unit, whole));
+  if (!block.begin) throw Error(ErrorKind::environment, message("out of memory: ", bytes, " bytes were asked for"));
+  char* const p = block.begin + shift;
+  std::memcpy(p - sizeof block, &block, sizeof block);
   if (clear) each_page(bytes, [=](std::size_t at, std::size_t some) { std::memset(p + at, 0, some); });
   return p;
-}
-
-void prefer_large_pages(void* p, std::size_t bytes) noexcept {
-#ifdef MADV_HUGEPAGE
-  if (bytes < 2 * huge) return;
-  const auto first = (reinterpret_cast<std::uintptr_t>(p) + huge - 1) / huge * huge;
-  const auto last = (reinterpret_cast<std::uintptr_t>(p) + bytes) / huge * huge;
-  if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
-#else
-  (void)p, (void)bytes;
-#endif
 }
 
 void copy_by_threads(void* to, const void* from, std::size_t bytes) {
@@ -143,7 +185,8 @@ void host_free(void* p) noexcept {
   settle();  // tasks may still use it
   Block block;
   std::memcpy(&block, static_cast<char*>(p) - sizeof block, sizeof block);
-  if (block.bytes == 0 || !Kept::of_process().keep(block)) std::free(block.begin);
+  if (block.bytes == 0) std::free(block.begin);
+  else Kept::of_process().give(block);
 }
 
 }  // namespace tacit::exec

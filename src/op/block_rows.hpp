@@ -56,7 +56,8 @@ struct BlockGrid {
     }
   }
 
-  /// The bytes of an entry, estimated from a sample of the block rows, with 16-bit offsets assumed.
+  /// The bytes of an entry, estimated from a sample of the block rows, with 16-bit offsets assumed: those of blocks, of
+  /// their rows' beginnings, and of the list of the other entries and their rows.
   template <class T>
   double bytes_of_entry(const LocalRowsView<T>& a) const {
     constexpr Local most_samples = 256;
@@ -65,6 +66,7 @@ struct BlockGrid {
     const Global above = a.start[std::min(row, a.count())];
     const Global below = a.start.back() - a.start[std::min(first_row(block_rows), a.count())];
     double entries = double(above + below) * (block_rows > 0 ? double(samples) / block_rows : 1), blocks = 0;
+    Global rows_of_rest = 0;
     std::vector<Local> found;
     for (Local s = 0; s < samples; ++s) {
       // Scattered by the golden ratio: in equal steps the sample of a grid could be all of one of its faces.
@@ -73,9 +75,14 @@ struct BlockGrid {
       find(a, r, found);
       blocks += double(found.size());
       entries += double(a.start[first_row(r + 1)] - a.start[first_row(r)]);
+      for (Local i = first_row(r); i < first_row(r + 1); ++i)
+        rows_of_rest += a.start[i + 1] - a.start[i] > Global(found.size()) * b;
     }
+    if (entries == 0) return 1e30;
     const double inside = blocks * b * b, rest = entries - inside;
-    return entries > 0 ? (inside * sizeof(T) + blocks * 2 + rest * (sizeof(T) + sizeof(Local))) / entries : 1e30;
+    return (inside * sizeof(T) + blocks * 2 + samples * double(sizeof(Global)) + rest * (sizeof(T) + sizeof(Local)) +
+            double(rows_of_rest) * (sizeof(Local) + sizeof(Global))) /
+           entries;
   }
 
   /// The block size with which the matrix is estimated to take the fewest bytes.

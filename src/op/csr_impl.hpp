@@ -239,7 +239,7 @@ void Csr<T, M>::store(RowsView<T, Index> rows, Rows<T>* owned, Format format) {
     if (!in_place) {
       own.column = local_columns(rows.column, from.begin());
       view.column = own.column;
-      if (owned) std::vector<Global>().swap(owned->column);
+      if (owned) exec::Buffer<Global>().swap(owned->column);
     }
     view.start = rows.start, view.value = rows.value;
   }
@@ -690,7 +690,7 @@ Rows<T> Csr<T, M>::rows() const {
   }
   for (std::size_t r = 0; r < count; ++r) all.start[r + 1] += all.start[r] + ghost.start[r + 1] - ghost.start[r];
   const auto entries = std::size_t(all.start.back());
-  exec::reserve(all.column, entries), exec::reserve(all.value, entries);
+  all.column.reserve(entries), all.value.reserve(entries);
   all.column.resize(entries), all.value.resize(entries);
   // Ghosts below the own range, own columns, ghosts above it, so that columns ascend.
   std::vector<Global> begin;  // where the own columns begin

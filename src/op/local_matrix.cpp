@@ -420,7 +420,8 @@ LocalMatrix<T, M>::LocalMatrix(const LocalRowsView<T>& a, Format format) : s_(st
     const double otherwise = sell ? double(slices.padded) * sizeof(T) +
                                         double(slices.general) * (slices.narrow_slices ? 2 : 4) +
                                         double(slices.diagonals) * 5
-                                  : double(s.entries) * (sizeof(T) + (slices.narrow_rows ? 2 : 4));
+                                  : double(s.entries) * (sizeof(T) + (slices.narrow_rows ? 2 : 4)) +
+                                        double(s.rows) * sizeof(Global);
     const auto pays = [&](double bytes) { return format == Format::bsr || bytes <= 0.95 * otherwise; };
     double of_entry;
     s.grid = BlockGrid::best(a, of_entry);
@@ -941,9 +942,9 @@ template <Scalar T, Memory M>
 LocalRows<T> LocalMatrix<T, M>::rows() const {
   const Storage& s = *s_;
   LocalRows<T> a{s.columns, s.row_begin, s.column_begin};
-  exec::reserve(a.start, std::size_t(s.rows) + 1);
-  exec::reserve(a.column, std::size_t(s.entries));
-  exec::reserve(a.value, std::size_t(s.entries));
+  a.start.reserve(std::size_t(s.rows) + 1);
+  a.column.reserve(std::size_t(s.entries));
+  a.value.reserve(std::size_t(s.entries));
   s.each(0, blocks(), [&](Local row, Local column, T value) {
     a.start.resize(std::size_t(row) + 1, Global(a.column.size()));
     a.column.push_back(column);

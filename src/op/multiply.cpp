@@ -66,7 +66,7 @@ class RightFactor {
     const Rows<T>& rows;
     std::vector<Local> column;
     Numbered(const Rows<T>& r, const Numbering& number) : rows(r) {
-      exec::reserve(column, r.column.size());
+      column.reserve(r.column.size());
       column.resize(r.column.size());
       exec::parallel_for(column.size(), column.size() > 20000, [&](std::size_t k) { column[k] = number(r.column[k]); });
     }
@@ -262,7 +262,7 @@ Rows<T> product_of(std::size_t count, const Numbering& number, MakeWorker&& make
   constexpr std::size_t piece_rows = 2048;
   const std::size_t pieces = (count + piece_rows - 1) / piece_rows;
   Rows<T> all;
-  exec::reserve(all.start, count + 1);
+  all.start.reserve(count + 1);
   const auto put = [&](const Local* column, const T* value, std::size_t n, std::size_t at) {
     for (std::size_t k = 0; k < n; ++k) all.column[at + k] = number.global(column[k]);
     std::copy_n(value, n, all.value.data() + at);
@@ -280,7 +280,7 @@ Rows<T> product_of(std::size_t count, const Numbering& number, MakeWorker&& make
         // Rows inside a mesh are up to half as long again as those on its boundary, which come first. Room that is not
         // used is never touched.
         const auto expected = std::size_t(1.5 * double(before + room.used) * double(count) / double(last));
-        exec::reserve(all.column, expected), exec::reserve(all.value, expected);
+        all.column.reserve(expected), all.value.reserve(expected);
       }
       all.column.resize(before + room.used), all.value.resize(before + room.used);
       put(room.column.data(), room.value.data(), room.used, before);
@@ -305,7 +305,7 @@ Rows<T> product_of(std::size_t count, const Numbering& number, MakeWorker&& make
     entry.push_back(entry.back() + p.column.size());
     for (const Local n : p.length) all.start.push_back(all.start.back() + n);
   }
-  exec::reserve(all.column, entry.back()), exec::reserve(all.value, entry.back());
+  all.column.reserve(entry.back()), all.value.reserve(entry.back());
   all.column.resize(entry.back()), all.value.resize(entry.back());
   exec::parallel_for(
       pieces, true,
@@ -448,7 +448,7 @@ Rows<T> adjoint_part(const Rows<T>& Q, const Fetched<T>& fetched, const Space& i
   R.start.assign(std::size_t(columns.local_size()) + 1, 0);
   each([&](std::size_t c, Global, const T&, const Global*) { ++R.start[c + 1]; });
   std::partial_sum(R.start.begin(), R.start.end(), R.start.begin());
-  exec::reserve(R.column, std::size_t(R.start.back())), exec::reserve(R.value, std::size_t(R.start.back()));
+  R.column.reserve(std::size_t(R.start.back())), R.value.reserve(std::size_t(R.start.back()));
   R.column.resize(std::size_t(R.start.back())), R.value.resize(R.column.size());
   std::vector<Global> next(R.start.begin(), R.start.end() - 1);
   each([&](std::size_t c, Global i, const T& v, const Global* ahead) {

@@ -89,7 +89,7 @@ class Reader {
     return v;
   }
   template <class V>
-  void take(std::vector<V>& to, std::size_t n) {
+  void take(exec::Buffer<V>& to, std::size_t n) {
     const std::size_t before = to.size();
     to.resize(before + n);
     if (n > 0) std::memcpy(static_cast<void*>(to.data() + before), at_, n * sizeof(V));

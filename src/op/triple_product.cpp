@@ -50,7 +50,7 @@ namespace {
 /// The places of rows, with the numbers of their entries as values: first, first + 1, ...
 template <Scalar T>
 Rows<double> numbered(const Rows<T>& rows, Global first) {
-  Rows<double> r{rows.start, rows.column, std::vector<double>(rows.column.size())};
+  Rows<double> r{rows.start, rows.column, exec::Buffer<double>(rows.column.size())};
   std::iota(r.value.begin(), r.value.end(), double(first));  // exact up to 2^53
   return r;
 }
@@ -86,7 +86,7 @@ TripleProductPlan<T>::TripleProductPlan(const Rows<T>& Q, const Rows<T>& A, cons
     const Start before = to.back();
     for (std::size_t i = 1; i < from.size(); ++i) to.push_back(before + Start(from[i]));
   };
-  const auto append_columns = [](const std::vector<Global>& from, auto&& number, std::vector<Local>& to) {
+  const auto append_columns = [](const exec::Buffer<Global>& from, auto&& number, std::vector<Local>& to) {
     std::transform(from.begin(), from.end(), std::back_inserter(to), number);
   };
   const Numbering row(inner, others_);

@@ -69,8 +69,8 @@ DenseInverse<T>::DenseInverse(const op::Rows<T>& rows, const Space& space, bool 
   const auto& partition = space.partition();
   one_rank_ =
       space.is_replicated() || comm.size() == 1 || (n_ > 0 && partition.end(partition.owner(0)) == partition.size());
-  std::vector<Global> row, column = rows.column;
-  std::vector<T> value = rows.value;
+  std::vector<Global> row, column(rows.column.begin(), rows.column.end());
+  std::vector<T> value(rows.value.begin(), rows.value.end());
   for (Local i = 0; i < rows.count(); ++i) row.resize(std::size_t(rows.start[std::size_t(i) + 1]), space.begin() + i);
   if (!one_rank_) {
     row = comm.all_gather(std::span<const Global>(row));
@@ -117,7 +117,7 @@ void DenseInverse<T>::solve(const Vector<T>& f, Vector<T>& u) const {
 template <Scalar T>
 op::Rows<T> DenseInverse<T>::rows() const {
   op::Rows<T> all;
-  all.value = own_;
+  all.value.assign(own_.begin(), own_.end());
   all.column.resize(own_.size());
   for (std::size_t k = 0; k < own_.size(); ++k) all.column[k] = Global(k % n_);
   for (std::size_t end = n_; n_ > 0 && end <= own_.size(); end += n_) all.start.push_back(Global(end));

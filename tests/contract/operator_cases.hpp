@@ -290,7 +290,7 @@ OperatorCase<T> tiled_case(std::string name, const Reference<T>& a, op::TiledSpm
             if (split == op::Split::rows)
               return std::make_shared<op::TiledSpmm<T>>(range, domain, a.rows_of(range), options);
             const auto transposed = a.adjoint().rows_of(domain);
-            std::vector<Global> touched(transposed.column);
+            std::vector<Global> touched(transposed.column.begin(), transposed.column.end());
             std::sort(touched.begin(), touched.end());
             touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
             const auto place = [&](Global r) {

@@ -335,8 +335,8 @@ TEST(Csr, TakesLongRowsInSlices) {
 TEST(Csr, RefusesWhatIsNoMatrix) {
   on_ranks([](const Communicator& comm) {
     const auto space = layout::Space::distributed(comm, 2 * comm.size());
-    const auto make = [&](std::vector<Global> start, std::vector<Global> column) {
-      std::vector<double> value(column.size(), 1.0);
+    const auto make = [&](std::vector<Global> start, exec::Buffer<Global> column) {
+      exec::Buffer<double> value(column.size(), 1.0);
       return Csr<double>(space, space, Rows<double>{std::move(start), std::move(column), std::move(value)});
     };
     EXPECT_THROW(make({0, 1}, {0}), Error);                   // one row too few

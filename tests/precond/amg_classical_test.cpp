@@ -305,8 +305,8 @@ TEST(Classical, FirstPassOfAPath) {
 template <class T>
 void expect_equal(const op::Rows<T>& found, const op::Rows<T>& all, const Space& space) {
   const auto first = all.start[std::size_t(space.begin())], last = all.start[std::size_t(space.end())];
-  EXPECT_EQ(found.column, std::vector<Global>(all.column.begin() + first, all.column.begin() + last));
-  EXPECT_EQ(found.value, std::vector<T>(all.value.begin() + first, all.value.begin() + last));
+  EXPECT_EQ(found.column, exec::Buffer<Global>(all.column.begin() + first, all.column.begin() + last));
+  EXPECT_EQ(found.value, exec::Buffer<T>(all.value.begin() + first, all.value.begin() + last));
   for (Local i = 0; i <= space.local_size(); ++i)
     EXPECT_EQ(found.start[std::size_t(i)], all.start[std::size_t(space.begin() + i)] - first);
 }

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <span>
 #include <string>
 #include <utility>
@@ -33,14 +34,35 @@ void host_free(void* p) noexcept;
 /// memcpy by the threads that sweep such an array.
 void copy_by_threads(void* to, const void* from, std::size_t bytes);
 
-/// Asks for large pages in untouched memory, as host_allocate() does. Nothing where the system has none.
-void prefer_large_pages(void* p, std::size_t bytes) noexcept;
-/// v.reserve(n), in large pages: a new vector of many elements costs twice the time in small ones.
+/// From so many bytes on host_allocate() uses large pages, and host_free() keeps the memory for later allocations.
+constexpr std::size_t large_bytes = std::size_t(1) << 20;
+
+/// Allocates as host_allocate() does what is large. Elements that are made without a value stay uninitialised, as the
+/// system clears new pages anyway.
 template <class T>
-void reserve(std::vector<T>& v, std::size_t n) {
-  v.reserve(n);
-  prefer_large_pages(v.data() + v.size(), (v.capacity() - v.size()) * sizeof(T));
-}
+struct BufferAllocator {
+  using value_type = T;
+  BufferAllocator() = default;
+  template <class U>
+  BufferAllocator(const BufferAllocator<U>&) {}
+  T* allocate(std::size_t n) {
+    const std::size_t bytes = n * sizeof(T);
+    return static_cast<T*>(bytes < large_bytes ? ::operator new(bytes) : host_allocate(bytes, false));
+  }
+  void deallocate(T* p, std::size_t n) noexcept {
+    if (n * sizeof(T) < large_bytes) ::operator delete(p);
+    else host_free(p);
+  }
+  template <class U, class... Arguments>
+  void construct(U* p, Arguments&&... arguments) {
+    if constexpr (sizeof...(Arguments) == 0) ::new (static_cast<void*>(p)) U;
+    else ::new (static_cast<void*>(p)) U(std::forward<Arguments>(arguments)...);
+  }
+  bool operator==(const BufferAllocator&) const = default;
+};
+/// A vector for many numbers: resize(n) leaves new ones uninitialised, resize(n, value) does not.
+template <class T>
+using Buffer = std::vector<T, BufferAllocator<T>>;
 
 /// What arrays of a memory space need beyond its type: a group of devices (group.hpp).
 class Place {

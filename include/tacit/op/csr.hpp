@@ -20,8 +20,8 @@ namespace tacit::op {
 template <Scalar T>
 struct Rows {
   std::vector<Global> start{0};  ///< row i's entries are [start[i], start[i + 1])
-  std::vector<Global> column;
-  std::vector<T> value;
+  exec::Buffer<Global> column;
+  exec::Buffer<T> value;
   Local count() const { return Local(start.size()) - 1; }
 };
 

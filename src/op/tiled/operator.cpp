@@ -70,7 +70,7 @@ TiledSpmm<T>::TiledSpmm(Space range, Space domain, const Rows<T>& rows, const Ti
             rows.start.back(), " entries by its row starts");
     for (const Global c : rows.column)
       require(c >= 0 && c < from.size(), "an entry in column ", c, "; columns run from 0 to ", from.size() - 1);
-    std::vector<Global> touched(rows.column);
+    std::vector<Global> touched(rows.column.begin(), rows.column.end());
     std::sort(touched.begin(), touched.end());
     touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
     if (comm.size() == 1)

@@ -20,9 +20,9 @@ class Gathering {
   const layout::Space& from() const { return from_; }
   const layout::Space& to() const { return to_; }
   /// The values of this rank's senders, in their order. Collective.
-  template <class V>
-  std::vector<V> moved(const std::vector<V>& own) const {
-    std::vector<V> all;
+  template <class V, class Allocator>
+  std::vector<V, Allocator> moved(const std::vector<V, Allocator>& own) const {
+    std::vector<V, Allocator> all;
     for (const auto& bytes : sent(std::as_bytes(std::span(own)))) {
       const auto before = all.size();
       all.resize(before + bytes.size() / sizeof(V));

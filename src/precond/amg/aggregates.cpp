@@ -179,12 +179,13 @@ ByColumn<S>::ByColumn(const op::Rows<T>& rows, const layout::Space& space, std::
   std::sort(column_.begin(), column_.end());
   column_.erase(std::unique(column_.begin(), column_.end()), column_.end());
   op::Rows<S> diagonal;
-  diagonal.value = own_;
+  diagonal.value.assign(own_.begin(), own_.end());
   for (std::size_t i = 0; i < own_.size(); ++i) {
     diagonal.column.push_back(first_ + Global(i));
     diagonal.start.push_back(Global(i) + 1);
   }
-  others_ = op::rows_of_others(space, diagonal, column_).value;
+  const auto others = op::rows_of_others(space, diagonal, column_).value;
+  others_.assign(others.begin(), others.end());
 }
 
 template <Scalar T>

@@ -112,7 +112,7 @@ struct Amg<T>::Parts {
     auto values = cast(A, rows.value);
     rows.value = {};
     narrow = std::make_unique<op::Csr<S>>(
-        space, space, op::Rows<S>{std::move(rows.start), std::move(rows.column), std::move(values)});
+        space, space, op::Rows<S>{std::move(rows.start), std::move(rows.column), {values.begin(), values.end()}});
     single = std::make_unique<MatrixLevels<S>>(*narrow, o);
   }
 

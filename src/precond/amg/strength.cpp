@@ -21,7 +21,7 @@ std::vector<Global> sorted_once(std::vector<Global> v) {
   return v;
 }
 
-std::vector<Global> outside(const Space& space, const std::vector<Global>& columns) {
+std::vector<Global> outside(const Space& space, std::span<const Global> columns) {
   std::vector<Global> found;
   if (space.comm().size() == 1) return found;
   for (const Global c : columns)
@@ -31,7 +31,7 @@ std::vector<Global> outside(const Space& space, const std::vector<Global>& colum
 
 /// The couplings (own row j, row i of another rank) of which j is the column, from the ranks that own i.
 std::vector<Global> coupled_from_others(const Space& space, const std::vector<Global>& start,
-                                        const std::vector<Global>& column) {
+                                        std::span<const Global> column) {
   using Parcel = comm::Communicator::Parcel;
   const auto& comm = space.comm();
   std::vector<Global> pairs;
@@ -71,7 +71,7 @@ Halo::Halo(const Space& space, std::vector<Global> others)
   exchange_ = std::make_unique<comm::Exchange>(space.comm(), pattern_, element);
 }
 
-Graph graph_of(const Space& space, std::vector<Global> start, const std::vector<Global>& column,
+Graph graph_of(const Space& space, std::vector<Global> start, std::span<const Global> column,
                std::vector<Global> more) {
   const auto pairs = coupled_from_others(space, start, column);
   for (std::size_t k = 1; k < pairs.size(); k += 2) more.push_back(pairs[k]);

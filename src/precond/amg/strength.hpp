@@ -77,7 +77,7 @@ void each_dependant(const Graph& g, std::size_t i, F&& f) {
 
 /// The graph in which row i depends on column[start[i]] ... column[start[i + 1] - 1], global indices; its halo has the
 /// indices `more` too. Collective: one message between neighbours, and Halo's.
-Graph graph_of(const layout::Space& space, std::vector<Global> start, const std::vector<Global>& column,
+Graph graph_of(const layout::Space& space, std::vector<Global> start, std::span<const Global> column,
                std::vector<Global> more = {});
 
 /// The kind of each row: among the unknowns of a node its number, -1 for a row without other entries than its diagonal

@@ -24,7 +24,7 @@ namespace {
 /// The entries' numbers first, first + 1, ... as values, exact up to 2^53.
 template <Scalar T>
 op::Rows<double> numbered(const op::Rows<T>& rows, Global first) {
-  op::Rows<double> r{rows.start, rows.column, std::vector<double>(rows.column.size())};
+  op::Rows<double> r{rows.start, rows.column, exec::Buffer<double>(rows.column.size())};
   std::iota(r.value.begin(), r.value.end(), double(first));
   return r;
 }
@@ -115,7 +115,7 @@ SmoothingPlan<T>::SmoothingPlan(const NumberedRows<T>& A, const Halo& halo, Smoo
       diagonal.column.push_back(space.begin() + Global(i));
       diagonal.start.push_back(Global(i) + 1);
     }
-    diagonal.value = lumping_;
+    diagonal.value.assign(lumping_.begin(), lumping_.end());
     if (comm.size() > 1) {
       const auto others = op::rows_of_others(space, diagonal, halo.others()).value;
       lumping_.insert(lumping_.end(), others.begin(), others.end());
@@ -126,7 +126,7 @@ SmoothingPlan<T>::SmoothingPlan(const NumberedRows<T>& A, const Halo& halo, Smoo
   const op::Rows<T> others = comm.size() == 1 ? op::Rows<T>{} : op::rows_of_others(space, t, halo.others());
   start_.assign(t.start.begin(), t.start.end());
   for (std::size_t i = 1; i < others.start.size(); ++i) start_.push_back(Local(t.start.back() + others.start[i]));
-  t_ = std::move(t.value);
+  t_.assign(t.value.begin(), t.value.end());
   t_.insert(t_.end(), others.value.begin(), others.value.end());
   auto& columns = t.column;
   columns.insert(columns.end(), others.column.begin(), others.column.end());
@@ -184,14 +184,14 @@ SmoothingPlan<T>::SmoothingPlan(const NumberedRows<T>& A, const Halo& halo, Smoo
 /// `own_columns` are those of this rank's rows of T.
 template <Scalar T>
 void SmoothingPlan<T>::list_terms_of_others(const Space& space, op::Rows<T> sent,
-                                            const std::vector<Global>& own_columns, const op::Rows<T>& Q) {
+                                            const exec::Buffer<Global>& own_columns, const op::Rows<T>& Q) {
   const auto& comm = space.comm();
   const auto own_of_t = own_columns.size();
   sent.value.resize(sent.column.size());
   const std::size_t own = sent.column.size() + own_of_t;
   const Global first = op::FetchedValues<T>::offset(comm, own);
   const auto adjoint = op::adjoint(numbered(sent, first), space, space);
-  std::vector<Global> k(adjoint.column);
+  std::vector<Global> k(adjoint.column.begin(), adjoint.column.end());
   std::sort(k.begin(), k.end());
   k.erase(std::unique(k.begin(), k.end()), k.end());
   op::Rows<T> own_t;

@@ -45,7 +45,7 @@ class SmoothingPlan {
   };
   template <class F>
   T each_of_row(const NumberedRows<T>& A, Local i, double omega, std::vector<T>& scratch, F&& f) const;
-  void list_terms_of_others(const layout::Space& space, op::Rows<T> sent, const std::vector<Global>& own_columns,
+  void list_terms_of_others(const layout::Space& space, op::Rows<T> sent, const exec::Buffer<Global>& own_columns,
                             const op::Rows<T>& Q);
   template <class Place>
   void add_to_Q(const NumberedRows<T>& A, double omega, const std::vector<T>& t, const Place* places, Local first,
