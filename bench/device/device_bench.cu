@@ -252,7 +252,7 @@ void sweeps() {
 
   y = on_device(hy);
   Result dot{"sweep dot, to host", scalar, problem, "cublasDotcEx"};
-  const T got = sweep(reads(x, y), updates(), writes(), Dot<T>{})[0];
+  const T got = sweep(reads(x, y), updates(), writes(), Dot<T>{}).wait()[0];
   std::complex<double> sum = 0;
   double size = 0;
   for (std::size_t i = 0; i < n; ++i) {
@@ -260,7 +260,7 @@ void sweeps() {
     sum += p, size += std::abs(p);
   }
   dot.error = std::abs(std::complex<double>(got) - sum) / size;
-  dot.seconds = time_of([&] { sweep(reads(x, y), updates(), writes(), Dot<T>{}); });
+  dot.seconds = time_of([&] { sweep(reads(x, y), updates(), writes(), Dot<T>{}).wait(); });
   dot.bytes = 2. * n * sizeof(T);
 #ifdef TACIT_BENCH_RIVALS
   dot.rival_seconds = time_of([&] { blas_dot(n, x.data(), py); });
@@ -276,7 +276,7 @@ void sweeps() {
   };
   Result latency{"sweep dot, latency", scalar, "n=1000, host clock", "cublasDotcEx"};
   auto sx = x.view().part(0, 1000), sy = y.view().part(0, 1000);
-  latency.seconds = wall([&] { sweep(reads(sx, sy), updates(), writes(), Dot<T>{}); });
+  latency.seconds = wall([&] { sweep(reads(sx, sy), updates(), writes(), Dot<T>{}).wait(); });
   latency.bytes = 2000. * sizeof(T);
 #ifdef TACIT_BENCH_RIVALS
   latency.rival_seconds = wall([&] { blas_dot(1000, x.data(), py); });
@@ -296,8 +296,8 @@ void forward() {
   }
   const Forward<T> f{T(0.3), T(-0.7), T(0.9)};
   const auto run = [&](auto&& at) {
-    return sweep(reads(at(0), at(1), at(2), at(3), at(4), at(5), at(6)), updates(at(7), at(8), at(9), at(10)),
-                 writes(at(11), at(12), at(13)), f);
+    return exec::numbers(sweep(reads(at(0), at(1), at(2), at(3), at(4), at(5), at(6)),
+                               updates(at(7), at(8), at(9), at(10)), writes(at(11), at(12), at(13)), f));
   };
   Result r{"sweep p-BiCGStab half", scalar_name<T>(), message("14 vectors, n=", n), "20 cuBLAS calls"};
   const auto got = run([&](int k) { return v[k].view(); });

@@ -104,12 +104,13 @@ void bottom(int n) {
     for (int i = 0; i < iterations; ++i) {
       sweep(reads(in(r), in(v)), updates(p.view()), writes(), formula::BicgstabDirection<T>{T(0.1), omega});
       op::device_product(csr.view(), in(p), v.view());
-      sum += sweep(reads(in(r0), in(v)), updates(), writes(), formula::BicgstabShadow<T>{})[0];
+      sum += sweep(reads(in(r0), in(v)), updates(), writes(), formula::BicgstabShadow<T>{}).wait()[0];
       sweep(reads(in(v)), updates(r.view()), writes(), layout::formula::Axpy<T>{-alpha});
       op::device_product(csr.view(), in(r), t.view());
-      sum += sweep(reads(in(t), in(r)), updates(), writes(), formula::BicgstabSteepest<T>{})[0];
+      sum += sweep(reads(in(t), in(r)), updates(), writes(), formula::BicgstabSteepest<T>{}).wait()[0];
       sum += sweep(reads(in(r0), in(p), in(r), in(t)), updates(x.view(), r.view()), writes(),
-                   formula::BicgstabStep<T>{alpha, omega})[0];
+                   formula::BicgstabStep<T>{alpha, omega})
+                 .wait()[0];
     }
     return sum;
   };

@@ -87,7 +87,7 @@ void sweeps(std::size_t n, std::size_t shift) {
   const auto expected = exec::sweep(exec::reads(host_view(xs = a), host_view(ys = b)), exec::updates(host_view(x)),
                                     exec::writes(host_view(y)), blend);
   auto va = da.view(), vb = db.view(), vx = dx.view(), vy = dy.view();
-  const auto sums = exec::sweep(exec::reads(va, vb), exec::updates(vx), exec::writes(vy), blend);
+  const auto sums = exec::sweep(exec::reads(va, vb), exec::updates(vx), exec::writes(vy), blend).wait();
   const double terms = 8 + std::sqrt(double(n));
   for (int k = 0; k < 3; ++k)
     check(std::abs(sums[k] - expected[k]) <=
@@ -104,10 +104,10 @@ void sweeps(std::size_t n, std::size_t shift) {
   exec::sweep(exec::reads(vb), exec::updates(), exec::writes(vy), Copy<T>{});
   check(dy.host() == b && dy.intact(), "copy " + name);
 
-  const T first = exec::sweep(exec::reads(va, vb), exec::updates(), exec::writes(), Dot<T>{})[0];
+  const T first = exec::sweep(exec::reads(va, vb), exec::updates(), exec::writes(), Dot<T>{}).wait()[0];
   bool same = true;
   for (int i = 0; i < 5; ++i)
-    same = same && first == exec::sweep(exec::reads(va, vb), exec::updates(), exec::writes(), Dot<T>{})[0];
+    same = same && first == exec::sweep(exec::reads(va, vb), exec::updates(), exec::writes(), Dot<T>{}).wait()[0];
   check(same, "dot has the same bits again " + name);
   const T host_dot =
       exec::sweep(exec::reads(host_view(xs), host_view(ys)), exec::updates(), exec::writes(), Dot<T>{})[0];
@@ -124,8 +124,9 @@ void forward(std::size_t n) {
   for (const auto& each : v) d.emplace_back(each, 0);
   const Forward<T> f{T(0.3), T(-0.7), T(0.9)};
   const auto run = [&](auto&& at) {
-    return exec::sweep(exec::reads(at(0), at(1), at(2), at(3), at(4), at(5), at(6)),
-                       exec::updates(at(7), at(8), at(9), at(10)), exec::writes(at(11), at(12), at(13)), f);
+    return exec::numbers(exec::sweep(exec::reads(at(0), at(1), at(2), at(3), at(4), at(5), at(6)),
+                                     exec::updates(at(7), at(8), at(9), at(10)), exec::writes(at(11), at(12), at(13)),
+                                     f));
   };
   const auto got = run([&](int k) { return d[k].view(); });
   const auto expected = run([&](int k) { return host_view(v[k]); });
@@ -449,7 +450,7 @@ void allocations() {
   const double* p[4];
   for (int c = 0; c < 4; ++c) p[c] = q.view().data() + 1000 * c;
   const auto work = [&] {
-    exec::sweep(exec::reads(view, view), exec::updates(), exec::writes(), Dot<double>{});
+    exec::sweep(exec::reads(view, view), exec::updates(), exec::writes(), Dot<double>{}).wait();
     exec::basis_dots<double, Device>(p, 4, a.view().data(), 1000, h.data(), false);
     exec::basis_subtract<double, Device>(p, 4, h.data(), 1, a.view().data(), 1000, true);
   };

@@ -64,6 +64,18 @@ ArrayOnGpu<T> copied(std::uintptr_t address, Global rows, int columns, std::uint
   });
 }
 
+/// Other libraries are told the address: their streams may still use the memory when the last of its owners lets it go,
+/// and only then it may become another array.
+template <Scalar T>
+void lend(ArrayOnGpu<T>& array) {
+  if (std::exchange(array.lent, true) || !array.of) return;
+  const auto* const elements = array.of.get();
+  array.of.reset(elements, [kept = array.of, gpu = array.gpu](const auto*) mutable noexcept {
+    exec::wait_for_all_of_gpu(gpu);
+    kept.reset();
+  });
+}
+
 template <Scalar T>
 void bind_arrays(nb::module_& m) {
   using Array = ArrayOnGpu<T>;
@@ -71,7 +83,11 @@ void bind_arrays(nb::module_& m) {
       .def_ro("gpu", &Array::gpu)
       .def_ro("columns", &Array::columns)
       .def_prop_ro("rows", [](const Array& a) { return a.elements().size() / std::max(a.columns, 1); })
-      .def_prop_ro("address", [](const Array& a) { return reinterpret_cast<std::uintptr_t>(a.elements().data()); })
+      .def_prop_ro("address",
+                   [](Array& a) {
+                     lend(a);
+                     return reinterpret_cast<std::uintptr_t>(a.elements().data());
+                   })
       .def_prop_ro("closed", [](const Array& a) { return a.of == nullptr; })
       .def("close", [](Array& a) { a.of.reset(); })
       .def("to_numpy",
@@ -85,7 +101,8 @@ void bind_arrays(nb::module_& m) {
              return array_of<T>(std::move(values), n, k);
            })
       // For __dlpack__: a capsule of an array with this shape, which keeps the memory.
-      .def("exported", [](const Array& a, const std::vector<std::size_t>& shape) {
+      .def("exported", [](Array& a, const std::vector<std::size_t>& shape) {
+        lend(a);
         using Kept = std::shared_ptr<const Vector<T, Device>>;
         const auto& elements = a.elements();
         nb::capsule owner(new Kept(a.of), [](void* p) noexcept { delete static_cast<Kept*>(p); });
@@ -168,10 +185,18 @@ void bind_operators(nb::module_& m) {
       .def_prop_ro("own_entries", [](const Matrix& a) { return a.matrix().own_entries(); })
       .def_prop_ro("storage", [](const Matrix& a) { return a.matrix().storage(); })
       .def_prop_ro("format", [](const Matrix& a) { return to_string(a.matrix().format()); })
-      .def("to_host", [](const Matrix& a) {
-        return together_on(a.gpu, a.of->range().comm(), [&] {
-          const auto& from = a.matrix();
-          return std::make_shared<op::Csr<T, Host>>(from.range(), from.domain(), from.rows(), from.format());
+      .def("to_host",
+           [](const Matrix& a) {
+             return together_on(a.gpu, a.of->range().comm(), [&] {
+               const auto& from = a.matrix();
+               return std::make_shared<op::Csr<T, Host>>(from.range(), from.domain(), from.rows(), from.format());
+             });
+           })
+      // The values of a matrix in host memory; what is composed of this one multiplies by them too.
+      .def("take", [](Matrix& a, const op::Csr<T, Host>& from) {
+        together_on(a.gpu, a.of->range().comm(), [&] {
+          const_cast<op::Csr<T, Device>&>(a.matrix())
+              .become({a.of->range(), a.of->domain(), from.rows(), from.format()});
         });
       });
   m.def(named<T>("device_csr").c_str(), [](const op::Csr<T, Host>& a, int gpu) {
@@ -258,6 +283,7 @@ void bind_gpus(nb::module_& m) {
   m.def("gpu_name", &exec::gpu_name);
   m.def("gpu_of_rank",
         [](const comm::Communicator& comm) { return unlocked([&] { return comm::gpu_of_rank(comm); }); });
+  m.def("release_device_memory", [] { unlocked([] { exec::release_device_memory(); }); });
   m.def("wait_for_gpu", [](int gpu) {
     unlocked([&] {
       const exec::UseGpu use(gpu);

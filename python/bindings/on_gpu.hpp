@@ -35,6 +35,7 @@ struct ArrayOnGpu {
   int gpu = 0;
   int columns = 0;                     ///< 0: of one dimension
   std::shared_ptr<const Elements> of;  ///< null after close()
+  bool lent = false;                   ///< whether other libraries may know the address
 
   const Elements& elements() const {
     require(of != nullptr, "the array in device memory was closed; its elements are gone");

@@ -17,7 +17,7 @@ from . import _core
 from . import comm as _comm
 from ._support import SCALARS, Array, as_array, core, scalar_name, to_scalar
 
-__all__ = ["DeviceArray", "count", "device_array"]
+__all__ = ["DeviceArray", "count", "device_array", "release_memory"]
 
 _DLPACK_CUDA, _DLPACK_MANAGED = 2, 13  # DLDeviceType
 _DLPACK_KINDS = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex", 6: "bool"}  # DLDataTypeCode
@@ -124,8 +124,9 @@ class DeviceArray:
         return found.reshape(self.shape)
 
     def close(self) -> None:
-        """Gives the memory back, as soon as no array that was made from it by DLPack needs it. Later uses of this
-        object are refused; what CuPy or Numba made from it by ``__cuda_array_interface__`` is then invalid.
+        """Gives the memory up for other arrays of Tacit's, or with :func:`release_memory` for all uses, as soon as no
+        array that was made from it by DLPack needs it. Later uses of this object are refused; what CuPy or Numba made
+        from it by ``__cuda_array_interface__`` is then invalid.
         """
         self._handle.close()
 
@@ -181,6 +182,20 @@ def is_array(value: Any) -> bool:
         return where is not None and int(where()[0]) in (_DLPACK_CUDA, _DLPACK_MANAGED)
     except Exception:  # an object that fails when asked is no array of ours; what reads it says so
         return False
+
+
+def read_by_numpy(value: Any) -> Any:
+    """`value`, or where it is an array in the memory of a GPU that its library copies for NumPy (JAX, Numba; CuPy and
+    PyTorch refuse), that copy: for what works in host memory. Local.
+    """
+    if isinstance(value, DeviceArray) or not is_array(value):
+        return value
+    if not (hasattr(value, "__array__") or hasattr(value, "__array_interface__")):
+        return value
+    try:
+        return np.asarray(value)
+    except Exception:  # it refuses: what needs it in host memory says so
+        return value
 
 
 def view(value: Any, what: str) -> _View:
@@ -316,3 +331,16 @@ def device_array(values: Any, device: str = "cuda", scalar: npt.DTypeLike | None
 def count() -> int:
     """The GPUs that this process sees; 0 in a build without CUDA. Local."""
     return int(_core.gpu_count())
+
+
+def release_memory() -> None:
+    """Gives the memory of freed arrays back to the GPUs, for other libraries. Tacit keeps freed arrays for later ones
+    of the same size, of each GPU at most a quarter of its memory; none with ``TACIT_KEEP_DEVICE_MEMORY=0`` in the
+    environment. Waits for the GPUs; local.
+
+    Examples
+    --------
+    >>> import tacit
+    >>> tacit.device.release_memory()
+    """
+    _core.release_device_memory()

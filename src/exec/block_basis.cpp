@@ -618,7 +618,18 @@ void store(const T* from, S* to, std::size_t n) {
                                               T*);                                                                   \
   template void block_combine_stored<T, Host, S>(const S* const*, int, const T*, T* const*, int, std::size_t);       \
   template void store<T, Host, S>(const T*, S*, std::size_t);
+template <Scalar T, Memory M>
+void PendingDots<T, M>::start(const T* const* q, int j, const T* const* v, int s, std::size_t n) {
+  G_.resize(std::size_t(j) * std::size_t(s));
+  block_dots<T, M>(q, j, v, s, n, G_.data());
+}
+template <Scalar T, Memory M>
+const std::vector<T>& PendingDots<T, M>::wait() {
+  return G_;
+}
+
 #define TACIT_INSTANTIATE(T)                                                                                  \
+  template class PendingDots<T, Host>;                                                                        \
   TACIT_INSTANTIATE_STORED(T, T)                                                                              \
   TACIT_INSTANTIATE_STORED(T, Short<T>)                                                                       \
   template void block_dots<T, Host>(const T* const*, int, const T* const*, int, std::size_t, T*);             \

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <type_traits>
 #include <vector>
 
@@ -26,8 +27,8 @@ bool all_aligned(const S* const* p, int count) {
   return std::all_of(p, p + count, [](const S* x) { return !x || is_aligned<W>(x); });
 }
 
-/// result[c height + r] = q_r^H v_c for r < rows <= most_rows, c < columns <= most_columns; in host memory that the
-/// device writes, valid after wait_for_device().
+/// result[c rows + r] = q_r^H v_c for r < rows <= most_rows, c < columns <= most_columns, in host memory that the
+/// device writes.
 template <int W, class U, class Q>
 void launch_tiles(Global n, const Q* const* q, int rows, const U* const* v, int columns, U* partial, U* result) {
   using Kernel = BlockDots<U, Q, most_rows, most_columns, tile, tile, W, groups>;
@@ -40,23 +41,48 @@ void launch_tiles(Global n, const Q* const* q, int rows, const U* const* v, int 
   launch_cuda(Global(rows) * columns, SumParts<U, 128>{kernel.slices, Global(rows) * columns, partial, result});
 }
 
-/// G(first + r, c) for all r < rows, c < columns, by launches of limited size.
-template <class T, class Q, class U = kernel_scalar_t<T>>
-void dots(const Q* const* q, int rows, const U* const* v, int columns, std::size_t n, T* G, int height, int first) {
-  constexpr int wide = packet_width<U>;
+/// f(row, rows, column, columns, place of their results) for each launch of q_r^H v_c, r < rows, c < columns.
+template <class F>
+void each_launch(int rows, int columns, const F& f) {
+  std::size_t place = 0;
   for (int c = 0; c < columns; c += most_columns)
     for (int r = 0; r < rows; r += most_rows) {
       const int k = std::min(most_columns, columns - c), m = std::min(most_rows, rows - r);
-      const ReductionSpace space = reduction_space(partial_values * sizeof(U), std::size_t(k) * m * sizeof(U));
-      U *const partial = static_cast<U*>(space.partial), *const result = static_cast<U*>(space.result);
-      if (all_aligned<wide>(q + r, m) && all_aligned<wide>(v + c, k))
-        launch_tiles<wide>(Global(n), q + r, m, v + c, k, partial, result);
-      else launch_tiles<0>(Global(n), q + r, m, v + c, k, partial, result);
-      wait_for_device();
-      for (int i = 0; i < k; ++i)
-        std::memcpy(static_cast<void*>(G + std::size_t(c + i) * height + first + r), result + std::size_t(i) * m,
-                    std::size_t(m) * sizeof(T));
+      f(r, m, c, k, place);
+      place += std::size_t(k) * std::size_t(m);
     }
+}
+
+/// Queues the launches of q_r^H v_c, r < rows, c < columns, whose results stand in the order of these.
+template <class Q, class U>
+std::shared_ptr<DeviceResult> start_dots(const Q* const* q, int rows, const U* const* v, int columns, std::size_t n) {
+  constexpr int wide = packet_width<U>;
+  auto written = device_result(std::size_t(rows) * columns * sizeof(U));
+  U* const partial = static_cast<U*>(reduction_space(partial_values * sizeof(U), 0).partial);
+  each_launch(rows, columns, [&](int r, int m, int c, int k, std::size_t place) {
+    U* const result = static_cast<U*>(written->data()) + place;
+    if (all_aligned<wide>(q + r, m) && all_aligned<wide>(v + c, k))
+      launch_tiles<wide>(Global(n), q + r, m, v + c, k, partial, result);
+    else launch_tiles<0>(Global(n), q + r, m, v + c, k, partial, result);
+  });
+  written->mark();
+  return written;
+}
+/// G(first + r, c), of leading dimension `height`, from these results; waits for them.
+template <class T>
+void take_dots(DeviceResult& written, int rows, int columns, T* G, int height, int first) {
+  written.wait();
+  each_launch(rows, columns, [&](int r, int m, int c, int k, std::size_t place) {
+    for (int i = 0; i < k; ++i)
+      std::memcpy(static_cast<void*>(G + std::size_t(c + i) * height + first + r),
+                  static_cast<const T*>(written.data()) + place + std::size_t(i) * m, std::size_t(m) * sizeof(T));
+  });
+}
+
+/// G(first + r, c) for all r < rows, c < columns.
+template <class T, class Q, class U = kernel_scalar_t<T>>
+void dots(const Q* const* q, int rows, const U* const* v, int columns, std::size_t n, T* G, int height, int first) {
+  if (rows > 0 && columns > 0) take_dots(*start_dots(q, rows, v, columns, n), rows, columns, G, height, first);
 }
 
 template <int C, int W, class U, class Q>
@@ -65,7 +91,7 @@ void launch_combination(Global n, const Q* const* q, int narrow, const U* const*
   using Kernel = BlockCombine<U, Q, most_rows, most_columns, C, W, 256>;
   const ReductionSpace space = reduction_space((most_rows + most_columns) * 16 * sizeof(U), 0);
   // The coefficients share the memory of partial sums, which is safe in the order of the stream.
-  copy_to_device(space.partial, a.data(), a.size() * sizeof(U));
+  upload(space.partial, a.data(), a.size() * sizeof(U));
   const Global blocks = blocks_for(n, Global(Kernel::threads) * Kernel::width);
   Kernel kernel{n, blocks, narrow, wide, add, static_cast<const U*>(space.partial), {}, {}, {}, {}};
   std::copy_n(q, narrow, kernel.q);
@@ -110,15 +136,20 @@ std::int64_t traffic(std::size_t narrow, int j, int s, int passes, std::size_t n
   return std::int64_t((j * narrow + std::size_t(passes) * s * sizeof(T)) * n);
 }
 
+template <class T>
+auto kernel_pointers(const T* const* v, int count) {
+  std::vector<const kernel_scalar_t<T>*> pointers;
+  for (int i = 0; i < count; ++i) pointers.push_back(kernel_pointer(v[i]));
+  return pointers;
+}
+
 template <class T, class S>
 void gram(const S* const* q, int j, const T* const* v, int s, std::size_t n, T* G, bool own) {
   using U = kernel_scalar_t<T>;
   using Q = kernel_scalar_t<S>;
   if (s == 0) return;
-  std::vector<const U*> columns;
-  for (int c = 0; c < s; ++c) columns.push_back(kernel_pointer(v[c]));
-  std::vector<const Q*> rows;
-  for (int i = 0; i < j; ++i) rows.push_back(kernel_pointer(q[i]));
+  const auto columns = kernel_pointers(v, s);
+  auto rows = kernel_pointers(q, j);
   const int height = j + (own ? s : 0);
   if constexpr (std::is_same_v<Q, U>) {
     if (own) rows.insert(rows.end(), columns.begin(), columns.end());
@@ -302,6 +333,19 @@ void precise(const T* const* v, int s, std::size_t n, real_t<T>* high, real_t<T>
   void block_dots<T, Device>(const T* const* q, int j, const T* const* v, int s, std::size_t n, T* G) {               \
     const Span span("block dots", "exec", traffic<T>(sizeof(T), j, s, 1, n));                                         \
     gram(q, j, v, s, n, G, false);                                                                                    \
+  }                                                                                                                   \
+  template <>                                                                                                         \
+  void PendingDots<T, Device>::start(const T* const* q, int j, const T* const* v, int s, std::size_t n) {             \
+    const Span span("block dots", "exec", traffic<T>(sizeof(T), j, s, 1, n));                                         \
+    const auto rows = kernel_pointers(q, j), columns = kernel_pointers(v, s);                                         \
+    rows_ = std::size_t(j), G_.resize(rows_ * std::size_t(s));                                                        \
+    if (!G_.empty()) result_ = start_dots(rows.data(), j, columns.data(), s, n);                                      \
+  }                                                                                                                   \
+  template <>                                                                                                         \
+  const std::vector<T>& PendingDots<T, Device>::wait() {                                                              \
+    if (result_) take_dots(*result_, int(rows_), int(G_.size() / rows_), G_.data(), int(rows_), 0);                   \
+    result_.reset();                                                                                                  \
+    return G_;                                                                                                        \
   }                                                                                                                   \
   template <>                                                                                                         \
   void block_update<T, Device>(const T* const* q, int j, const T* C, T* const* v, int s, const T* W, std::size_t n) { \

@@ -6,6 +6,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <utility>
 #include <vector>
 
 namespace tacit::exec {
@@ -13,20 +17,80 @@ namespace {
 
 thread_local cudaStream_t stream_of_thread = nullptr;
 
-/// Buffers of one stream on one device, for reductions of one host thread.
+/// What reductions of one host thread keep for one stream of one device.
 struct Buffers {
   int device;
   cudaStream_t stream;
   void* partial = nullptr;
   void* result = nullptr;
   std::size_t partial_bytes = 0, result_bytes = 0;
+  std::vector<std::shared_ptr<DeviceResult>> results;
+  std::vector<std::shared_ptr<DeviceResult>> uploads;  // taken in turn
+  std::size_t last_upload = 0;
+  std::shared_ptr<DeviceResult::Marks> marks = std::make_shared<DeviceResult::Marks>();
+
+  Buffers(int device, cudaStream_t stream) : device(device), stream(stream) {}
+  Buffers(Buffers&& other) noexcept
+      : device(other.device),
+        stream(other.stream),
+        partial(std::exchange(other.partial, nullptr)),
+        result(std::exchange(other.result, nullptr)),
+        partial_bytes(other.partial_bytes),
+        result_bytes(other.result_bytes),
+        results(std::move(other.results)),
+        uploads(std::move(other.uploads)),
+        last_upload(other.last_upload),
+        marks(std::move(other.marks)) {}
+  Buffers& operator=(Buffers&& other) noexcept {
+    std::swap(device, other.device), std::swap(stream, other.stream);
+    std::swap(partial, other.partial), std::swap(result, other.result);
+    std::swap(partial_bytes, other.partial_bytes), std::swap(result_bytes, other.result_bytes);
+    std::swap(results, other.results), std::swap(uploads, other.uploads);
+    std::swap(last_upload, other.last_upload), std::swap(marks, other.marks);
+    return *this;
+  }
+  // Errors are ignored: the CUDA runtime may have been unloaded before this thread ends.
+  ~Buffers() { cudaFree(partial), cudaFreeHost(result); }
 };
 
+/// A stream may be destroyed by another thread than those whose reductions it had, so that threads are listed, and
+/// each has a lock, which is free but then.
 struct BuffersOfThread {
+  std::mutex mutex;
   std::vector<Buffers> all;
+
+  BuffersOfThread() {
+    const std::lock_guard lock(listed().mutex);
+    listed().threads.push_back(this);
+  }
   ~BuffersOfThread() {
-    // Errors are ignored: the CUDA runtime may have been unloaded before this thread ends.
-    for (const Buffers& b : all) cudaFree(b.partial), cudaFreeHost(b.result);
+    const std::lock_guard lock(listed().mutex);
+    std::erase(listed().threads, this);
+  }
+  /// Those of the current stream on the current device; `mutex` is held.
+  Buffers& current() {
+    int device = 0;
+    check_cuda(cudaGetDevice(&device), "cudaGetDevice");
+    const auto at = std::find_if(all.begin(), all.end(),
+                                 [&](const Buffers& b) { return b.device == device && b.stream == stream_of_thread; });
+    return at == all.end() ? all.emplace_back(device, stream_of_thread) : *at;
+  }
+  static void forget(cudaStream_t stream) {
+    const std::lock_guard lock(listed().mutex);
+    for (BuffersOfThread* const one : listed().threads) {
+      const std::lock_guard lock_one(one->mutex);
+      std::erase_if(one->all, [&](const Buffers& b) { return b.stream == stream; });
+    }
+  }
+
+ private:
+  struct Listed {
+    std::mutex mutex;
+    std::vector<BuffersOfThread*> threads;
+  };
+  static Listed& listed() {
+    static auto* const one = new Listed;  // outlives every thread
+    return *one;
   }
 };
 thread_local BuffersOfThread buffers_of_thread;
@@ -60,30 +124,77 @@ void wait_for_device() {
   check_cuda(cudaStreamSynchronize(current_stream()), "cudaStreamSynchronize");
 }
 
+void destroy_stream(cudaStream_t stream) noexcept {
+  if (!stream) return;
+  cudaStreamSynchronize(stream);
+  BuffersOfThread::forget(stream);
+  cudaStreamDestroy(stream);
+}
+
 ReductionSpace reduction_space(std::size_t partial_bytes, std::size_t result_bytes) {
-  int device = 0;
-  check_cuda(cudaGetDevice(&device), "cudaGetDevice");
-  auto& all = buffers_of_thread.all;
-  auto at = std::find_if(all.begin(), all.end(),
-                         [&](const Buffers& b) { return b.device == device && b.stream == current_stream(); });
-  if (at == all.end()) at = all.insert(at, Buffers{device, current_stream()});
-  if (at->partial_bytes < partial_bytes) {
+  const std::lock_guard lock(buffers_of_thread.mutex);
+  Buffers& kept = buffers_of_thread.current();
+  if (kept.partial_bytes < partial_bytes) {
     wait_for_device();
-    check_cuda(cudaFree(std::exchange(at->partial, nullptr)), "cudaFree");
-    at->partial_bytes = 0;
+    check_cuda(cudaFree(std::exchange(kept.partial, nullptr)), "cudaFree");
+    kept.partial_bytes = 0;
     const std::size_t bytes = std::bit_ceil(std::max<std::size_t>(partial_bytes, 256 * 1024));
-    check_cuda(cudaMalloc(&at->partial, bytes), "cudaMalloc");
-    at->partial_bytes = bytes;
+    check_cuda(cudaMalloc(&kept.partial, bytes), "cudaMalloc");
+    kept.partial_bytes = bytes;
   }
-  if (at->result_bytes < result_bytes) {
+  if (kept.result_bytes < result_bytes) {
     wait_for_device();
-    check_cuda(cudaFreeHost(std::exchange(at->result, nullptr)), "cudaFreeHost");
-    at->result_bytes = 0;
+    check_cuda(cudaFreeHost(std::exchange(kept.result, nullptr)), "cudaFreeHost");
+    kept.result_bytes = 0;
     const std::size_t bytes = std::bit_ceil(std::max<std::size_t>(result_bytes, 4096));
-    check_cuda(cudaHostAlloc(&at->result, bytes, cudaHostAllocMapped), "cudaHostAlloc");
-    at->result_bytes = bytes;
+    check_cuda(cudaHostAlloc(&kept.result, bytes, cudaHostAllocMapped), "cudaHostAlloc");
+    kept.result_bytes = bytes;
   }
-  return {at->partial, at->result};
+  return {kept.partial, kept.result};
+}
+
+DeviceResult::DeviceResult(std::size_t bytes, std::shared_ptr<Marks> marks) : bytes_(bytes), marks_(std::move(marks)) {
+  check_cuda(cudaHostAlloc(&data_, bytes, cudaHostAllocMapped), "cudaHostAlloc");
+  const cudaError_t code = cudaEventCreateWithFlags(&written_, cudaEventDisableTiming);
+  if (code != cudaSuccess) cudaFreeHost(data_);
+  check_cuda(code, "cudaEventCreateWithFlags");
+}
+DeviceResult::~DeviceResult() {
+  cudaEventDestroy(written_), cudaFreeHost(data_);
+}
+void DeviceResult::mark() {
+  check_cuda(cudaEventRecord(written_, current_stream()), "cudaEventRecord");
+  mark_ = ++marks_->given;
+}
+void DeviceResult::wait() {
+  if (mark_ <= marks_->reached) return;
+  check_cuda(cudaEventSynchronize(written_), "cudaEventSynchronize");
+  marks_->reached = mark_;
+}
+
+std::shared_ptr<DeviceResult> device_result(std::size_t bytes) {
+  const std::lock_guard lock(buffers_of_thread.mutex);
+  Buffers& kept = buffers_of_thread.current();
+  // One that was not waited for may still be written to: by this stream, before what it is given now.
+  for (const auto& one : kept.results)
+    if (one.use_count() == 1 && one->bytes() >= bytes) return one;
+  return kept.results.emplace_back(
+      std::make_shared<DeviceResult>(std::bit_ceil(std::max<std::size_t>(bytes, 1024)), kept.marks));
+}
+
+void upload(void* device, const void* host, std::size_t bytes) {
+  constexpr std::size_t most = 16;  // copies that may be under way
+  const std::lock_guard lock(buffers_of_thread.mutex);
+  Buffers& kept = buffers_of_thread.current();
+  if (kept.uploads.size() < most) kept.uploads.emplace_back();
+  auto& staged = kept.uploads[kept.last_upload = (kept.last_upload + 1) % kept.uploads.size()];
+  if (staged) staged->wait();
+  if (!staged || staged->bytes() < bytes)
+    staged = std::make_shared<DeviceResult>(std::bit_ceil(std::max<std::size_t>(bytes, 4096)), kept.marks);
+  std::memcpy(staged->data(), host, bytes);
+  check_cuda(cudaMemcpyAsync(device, staged->data(), bytes, cudaMemcpyHostToDevice, current_stream()),
+             "cudaMemcpyAsync to device");
+  staged->mark();
 }
 
 bool device_available() noexcept {
@@ -94,18 +205,6 @@ std::string device_name() {
   int device = 0;
   check_cuda(cudaGetDevice(&device), "cudaGetDevice");
   return gpu_name(device);
-}
-
-void* device_allocate(std::size_t bytes) {
-  void* p = nullptr;
-  if (bytes == 0) return p;
-  const cudaError_t code = cudaMalloc(&p, bytes);
-  if (code != cudaSuccess) check_cuda(code, message("cudaMalloc of ", bytes, " bytes").c_str());
-  return p;
-}
-
-void device_free(void* p) noexcept {
-  cudaFree(p);
 }
 
 void copy_to_device(void* device, const void* host, std::size_t bytes) {

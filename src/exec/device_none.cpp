@@ -39,6 +39,9 @@ int gpu_count() noexcept {
 std::string gpu_name(int) {
   absent();
 }
+void return_to_gpu(int) noexcept {}
+void keep_device_memory(bool) {}
+void release_device_memory() noexcept {}
 UseGpu::UseGpu(int) {
   absent();
 }
@@ -52,5 +55,6 @@ void wait_for_stream(std::uintptr_t) {
 void wait_for_gpu() {
   absent();
 }
+void wait_for_all_of_gpu(int) noexcept {}
 
 }  // namespace tacit::exec

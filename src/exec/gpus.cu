@@ -19,12 +19,37 @@ std::string gpu_name(int gpu) {
   return properties.name;
 }
 
+namespace {
+/// Whether the device has a context. Makes none, as most calls would. True where the driver does not tell.
+bool has_context(int gpu) noexcept {
+  using GetState = int (*)(int device, unsigned* flags, int* active);  // cuDevicePrimaryCtxGetState of CUDA 7
+  void* found = nullptr;
+  cudaDriverEntryPointQueryResult status;
+#if CUDART_VERSION >= 12050
+  const auto code =
+      cudaGetDriverEntryPointByVersion("cuDevicePrimaryCtxGetState", &found, 7000, cudaEnableDefault, &status);
+#else
+  const auto code = cudaGetDriverEntryPoint("cuDevicePrimaryCtxGetState", &found, cudaEnableDefault, &status);
+#endif
+  if (code != cudaSuccess) cudaGetLastError();
+  unsigned flags = 0;
+  int active = 1;
+  if (code == cudaSuccess && found) reinterpret_cast<GetState>(found)(gpu, &flags, &active);
+  return active != 0;
+}
+}  // namespace
+
+void return_to_gpu(int gpu) noexcept {
+  int now = 0;
+  if (cudaGetDevice(&now) == cudaSuccess && now != gpu && has_context(gpu)) cudaSetDevice(gpu);
+}
+
 UseGpu::UseGpu(int gpu) {
   check_cuda(cudaGetDevice(&before_), "cudaGetDevice");
   if (gpu != before_) check_cuda(cudaSetDevice(gpu), message("cudaSetDevice of GPU ", gpu).c_str());
 }
 UseGpu::~UseGpu() {
-  cudaSetDevice(before_);
+  return_to_gpu(before_);
 }
 
 int gpu_of_address(const void* address) {
@@ -39,6 +64,14 @@ void wait_for_stream(std::uintptr_t stream) {
 
 void wait_for_gpu() {
   wait_for_device();
+}
+
+void wait_for_all_of_gpu(int gpu) noexcept {
+  int before = gpu;
+  cudaGetDevice(&before);
+  if (before != gpu) cudaSetDevice(gpu);
+  cudaDeviceSynchronize();
+  return_to_gpu(before);
 }
 
 }  // namespace tacit::exec

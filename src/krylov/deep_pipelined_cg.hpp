@@ -20,6 +20,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -209,8 +210,8 @@ class DeepPipelinedCg {
       // The powers of A in the basis may leave the range of the scalar before anything else does.
       if (!std::isfinite(eta)) breaks(heals_ ? 0 : eta);
       if (!std::isfinite(eta) || !guard.allows_step(zeta_, eta)) break;
-      auto norms = sweep(reads(U(0, a)), updates(p, y), writes(),  // p = (v_a - tau p) / eta;  y += zeta p
-                         formula::LanczosCgStep<T>{number(step.tau), number(1 / eta), number(zeta_)});
+      const Norms norms = sweep(reads(U(0, a)), updates(p, y), writes(),  // p = (v_a - tau p) / eta;  y += zeta p
+                                formula::LanczosCgStep<T>{number(step.tau), number(1 / eta), number(zeta_)});
       if (!(step.left > 20 * unit)) {  // the solution is reached, or the basis has lost its digits
         if (monitor.go_on(std::abs(zeta_) * factor_)) breaks(step.left);
         break;
@@ -227,12 +228,12 @@ class DeepPipelinedCg {
       if (P) P->apply(next, U(l_, a + 1));
       const double before = std::exchange(zeta_, zeta_ * (-delta / eta));  // r_{a+1} = zeta P^-1 v_{a+1}
       follow_gaps(step, eta, before);
-      if (replacement_.due([&] { return drifted(); })) {
+      const bool due = replacement_.due([&] { return drifted(); });
+      if (due) {
         replace(a, delta / eta);
-        norms[1] = T(0);
         if (replaced_too_often(monitor)) break;
       }
-      post(a + 1, norms);
+      post(a + 1, norms, due);
     }
     layout::axpy(T(1), y, d);
     replacement_.tell(monitor, "pipelined-cg");
@@ -288,29 +289,50 @@ class DeepPipelinedCg {
       extend(k, 0);
     }
     layout::fill(hat(l_, -1), T(0));
-    post(0, {});
+    post(0, {}, true);
     return true;
   }
 
+  using Norms = exec::sums_in_t<2, T, M>;
+  /// Inner products that are being computed, or summed.
+  struct Posted {
+    exec::PendingDots<T, M> dots;
+    std::optional<Norms> norms;
+    bool y_is_zero = true;
+    comm::PendingSum sum;  // where it needs messages
+  };
+
   /// Starts the sum of the inner products of Y_b with U_k,b, of ||p||^2 and ||y||^2, and with P of ||P^-1 v_b||^2.
-  void post(int b, const exec::Sums<2, T>& norms) {
-    Y_.clear(), now_.clear(), values_.clear();
+  void post(int b, std::optional<Norms> norms, bool y_is_zero) {
+    Y_.clear(), now_.clear();
     if (run_.P) Y_.push_back(hat(0, b).data());
     for (int k = 0; k < l_; ++k) Y_.push_back(U(k, b - 1).data());
     for (int k = 0; k <= l_; ++k) Y_.push_back(U(k, b).data()), now_.push_back(hat(k, b).data());
-    const std::size_t rows = Y_.size(), first = run_.P ? 1 : 0;
-    G_.resize(rows * now_.size());
-    exec::block_dots<T, M>(Y_.data(), int(rows), now_.data(), int(now_.size()), run_.r.size(), G_.data());
-    for (std::size_t c = 0; c < now_.size(); ++c)
-      for (std::size_t i = 0; i <= std::size_t(l_) + c; ++i) values_.push_back(real(G_[c * rows + first + i]));
-    for (int i = 0; i < 2; ++i) values_.push_back(real(norms[i]));
-    if (run_.P) values_.push_back(real(G_[0]));
-    auto sum = run_.r.space().start_sum(values_.data(), values_.size());
-    std::swap(pending_[std::size_t(b % l_)], sum);
+    auto& posted = pending_[std::size_t(b % l_)];
+    posted.norms = std::move(norms), posted.y_is_zero = y_is_zero;
+    posted.dots.start(Y_.data(), int(Y_.size()), now_.data(), int(now_.size()), run_.r.size());
+    const auto& space = run_.r.space();
+    if (!space.needs_messages())
+      return space.template count_sum<real_t<T>>(std::size_t(DelayedLanczos::count(l_)) + (run_.P ? 3 : 2));
+    gather(posted);
+    posted.sum = space.start_sum(values_.data(), values_.size());
+  }
+  /// values_ := this rank's part of the sums.
+  void gather(Posted& posted) {
+    values_.clear();
+    const auto& G = posted.dots.wait();
+    const std::size_t columns = std::size_t(l_) + 1, rows = G.size() / columns, first = run_.P ? 1 : 0;
+    for (std::size_t c = 0; c < columns; ++c)
+      for (std::size_t i = 0; i <= std::size_t(l_) + c; ++i) values_.push_back(real(G[c * rows + first + i]));
+    const auto norms = posted.norms ? exec::numbers(*posted.norms) : exec::Sums<2, T>();
+    values_.push_back(real(norms[0])), values_.push_back(posted.y_is_zero ? real_t<T>(0) : real(norms[1]));
+    if (run_.P) values_.push_back(real(G[0]));
   }
   void receive() {
     const std::size_t count = std::size_t(DelayedLanczos::count(l_));
-    pending_[std::size_t((lanczos_.base() + 1) % l_)].wait(values_.data());
+    auto& posted = pending_[std::size_t((lanczos_.base() + 1) % l_)];
+    if (run_.r.space().needs_messages()) posted.sum.wait(values_.data());
+    else gather(posted);
     sums_.assign(values_.begin(), values_.end());
     lanczos_.arrive(sums_.data());
     p_norm_ = std::sqrt(sums_[count]), y_norm_ = std::sqrt(sums_[count + 1]);
@@ -410,14 +432,13 @@ class DeepPipelinedCg {
   Replacement replacement_;
   const bool heals_;
   DelayedLanczos lanczos_;
-  std::vector<comm::PendingSum> pending_;  // of b at b % l
+  std::vector<Posted> pending_;  // of b at b % l
   double zeta_ = 0, factor_ = 1, correction_ = 1;
   NormFromBelow norm_A_;
   double v_norm_ = 1, p_norm_ = 0, y_norm_ = 0;
   Gaps<double> gaps_;
   // Members, so that iterations do not allocate.
   std::vector<const T*> Y_, now_;
-  std::vector<T> G_;
   std::vector<real_t<T>> values_;
   std::vector<double> sums_, rounding_, L_;
 };

@@ -342,6 +342,15 @@ std::string Csr<T, M>::fault_at(Global k) const {
 }
 
 template <Scalar T, Memory M>
+void Csr<T, M>::become(Csr&& other) {
+  require(other.range() == this->range() && other.domain() == this->domain(),
+          "a matrix can become another one of the same rows and columns on the same ranks only");
+  entries_ = other.entries_, own_entries_ = other.own_entries_;
+  largest_ = other.largest_, fault_ = std::move(other.fault_);
+  pattern_ = std::move(other.pattern_), parts_ = std::move(other.parts_);
+}
+
+template <Scalar T, Memory M>
 Csr<T, M>::~Csr() = default;
 
 template <Scalar T, Memory M>

@@ -32,6 +32,7 @@ struct State {
   int devices = std::max(1, std::getenv("CUDA_ON_HOST_DEVICES") ? std::atoi(std::getenv("CUDA_ON_HOST_DEVICES")) : 1);
   std::map<const void*, std::size_t> dynamic_limit;  // by kernel
   std::set<const Event*> events;
+  std::set<int> contexts;
 };
 State& state() {
   static State* const one = new State;  // never destroyed: calls are made while the process ends
@@ -39,10 +40,14 @@ State& state() {
 }
 thread_local int device_of_thread = 0;
 thread_local cudaError_t last_error = cudaSuccess;
+thread_local int captures = 0;  // streams that this thread captures
 
 class Call {
  public:
-  Call() : lock_(state().mutex) { streams::work_ahead(); }
+  Call() : lock_(state().mutex) {
+    state().contexts.insert(device_of_thread);
+    streams::work_ahead();
+  }
   ~Call() { memory::close(); }
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
@@ -74,12 +79,17 @@ Counts counts() {
   c.live_bytes = std::int64_t(memory::used_bytes());
   return c;
 }
+std::vector<int> contexts() {
+  const std::lock_guard lock(state().mutex);
+  return {state().contexts.begin(), state().contexts.end()};
+}
 void set_devices(int count) {
   const Call call;
   streams::work_on_all();
   streams::forget();
   memory::forget_peers();
   state().devices = count;
+  state().contexts.clear();
   device_of_thread = 0;
 }
 void set_seed(std::uint64_t seed) {
@@ -111,7 +121,7 @@ cudaError_t launch(const char*, const Launch& l, Kernel kernel) {
 
   const std::string& name = name_of_kernel(*kernel.name);
   for (const auto& a : kernel.arguments) memory::check_argument(a.bytes, a.size, device_of_thread, name);
-  ++state().counts.launches;
+  state().counts.launches += !stream->recorded;
   streams::enqueue(
       stream, {name.c_str(),
                [l, &name, thread = std::move(kernel.thread)] { run_grid(l, name, thread, streams::next_random()); },
@@ -165,6 +175,8 @@ const char* cudaGetErrorName(cudaError_t error) {
       return "cudaErrorPeerAccessUnsupported";
     case cudaErrorCooperativeLaunchTooLarge:
       return "cudaErrorCooperativeLaunchTooLarge";
+    case cudaErrorStreamCaptureUnsupported:
+      return "cudaErrorStreamCaptureUnsupported";
   }
   return "unrecognized error code";
 }
@@ -192,6 +204,8 @@ const char* cudaGetErrorString(cudaError_t error) {
       return "peer access is not supported between these two devices";
     case cudaErrorCooperativeLaunchTooLarge:
       return "too many blocks in cooperative launch";
+    case cudaErrorStreamCaptureUnsupported:
+      return "operation not permitted when stream is capturing";
   }
   return "unrecognized error code";
 }
@@ -210,6 +224,20 @@ cudaError_t cudaGetDevice(int* device) {
 cudaError_t cudaSetDevice(int device) {
   if (!is_device(device)) return failed(cudaErrorInvalidDevice);
   device_of_thread = device;
+  const std::lock_guard lock(state().mutex);
+  state().contexts.insert(device);  // since CUDA 12
+  return cudaSuccess;
+}
+cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function, unsigned, unsigned long long,
+                                             cudaDriverEntryPointQueryResult* found) {
+  using GetState = int (*)(int, unsigned*, int*);
+  constexpr GetState state_of = [](int device, unsigned* flags, int* active) {
+    const std::lock_guard lock(state().mutex);
+    return *flags = 0, *active = int(state().contexts.count(device)), 0;
+  };
+  const bool known = std::string(symbol) == "cuDevicePrimaryCtxGetState";
+  *function = known ? reinterpret_cast<void*>(state_of) : nullptr;
+  *found = known ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
   return cudaSuccess;
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
@@ -274,6 +302,7 @@ cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
   const Call call;
   *memory = nullptr;
   if (bytes == 0) return cudaSuccess;
+  if (captures) return failed(cudaErrorStreamCaptureUnsupported);
   *memory = memory::allocate(device_of_thread, bytes);
   if (!*memory) return failed(cudaErrorMemoryAllocation);
   ++state().counts.allocations;
@@ -360,6 +389,8 @@ cudaError_t copy(const char* call, void* to, const void* from, std::size_t bytes
   } else if (from_device) {
     ++c.copies_to_host, c.bytes_to_host += std::int64_t(bytes);
   }
+  if (stream->recorded && (source.kind == Kind::pageable || target.kind == Kind::pageable))
+    return failed(cudaErrorStreamCaptureUnsupported);
   std::function<void()> run;
   if (source.kind == Kind::pageable) {
     // CUDA reads pageable memory before it returns, and writes later.
@@ -442,6 +473,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t s) {
   const Call call;
   const auto stream = streams::find(s, device_of_thread);
   if (!stream) return failed(cudaErrorInvalidResourceHandle);
+  if (stream->recorded) return failed(cudaErrorStreamCaptureUnsupported);
   ++state().counts.waits;
   streams::work_until({stream, stream->enqueued});
   return cudaSuccess;
@@ -480,6 +512,7 @@ cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) {
   const auto stream = streams::find(s, device_of_thread);
   Event* const event = event_of(e);
   if (!stream || !event || event->device != stream->device) return failed(cudaErrorInvalidResourceHandle);
+  if (stream->recorded) return failed(cudaErrorStreamCaptureUnsupported);  // real ones can
   event->finished = std::make_shared<double>(-1);
   streams::enqueue(stream, {"cudaEventRecord", [finished = event->finished] { *finished = now(); }});
   event->recorded = true;
@@ -491,7 +524,10 @@ cudaError_t cudaEventSynchronize(cudaEvent_t e) {
   const Event* const event = event_of(e);
   if (!event) return failed(cudaErrorInvalidResourceHandle);
   ++state().counts.waits;
-  if (event->recorded) streams::work_until(event->until);
+  if (event->recorded) {
+    state().counts.overlapped_waits += event->until.stream->enqueued > event->until.count;
+    streams::work_until(event->until);
+  }
   return cudaSuccess;
 }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
@@ -501,6 +537,55 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEve
     return failed(cudaErrorInvalidResourceHandle);
   if (*first->finished < 0 || *last->finished < 0) return failed(cudaErrorNotReady);
   *milliseconds = float(1e3 * (*last->finished - *first->finished));
+  return cudaSuccess;
+}
+
+// ---- Graphs: what one stream was given, in its order ----------------------------------------------------------------
+
+namespace {
+using Graph = std::vector<Work>;
+Graph* graph_of(void* handle) {
+  return static_cast<Graph*>(handle);
+}
+}  // namespace
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t s, cudaStreamCaptureMode) {
+  const Call call;
+  const auto stream = s ? streams::find(s, device_of_thread) : nullptr;
+  if (!stream || stream->recorded) return failed(cudaErrorStreamCaptureUnsupported);
+  stream->recorded = std::make_shared<Graph>();
+  ++captures;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t* graph) {
+  const Call call;
+  const auto stream = s ? streams::find(s, device_of_thread) : nullptr;
+  *graph = nullptr;
+  if (!stream || !stream->recorded) return failed(cudaErrorInvalidValue);
+  *graph = reinterpret_cast<cudaGraph_t>(new Graph(std::move(*stream->recorded)));
+  stream->recorded.reset();
+  --captures;
+  return cudaSuccess;
+}
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long) {
+  const Call call;
+  *executable = reinterpret_cast<cudaGraphExec_t>(new Graph(*graph_of(graph)));
+  return cudaSuccess;
+}
+cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t s) {
+  const Call call;
+  const auto stream = streams::find(s, device_of_thread);
+  if (!stream || !executable) return failed(cudaErrorInvalidResourceHandle);
+  ++state().counts.launches, ++state().counts.graph_launches;
+  for (const Work& work : *graph_of(executable)) streams::enqueue(stream, work);
+  return cudaSuccess;
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  delete graph_of(graph);
+  return cudaSuccess;
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
+  delete graph_of(executable);
   return cudaSuccess;
 }
 

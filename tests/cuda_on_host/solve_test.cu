@@ -47,7 +47,8 @@ TEST(CudaOnHost, SweepUpdatesAndSums) {
     auto y = numbers<double>(n, 0.7);
     const auto dx = Array<double, Device>::from(x);
     auto dy = Array<double, Device>::from(y);
-    const auto sums = exec::sweep(exec::reads(dx.view()), exec::updates(dy.view()), exec::writes(), Axpy<double>{0.5});
+    const auto sums =
+        exec::sweep(exec::reads(dx.view()), exec::updates(dy.view()), exec::writes(), Axpy<double>{0.5}).wait();
     double expected = 0;
     for (std::size_t i = 0; i < n; ++i) y[i] += 0.5 * x[i], expected += x[i] * y[i];
     std::vector<double> back(n);

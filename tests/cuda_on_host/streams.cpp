@@ -77,6 +77,7 @@ cudaStream_t handle(const StreamPointer& stream) {
 }
 
 void enqueue(const StreamPointer& stream, Work work) {
+  if (stream->recorded) return stream->recorded->push_back(std::move(work));
   const auto comes_after = [&](const StreamPointer& other) {
     if (other->enqueued > other->done) work.after.push_back({other, other->enqueued});
   };

@@ -32,6 +32,7 @@ struct Stream {
   bool is_default = false, with_default = false;  ///< with_default: ordered with the device's default stream
   std::uint64_t enqueued = 0, done = 0;
   std::deque<Work> pending;
+  std::shared_ptr<std::vector<Work>> recorded;  ///< where the stream is being captured: what it is given
 };
 
 struct Event {

@@ -35,7 +35,8 @@ TEST(Orders, OfStreamsDoNotChangeSolves) {
   const auto A = a.on<Device>(comm::Communicator::self());
   const auto b = random_vector<double>(a.n, 4);
   const auto P = precond::make<double, Device>("amg", *A, {.coarsest = 8});
-  for (const auto method : {krylov::Method::bicgstab, krylov::Method::gmres, krylov::Method::ca_gmres}) {
+  for (const auto method :
+       {krylov::Method::bicgstab, krylov::Method::gmres, krylov::Method::ca_gmres, krylov::Method::pipelined_gmres}) {
     auto o = with(method, 1e-12);
     o.max_iterations = 4, o.explain = false;
     in_every_order([&] { return run(*A, b, o, P.get()).x; });

@@ -203,3 +203,17 @@ def test_new_values() -> None:
     A.update_values(np.where(np.arange(a.nnz) == 5, np.nan, a.data))
     with pytest.raises(tacit.InputError, match="not finite at row 1"):
         old.update()
+
+
+@pytest.mark.parametrize("columns", [1, 2])
+def test_a_solve_tells_of_unsolved_coarsest_levels(columns: int) -> None:
+    A = tacit.poisson((40, 40), assembled=True)
+    M = tacit.precond.amg(A, bottom="cg", bottom_max_iterations=1, bottom_reduction=1e-12, coarsest=200)
+    b = np.ones((1600, columns))[:, 0] if columns == 1 else np.eye(1600)[:, :columns]
+    for _ in range(2):  # of this solve, not of those before
+        result = tacit.solve(A, b, method="fgmres", precond=M)
+        told = [w for w in result.warnings if "coarsest level" in w]
+        assert len(told) == 1
+        assert "bottom cg: max_iterations" in told[0]
+    solved = tacit.solve(A, b, method="fgmres", precond=tacit.precond.amg(A, bottom="cg", coarsest=200))
+    assert not [w for w in solved.warnings if "coarsest level" in w]

@@ -11,6 +11,7 @@ import gc
 import os
 import pickle
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.skipif(tacit.device.count() == 0, reason="no GPU, or a 
 COUNTS = [
     "launches", "to_device", "to_host", "on_device", "between_devices", "fills", "bytes_to_device", "bytes_to_host",
     "bytes_on_device", "bytes_between_devices", "bytes_filled", "waits", "event_waits", "allocations",
-    "host_allocations", "live_bytes",
+    "host_allocations", "live_bytes", "overlapped_waits", "graph_launches",
 ]  # fmt: skip
 
 
@@ -45,6 +46,21 @@ def counts() -> Any:
         pytest.skip("the CUDA runtime of a GPU has no counters")
     ask.restype = _Counts
     return ask()
+
+
+def has_context(gpu: int) -> bool:
+    """Whether this process has a context on the GPU, which costs memory there."""
+    try:
+        state_of = ctypes.CDLL("libcuda.so.1")["cuDevicePrimaryCtxGetState"]
+    except (OSError, AttributeError):
+        entry = "_Z32cudaGetDriverEntryPointByVersionPKcPPvjyP31cudaDriverEntryPointQueryResult"
+        function, found = ctypes.c_void_p(), ctypes.c_int()
+        ask = ctypes.CDLL(tacit._core.__file__)[entry]
+        ask(b"cuDevicePrimaryCtxGetState", ctypes.byref(function), 7000, ctypes.c_ulonglong(0), ctypes.byref(found))
+        state_of = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)(function.value)
+    flags, active = ctypes.c_uint(), ctypes.c_int(-1)
+    assert state_of(gpu, ctypes.byref(flags), ctypes.byref(active)) == 0
+    return active.value == 1
 
 
 class ByInterface:
@@ -265,6 +281,103 @@ def test_new_values() -> None:
     assert tacit.solve(A, x, precond="jacobi").method == "gmres"
 
 
+def test_compositions_use_new_values() -> None:
+    a, other = unsymmetric(40), laplacian(40)
+    A, B = tacit.csr(a, device="cuda"), tacit.csr(other, device="cuda")
+    composed = [A.H, A.T, A.H @ A, A + B, A.shifted(2.0)]
+    M = tacit.precond.make(A, "polynomial", degree=2)  # multiplies by A
+    x = right_hand_side(40, "float64")
+    A.update_values(0.5 * a.data)
+    half = 0.5 * a
+    for operator, now in zip(
+        composed, [half.T, half.T, half.T @ half, half + other, half + 2 * sp.eye_array(40)], strict=True
+    ):
+        assert np.allclose(operator @ x, now @ x)
+    assert tacit.solve(A, x, method="gmres", precond=M).converged
+
+
+def test_flags_of_compositions_follow_the_values() -> None:
+    a = laplacian(6, 6)
+    A = tacit.csr(a, device="cuda")
+    B = A.shifted(1.0)
+    x = np.arange(36.0)
+    assert B.is_hermitian()
+    changed = a.copy()
+    changed[0, 1] = 5.0
+    A.update_values(changed)
+    assert not B.is_hermitian()
+    assert np.allclose(B @ x, changed @ x + x)  # neither the old flags with new values nor the other way round
+    A.update_values(a)
+    assert B.is_hermitian()
+    assert np.allclose(B @ x, a @ x + x)
+
+
+def test_a_wider_right_hand_side_widens_the_solve() -> None:
+    """As in host memory: the scalar of a solve is the smallest that holds A and b."""
+    a = laplacian(9, 9) + sp.eye_array(81)
+    b = right_hand_side(81, "float64")
+    narrow = tacit.csr(a, scalar="float32")
+    for A in (narrow, narrow.to("cuda")):
+        result = tacit.solve(A, b, method="cg", precond="jacobi", rtol=1e-12)
+        assert result.converged
+        assert result.scalar == "float64"
+        assert true_residual(a, result.x, b) <= 1e-11
+        with pytest.raises(TypeError, match="precond is a jacobi operator of float32; float64 is needed"):
+            tacit.solve(A, b, method="cg", precond=tacit.precond.make(A, "jacobi"))
+    there = narrow.to("cuda")
+    assert there.astype("float32") is there
+    assert there.astype("complex128").device == there.device
+    result = tacit.solve(there, tacit.device_array(b, there.device), method="cg", rtol=1e-12)
+    assert result.x.dtype == "float64"
+    assert true_residual(a, result.x.to_numpy(), b) <= 1e-11
+
+
+def test_writing_names_the_way(tmp_path: Any) -> None:
+    A = tacit.csr(laplacian(3), device="cuda")
+    with pytest.raises(TypeError, match=r"A\.to\('host'\)"):
+        tacit.write(tmp_path / "a.mtx", A)
+    tacit.write(tmp_path / "a.mtx", A.to("host"))
+    assert tacit.read(tmp_path / "a.mtx").shape == (3, 3)
+
+
+def test_other_gpus_are_left_alone(python: Callable[..., Any]) -> None:
+    """A context takes memory of its GPU, for each process: a rank on GPU 1 makes none on GPU 0."""
+    if tacit.device.count() < 2:
+        pytest.skip("one GPU")
+    done = python(
+        f"""
+        import gc, sys
+        sys.path.insert(0, {str(Path(__file__).parent)!r})
+        import numpy as np, scipy.sparse as sp, tacit
+        from test_device import has_context
+        A = tacit.csr(sp.eye_array(50) * 2, device="cuda:1")
+        M = tacit.precond.make(A, "jacobi")
+        x = tacit.solve(A, tacit.device_array(np.ones(50), A.device), precond=M).x
+        y = (A @ np.ones(50), x.to_numpy(), A.to("host"), x.__cuda_array_interface__)
+        del A, M, x
+        gc.collect()
+        tacit.device.release_memory()
+        print(has_context(0), has_context(1))
+        tacit.device_array(np.ones(3), "cuda:0")
+        print(has_context(0))
+        """
+    )
+    assert done.stdout.split() == ["False", "True", "True"]
+
+
+def test_solves_allocate_nothing_again() -> None:
+    A = tacit.csr(laplacian(20, 20), device="cuda")
+    M = tacit.precond.make(A, "jacobi")
+    b = tacit.device_array(np.ones(400), A.device)
+    tacit.solve(A, b, method="gmres", precond=M)
+    before = counts()
+    result = tacit.solve(A, b, method="gmres", precond=M)
+    after = counts()
+    assert result.iterations > 20
+    assert after.allocations - before.allocations <= 1  # x, while the one of before is still in use
+    assert after.host_allocations == before.host_allocations
+
+
 def test_several_columns_and_callbacks() -> None:
     a = laplacian(8, 8)
     A = tacit.csr(a, device="cuda")
@@ -291,11 +404,14 @@ def test_arrays_speak_both_protocols() -> None:
         y = tacit.csr(np.eye(3), device="cuda") @ other
         assert np.array_equal(y.to_numpy(), values)
     kept = x.__dlpack__()  # keeps the memory, whatever becomes of x
+    tacit.device.release_memory()
     before = counts().live_bytes
     x.close()
+    tacit.device.release_memory()
     assert counts().live_bytes == before
     del kept
     gc.collect()
+    tacit.device.release_memory()
     assert counts().live_bytes < before
     with pytest.raises(TypeError, match="to_numpy"):
         np.asarray(tacit.device_array(values))
@@ -304,6 +420,7 @@ def test_arrays_speak_both_protocols() -> None:
 
 def test_memory_is_given_back() -> None:
     gc.collect()
+    tacit.device.release_memory()
     before = counts().live_bytes
     A = tacit.csr(laplacian(20, 20), device="cuda")
     M = tacit.precond.make(A, "polynomial")
@@ -311,6 +428,7 @@ def test_memory_is_given_back() -> None:
     assert counts().live_bytes > before
     del A, M, x
     gc.collect()
+    tacit.device.release_memory()
     assert counts().live_bytes <= before + (1 << 20)  # what reductions keep
 
 

@@ -452,6 +452,52 @@ def test_dlpack() -> None:
     assert np.allclose(laplacian(6) @ r.x, b)
 
 
+class OnGpu:
+    """An array of a library whose arrays are in the memory of a GPU; NumPy is given a copy (JAX, Numba) or refused
+    (CuPy, PyTorch).
+    """
+
+    def __init__(self, array: np.ndarray, says: str, gives: bool) -> None:
+        self.array, self.gives = array, gives
+        self.shape, self.dtype = array.shape, array.dtype
+        if says == "cuda_array_interface":
+            self.__cuda_array_interface__ = {
+                "shape": array.shape, "typestr": array.dtype.str, "data": (16, False), "version": 3,
+            }  # fmt: skip
+        else:
+            self.__dlpack_device__ = lambda: (2, 0)
+            self.__dlpack__ = self.refuses
+
+    def refuses(self, **_: Any) -> Any:
+        raise BufferError("it is in the memory of a GPU")
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        if not self.gives:
+            raise TypeError("implicit conversion to a NumPy array is not allowed")
+        return self.array.copy() if dtype is None else self.array.astype(dtype)
+
+
+@pytest.mark.parametrize("says", ["cuda_array_interface", "dlpack"])
+def test_arrays_of_a_gpu_that_numpy_can_read(says: str) -> None:
+    a = laplacian(6)
+    A = tacit.csr(a)
+    b = np.arange(1.0, 7.0)
+    given = OnGpu(b, says, gives=True)
+    assert np.array_equal(A @ given, A @ b)
+    assert np.array_equal(A.H @ given, A.H @ b)
+    assert np.array_equal(given @ A, b @ A)
+    wide = OnGpu(np.stack([b, b], axis=1), says, gives=True)
+    assert np.array_equal(A @ wide, A @ wide.array)
+    for matrix in (A, a):
+        for result in (tacit.solve(matrix, given), tacit.solve(matrix, b, given)):
+            assert result.converged
+            assert np.allclose(a @ result.x, b)
+    refused = OnGpu(b, says, gives=False)
+    for call in (lambda: A @ refused, lambda: refused @ A, lambda: tacit.solve(a, refused)):
+        with pytest.raises((ValueError, TypeError), match="in the memory of a GPU"):
+            call()
+
+
 def test_nothing_is_copied_on_the_way_in() -> None:
     b = np.ones(10)
     assert _support.to_scalar(_support.as_vector(b, "b"), "float64", "b") is b

@@ -114,6 +114,9 @@ class Communicator {
     return PendingSums<K, T>(start_sum(local.v, K));
   }
 
+  /// Counts a reduction of so many real numbers that one rank does without starting it. Local.
+  void count_local_sum(std::size_t values) const;
+
   /// Advances every pending reduction and message of this communicator. Cheap when nothing is pending. Does not throw:
   /// errors are thrown by the next wait. Any thread of a loop may call it; it acts only on the rank's own thread (the
   /// one that starts reductions and messages).
@@ -192,7 +195,6 @@ class Communicator {
   void leave() const;
   void all_least(std::span<std::int64_t> values) const;
   PendingSum start(const void* values, std::size_t n, Number number, Operation operation, bool counted) const;
-  void count_local_sum(std::size_t values) const;
   void progress() const;
   Global reduce(Global value, Operation operation) const;
   double reduce(double value, Operation operation) const;

@@ -5,7 +5,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <type_traits>
+#include <vector>
 
 namespace tacit::exec {
 
@@ -23,6 +25,21 @@ T basis_subtract(const T* const* q, int j, const T* h, T scale, T* v, std::size_
 /// and the v's. Same bits for any number of threads.
 template <Scalar T, Memory M>
 void block_dots(const T* const* q, int j, const T* const* v, int s, std::size_t n, T* G);
+
+class DeviceResult;
+/// block_dots() that is waited for later: in host memory it is done at once, on a device start() queues kernels.
+template <Scalar T, Memory M>
+class PendingDots {
+ public:
+  void start(const T* const* q, int j, const T* const* v, int s, std::size_t n);
+  /// G, until the next start(). The host waits for it, not for what the device was given after it.
+  const std::vector<T>& wait();
+
+ private:
+  std::size_t rows_ = 0;
+  std::vector<T> G_;
+  std::shared_ptr<DeviceResult> result_;
+};
 
 /// V := (V - Q C) W with C (j x s, leading dimension j) and W upper triangular (s x s, leading dimension s; null:
 /// identity); columns of V are replaced in place. Local; one pass.

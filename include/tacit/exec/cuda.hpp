@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <type_traits>
 
 namespace tacit::exec {
@@ -42,6 +43,9 @@ class StreamScope {
 /// Waits until this thread's device work is done; Error(environment) when a kernel failed.
 void wait_for_device();
 
+/// Destroys a stream, when its work is done, with what reductions have kept for it. Errors are ignored.
+void destroy_stream(cudaStream_t stream) noexcept;
+
 /// Memory for the reductions of this host thread on its current stream. It is reused: after the first call of a size
 /// nothing is allocated.
 struct ReductionSpace {
@@ -49,6 +53,40 @@ struct ReductionSpace {
   void* result;   ///< pinned host memory that kernels write to; read it after wait_for_device()
 };
 ReductionSpace reduction_space(std::size_t partial_bytes, std::size_t result_bytes);
+
+/// Pinned host memory to which kernels of one stream write what is read later, while the stream has other work. Of one
+/// host thread.
+class DeviceResult {
+ public:
+  /// How much of a stream's work is known to be done, in marks: one wait serves all results before it.
+  struct Marks {
+    std::uint64_t given = 0, reached = 0;
+  };
+  DeviceResult(std::size_t bytes, std::shared_ptr<Marks> marks);
+  ~DeviceResult();
+  DeviceResult(const DeviceResult&) = delete;
+  DeviceResult& operator=(const DeviceResult&) = delete;
+  void* data() const { return data_; }
+  std::size_t bytes() const { return bytes_; }
+  /// The work that the current stream has by now writes the result.
+  void mark();
+  /// The host waits for that work, not for what the stream was given after it. Error(environment) when a kernel failed.
+  void wait();
+
+ private:
+  void* data_ = nullptr;
+  std::size_t bytes_;
+  cudaEvent_t written_ = nullptr;
+  std::uint64_t mark_ = 0;
+  std::shared_ptr<Marks> marks_;
+};
+/// One that nothing refers to, for the current stream: it is free again when the pointers to it are gone, waited for or
+/// not. After the first calls of a size nothing is allocated.
+std::shared_ptr<DeviceResult> device_result(std::size_t bytes);
+
+/// Copies numbers that are few to the device, in the order of the current stream. `host` may change when it returns;
+/// the host waits only where the stream is many such copies behind.
+void upload(void* device, const void* host, std::size_t bytes);
 
 #ifdef __CUDACC__
 

@@ -28,6 +28,21 @@ struct Sums {
   }
 };
 
+/// What a sweep over vectors in M returns for Sums<K, T>: these, or where a device computes them something with wait().
+template <int K, Scalar T, Memory M>
+struct SumsIn {
+  using type = Sums<K, T>;
+};
+template <int K, Scalar T, Memory M>
+using sums_in_t = typename SumsIn<K, T, M>::type;
+
+/// The sums of a sweep as numbers; waits for a device.
+template <class S>
+auto numbers(const S& sums) {
+  if constexpr (requires { sums.wait(); }) return sums.wait();
+  else return sums;
+}
+
 }  // namespace tacit::exec
 
 template <int K, class T>

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <memory>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -37,14 +38,27 @@ struct HostSums<Sums<K, Complex<R>>> {
   using type = Sums<K, std::complex<R>>;
 };
 
-/// Sums that a kernel of the current stream writes; get() is valid after the stream has been waited for and before
-/// other sums of that stream are started.
+/// Sums that kernels of the current stream are computing. Copies stand for the same sums.
 template <class S>
-struct DeviceSums {
-  const void* at;
-  typename HostSums<S>::type get() const {
-    return std::bit_cast<typename HostSums<S>::type>(*static_cast<const S*>(at));
+class [[nodiscard]] DeviceSums {
+ public:
+  using Total = typename HostSums<S>::type;
+  DeviceSums() = default;
+  explicit DeviceSums(std::shared_ptr<DeviceResult> written) : written_(std::move(written)) {}
+  /// The host waits for these sums, not for what the stream was given after them.
+  Total wait() const {
+    written_->wait();
+    return get();
   }
+  /// The same where the host has waited for the stream.
+  Total get() const { return std::bit_cast<Total>(*static_cast<const S*>(written_->data())); }
+
+ private:
+  std::shared_ptr<DeviceResult> written_;
+};
+template <int K, Scalar T>
+struct SumsIn<K, T, Device> {
+  using type = DeviceSums<Sums<K, kernel_scalar_t<T>>>;
 };
 
 namespace detail {
@@ -66,11 +80,12 @@ auto launch_sweep(Global n, const F& f, Types<R...>, Types<U...>, Types<V...>, c
   if constexpr (!Pass::has_sums) {
     if (n > 0) launch_cuda(blocks, pass);
   } else {
-    const ReductionSpace space = reduction_space(most_blocks * sizeof(Total), sizeof(Total));
-    pass.partial = static_cast<Total*>(space.partial);
+    pass.partial = static_cast<Total*>(reduction_space(most_blocks * sizeof(Total), 0).partial);
+    auto result = device_result(sizeof(Total));
     launch_cuda(blocks, pass);
-    launch_cuda(1, SumParts<Total, 256>{blocks, 1, pass.partial, static_cast<Total*>(space.result)});
-    return DeviceSums<Total>{space.result};
+    launch_cuda(1, SumParts<Total, 256>{blocks, 1, pass.partial, static_cast<Total*>(result->data())});
+    result->mark();
+    return DeviceSums<Total>(std::move(result));
   }
 }
 
@@ -98,18 +113,6 @@ auto start_device_sweep(std::size_t n, const Reads<R...>& in, const Updates<U...
   if (std::apply(fits, in.v) && std::apply(fits, io.v) && std::apply(fits, out.v))
     return launch(std::integral_constant<int, wide>{});
   return launch(std::integral_constant<int, 0>{});
-}
-
-/// The same, and the host waits for the sums.
-template <class F, class... R, class... U, class... W>
-auto device_sweep(std::size_t n, const Reads<R...>& in, const Updates<U...>& io, const Writes<W...>& out, const F& f) {
-  if constexpr (std::is_void_v<decltype(start_device_sweep(n, in, io, out, f))>) {
-    start_device_sweep(n, in, io, out, f);
-  } else {
-    const auto sums = start_device_sweep(n, in, io, out, f);
-    wait_for_device();
-    return sums.get();
-  }
 }
 
 }  // namespace tacit::exec

@@ -237,14 +237,14 @@ struct memory_of<First, Rest...> {
 
 #ifdef __CUDACC__
 template <class F, class... R, class... U, class... W>
-auto device_sweep(std::size_t n, const Reads<R...>&, const Updates<U...>&, const Writes<W...>&, const F&);
+auto start_device_sweep(std::size_t n, const Reads<R...>&, const Updates<U...>&, const Writes<W...>&, const F&);
 #endif
 template <class F, class... R, class... U, class... W>
 auto group_sweep(std::size_t n, const Reads<R...>&, const Updates<U...>&, const Writes<W...>&, const F&);  // group.hpp
 
 /// Applies f to every element; returns the sums over this rank's elements if f returns Sums, else nothing.
-/// Local. One pass over memory. Sums have the same bits for any number of threads. On a group of devices the sums are
-/// pending, to be waited for (group.hpp). Error(usage) when the vectors differ in size. An exception of f is rethrown
+/// Local. One pass over memory. Sums have the same bits for any number of threads. On devices they are pending, to be
+/// waited for (SumsIn; group.hpp). Error(usage) when the vectors differ in size. An exception of f is rethrown
 /// when all threads have returned; updated and written vectors are unspecified then. Under the task engine a sweep
 /// without sums rethrows it from a later kernel.
 template <class F, class... R, class... U, class... W>
@@ -267,7 +267,7 @@ auto sweep(const Reads<R...>& in, const Updates<U...>& io, const Writes<W...>& o
       return detail::host_sweep(n, in, io, out, f);
     } else {
 #ifdef __CUDACC__
-      return device_sweep(n, in, io, out, f);
+      return start_device_sweep(n, in, io, out, f);
 #else
       static_assert(std::same_as<M, Host>, "sweeps over device vectors are compiled by nvcc");
 #endif

@@ -9,7 +9,9 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace tacit::layout {
@@ -49,6 +51,27 @@ class Partition {
 
  private:
   std::vector<Global> offsets_{0, 0};
+};
+
+/// A reduction of sums that devices compute (Space::sum); wait() may be called once.
+template <class Started>
+class [[nodiscard]] SumsOfDevices {
+  using Total = decltype(std::declval<Started&>().wait());
+  using Reduction = comm::PendingSums<Total::count, typename Total::scalar>;
+
+ public:
+  /// To be waited for; counted on `one_rank` where it is not null.
+  SumsOfDevices(Started own, const comm::Communicator* one_rank) : own_(std::move(own)), one_rank_(one_rank) {}
+  explicit SumsOfDevices(Reduction reduction) : reduction_(std::move(reduction)) {}
+  Total wait() {
+    if (reduction_) return reduction_->wait();
+    return one_rank_ ? one_rank_->sum(own_->wait()).wait() : own_->wait();
+  }
+
+ private:
+  std::optional<Started> own_;
+  const comm::Communicator* one_rank_ = nullptr;
+  std::optional<Reduction> reduction_;
 };
 
 /// Distributed: every rank holds its own range; a sum over all elements is one reduction.
@@ -96,12 +119,21 @@ class Space {
     if (impl_->sums && impl_->comm.size() > 1) return comm::PendingSums<K, T>(start_sum(own.v, K));
     return impl_->comm.sum(own);
   }
-  /// The same for sums still being computed on a group of devices, whose spaces are always replicated.
+  /// The same for sums that devices are still computing. Where the reduction needs messages, the host waits for them
+  /// here, so that these travel during the work that follows; where it needs none, in wait().
   template <class Started>
   requires requires(Started s) { s.wait(); }
-  Started sum(Started own) const {
-    require(impl_->replicated, "sums over a group of devices, of elements that are spread over ranks");
-    return own;
+  SumsOfDevices<Started> sum(Started own) const {
+    require(impl_->replicated || !impl_->place, "sums over a group of devices, of elements that are spread over ranks");
+    if (needs_messages()) return SumsOfDevices<Started>(sum(own.wait()));
+    return SumsOfDevices<Started>(std::move(own), impl_->replicated ? nullptr : &impl_->comm);
+  }
+  /// Whether a reduction sends messages. The same on all ranks.
+  bool needs_messages() const { return !impl_->replicated && impl_->comm.size() > 1; }
+  /// Counts a reduction of n values of T that is not started, because it needs no messages. Local.
+  template <class T>
+  void count_sum(std::size_t n) const {
+    if (!impl_->replicated) impl_->comm.count_local_sum(n * (sizeof(T) / sizeof(real_or_self_t<T>)));
   }
   /// Starts the reduction (sum, maximum or minimum) of n values, such as a Gram block; the caller gives wait() the
   /// place of the result.

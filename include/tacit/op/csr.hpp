@@ -117,6 +117,9 @@ class Csr final : public Operator<T, M> {
   /// multiply by it, use both: make them anew, or call Amg::update()). Host memory. Collective; one pass, no messages
   /// but three reductions. Error(usage): another number of values. A value that is not finite becomes fault().
   void update_values(std::span<const T> values) requires std::same_as<M, Host>;
+  /// Becomes `other`, a matrix of the same spaces, in place: what refers to this operator multiplies by it from now on.
+  /// Not while a product is pending. Error(usage): other spaces. Local.
+  void become(Csr&& other);
   /// This rank's diagonal block (rows and columns that it owns, local indices), for block preconditioners.
   LocalRows<T> own_block() const;
   /// Rows and columns [first, first + count) of it, numbered from 0, also as three parts. Local. Host.

@@ -15,9 +15,10 @@ class CycleLevels;
 /// last level's inverse is a matrix with full rows. New values of A need a new object. M = Host runs the same code on
 /// the processor.
 /// Set-up: that of Amg, A and its levels being on the host meanwhile. Apply: the products of Amg and a launch for each
-/// sweep; nothing waits for the device but the K-cycle's sums. Memory: all levels, three vectors of each (four with
-/// chebyshev, eight with K), and n^2 numbers of the last.
-/// Error(usage): as Amg; the smoother gauss-seidel and single_levels. K-cycles take one column.
+/// sweep; nothing waits for the device but the K-cycle's sums. On one rank other cycles are recorded (exec::Repeat),
+/// and an apply is two copies and one launch. Memory: all levels, three vectors of each (four with chebyshev, eight
+/// with K), and n^2 numbers of the last. Error(usage): as Amg; the smoother gauss-seidel and single_levels. K-cycles
+/// take one column.
 template <Scalar T, Memory M>
 class AmgOnDevice final : public op::Operator<T, M>, public op::Noted, public op::Varying {
  public:

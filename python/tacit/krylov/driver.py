@@ -75,8 +75,10 @@ def _columns(b: Any) -> str:
     return what if isinstance(b, np.ndarray) else what + " on a GPU"
 
 
-def _right_hand_side(value: Any, what: str) -> Any:
+def _right_hand_side(value: Any, what: str, on_gpu: bool) -> Any:
     """b or x0: a vector or several columns in host memory, or one vector in the memory of a GPU. Local."""
+    if not on_gpu:
+        value = _device.read_by_numpy(value)
     if not _device.is_array(value):
         return as_columns(value, what)
     found = _device.view(value, what)
@@ -267,8 +269,10 @@ def solve(
         A = op.as_operator(A, on)
 
     def prepare() -> _Prepared:
-        right = _right_hand_side(b, "b")
-        guess = None if x0 is None else _right_hand_side(x0, "x0")
+        kind = _device.kind_of(device)
+        on_gpu = kind == "cuda" or (isinstance(A, op.Operator) and A.device != "host")
+        right = _right_hand_side(b, "b", on_gpu)
+        guess = None if x0 is None else _right_hand_side(x0, "x0", on_gpu)
         if guess is not None and isinstance(guess, np.ndarray) != isinstance(right, np.ndarray):
             there, here = ("x0", "b") if isinstance(right, np.ndarray) else ("b", "x0")
             raise ValueError(f"{there} is in the memory of a GPU and {here} in that of the host; give both in one")
@@ -282,7 +286,7 @@ def solve(
             if guess is not None:
                 parts.append(scalar_name(guess.dtype, "x0"))
             wanted = common_scalar(*(p for p in parts if p is not None))
-            if isinstance(A, op.Operator) and not isinstance(A, (op.Csr, op.Stencil)):
+            if isinstance(A, op.Operator) and not isinstance(A, (op.Csr, op.DeviceCsr, op.Stencil)):
                 wanted = A._scalar if A.dtype.kind == "c" or not wanted.startswith("complex") else wanted
         o = _core.Options()
         table = {key: value for key, value in options.items() if key not in _SPACES}
@@ -291,8 +295,6 @@ def solve(
             raise ValueError("left_nullspace goes with nullspace, which was not given")
         vectors = [vectors_of(space, key) for space, key in zip(spaces, _SPACES, strict=True)]
         constant = [isinstance(space, str) for space in spaces]
-        kind = _device.kind_of(device)
-        on_gpu = kind == "cuda" or (isinstance(A, op.Operator) and A.device != "host")
         place = device if kind == "cuda" or not on_gpu else A.device
         if spaces[0] is not None and on_gpu:
             raise ValueError(f"nullspace works in host memory; the solve is on {place}")
@@ -488,6 +490,9 @@ def _solve(
         "rtol": ready.options.rtol,
         "atol": ready.options.atol,
     }
+    # A given one may be wrapped in M, for renumbered rows.
+    made = next((one for one in (M, ready.precond) if isinstance(one, _precond.Multilevel)), None)
+    levels_before = None if made is None else made.report
     end = "_columns" if many else ""
     if on_gpu:
         handle = None if M is None else M._handle
@@ -505,16 +510,28 @@ def _solve(
         handle = None if M is None else M._handle
         solver = core("solve" + end, scalar)
         own, report = solver(solved._handle, handle, right, guess, ready.options, call, hermitian, null_space)
-    # A given one may be wrapped in M, for renumbered rows.
-    made = next((one for one in (M, ready.precond) if isinstance(one, _precond.Multilevel)), None)
     facts["levels"] = None if made is None else made.report
     facts["seconds"] = {"setup": setup, "solve": report.seconds}
     facts["trace"] = _gather_trace(on, origin) if trace else None
     result = (ColumnsResult if many else Result)(like(form(own), b), report, **facts)
+    if made is not None and levels_before is not None:
+        result.warnings.extend(_failures_below(made.name, levels_before, facts["levels"]))
     if 0 < result.unknowns < on.size:
         spare = on.size - result.unknowns
         result.warnings.append(f"{on.size} ranks for {result.unknowns} unknowns: {spare} of them have no rows")
     return result
+
+
+def _failures_below(name: str, before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    """What a solve is told of the coarsest level of its multigrid preconditioner, from the levels' reports. Local."""
+    failures = after.get("bottom_failures", 0) - before.get("bottom_failures", 0)
+    if failures == 0:
+        return []
+    solves = after["bottom_solves"] - before["bottom_solves"]
+    why = "; ".join(after["warnings"])
+    return [
+        f"{name}: the coarsest level was not solved in {failures} of {solves} cycles" + (f" ({why})" if why else "")
+    ]
 
 
 def _by_columns(move: Callable[[Any, Array], Array], on: _core.Communicator, own: Array) -> Array:

@@ -11,7 +11,7 @@ from .. import comm as _comm
 from .. import io, layout
 from .._support import agreed, chosen_scalar, core, refuse_unlike, scalar_name, to_scalar
 from .matrices import _compressed, _is_sparse
-from .operators import Csr, Operator, Stencil
+from .operators import Csr, DeviceCsr, Operator, Stencil
 
 
 def read(path: str | os.PathLike[str], comm: Any = None, scalar: npt.DTypeLike | None = None, *, node: int = 1) -> Csr:
@@ -116,6 +116,10 @@ def write(path: str | os.PathLike[str], a: Any) -> None:
         a = a.tocsr(copy=True)
         a.sum_duplicates()
         io.write_entries(path, shape, a.indptr, a.indices, to_scalar(a.data, scalar, "the matrix"))
+    elif isinstance(a, DeviceCsr):
+        raise TypeError(
+            f"the matrix is in the memory of {a.device}; A.to('host') is a copy in host memory, to be written"
+        )
     elif isinstance(a, Operator):
         raise TypeError(f"a {type(a).__name__} operator has no entries to write")
     else:

@@ -228,7 +228,7 @@ def _converted(a: Operator, scalar: npt.DTypeLike, what: str) -> Operator:
     name = chosen_scalar(scalar)
     if name is None or name == a._scalar:
         return a
-    if isinstance(a, Csr):
+    if isinstance(a, (Csr, DeviceCsr)):
         return a.astype(name)
     if isinstance(a, Stencil) and a.dtype.kind == "f":
         return a.assemble().astype(name)

@@ -144,6 +144,8 @@ class Operator:
     def _apply(self, x: Any, adjoint: bool, conjugate: bool = False) -> Any:
         """A x, or A^H x, or with `conjugate` A^T x."""
         comm = self.comm
+        if self._gpu is None:
+            x = _device.read_by_numpy(x)
         on_gpu = _device.is_array(x)
 
         def prepare() -> Any:
@@ -226,6 +228,8 @@ class Operator:
         return self._apply(x, False)
 
     def __rmatmul__(self, x: Any) -> Any:
+        if self._gpu is None:
+            x = _device.read_by_numpy(x)
         if _device.is_array(x):
             agreed(self.comm, lambda: _one_vector(x))
             return self.T @ x
@@ -342,32 +346,14 @@ class Operator:
         return False
 
 
-class Csr(Operator):
-    """A sparse matrix whose rows are spread over ranks in blocks.
+class StoredMatrix(Operator):
+    """What :class:`Csr` and :class:`DeviceCsr` share. A version of its values tells what was made from older ones."""
 
-    Attributes
-    ----------
-    nnz : int
-        Stored entries over all ranks.
-    format : str
-        The storage format that was requested, "automatic" by default; see :func:`tacit.csr`.
-    storage : str
-        How this rank's entries in its own columns are stored, such as "sell-8 (16-bit offsets)".
-    """
-
-    __slots__ = ("_automatic", "_version")
+    __slots__ = ("_version",)
 
     def __init__(self, handle: Any, comm: _core.Communicator, dtype: npt.DTypeLike) -> None:
         super().__init__(handle, comm, dtype)
-        # By method: what solves with preconditioners chosen by trial have learnt (include/tacit/precond/automatic.hpp).
-        self._automatic: dict[str, Any] = {}
         self._version = 0  # changes with the values
-
-    def automatic(self, method: str) -> Any:
-        """What chooses preconditioners for this matrix, and keeps what it has found. Collective."""
-        if method not in self._automatic:
-            self._automatic[method] = core("Automatic", self._scalar)(self._handle, method)
-        return self._automatic[method]
 
     @property
     def nnz(self) -> int:
@@ -380,6 +366,37 @@ class Csr(Operator):
     @property
     def storage(self) -> str:
         return str(self._handle.storage)
+
+    def _has_new_values(self, hermitian: bool | None) -> None:
+        self._hermitian = hermitian
+        self._version += 1
+
+
+class Csr(StoredMatrix):
+    """A sparse matrix whose rows are spread over ranks in blocks.
+
+    Attributes
+    ----------
+    nnz : int
+        Stored entries over all ranks.
+    format : str
+        The storage format that was requested, "automatic" by default; see :func:`tacit.csr`.
+    storage : str
+        How this rank's entries in its own columns are stored, such as "sell-8 (16-bit offsets)".
+    """
+
+    __slots__ = ("_automatic",)
+
+    def __init__(self, handle: Any, comm: _core.Communicator, dtype: npt.DTypeLike) -> None:
+        super().__init__(handle, comm, dtype)
+        # By method: what solves with preconditioners chosen by trial have learnt (include/tacit/precond/automatic.hpp).
+        self._automatic: dict[str, Any] = {}
+
+    def automatic(self, method: str) -> Any:
+        """What chooses preconditioners for this matrix, and keeps what it has found. Collective."""
+        if method not in self._automatic:
+            self._automatic[method] = core("Automatic", self._scalar)(self._handle, method)
+        return self._automatic[method]
 
     def is_hermitian(self) -> bool:
         if self._hermitian is None:
@@ -428,8 +445,7 @@ class Csr(Operator):
             offsets = np.concatenate([[0], np.cumsum(counts)]).tolist()
             own = layout.own_part(given, comm, offsets, layout.is_whole(comm, len(given), offsets, "values"))
         self._handle.update_values(np.ascontiguousarray(own))
-        self._hermitian = None
-        self._version += 1
+        self._has_new_values(None)
         for chooser in self._automatic.values():
             chooser.refresh()
 
@@ -509,7 +525,7 @@ class Csr(Operator):
         return Csr(made, self.comm, scalar)
 
 
-class DeviceCsr(Operator):
+class DeviceCsr(StoredMatrix):
     """A sparse matrix in the memory of a GPU, where it stays: products and solves read it there. Made by
     ``tacit.csr(S, device="cuda")`` and ``A.to("cuda")``.
 
@@ -529,24 +545,11 @@ class DeviceCsr(Operator):
         The one that is used, such as "sell-32 (16-bit offsets) on the device".
     """
 
-    __slots__ = ("_version",)
+    __slots__ = ()
 
     def __init__(self, handle: Any, comm: _core.Communicator, dtype: npt.DTypeLike, hermitian: bool) -> None:
         super().__init__(handle, comm, dtype)
         self._hermitian = hermitian
-        self._version = 0  # changes with the values
-
-    @property
-    def nnz(self) -> int:
-        return int(self._handle.entries)
-
-    @property
-    def format(self) -> str:
-        return str(self._handle.format)
-
-    @property
-    def storage(self) -> str:
-        return str(self._handle.storage)
 
     def is_hermitian(self) -> bool:
         return bool(self._hermitian)
@@ -559,17 +562,31 @@ class DeviceCsr(Operator):
             return made
         return super().to(device)
 
+    def astype(self, scalar: npt.DTypeLike) -> DeviceCsr:
+        """This matrix with values of another scalar type, on the same GPU. Collective; it is read back, converted by
+        the host, and copied to the GPU.
+        """
+        host = self.to("host")
+        assert isinstance(host, Csr)
+        made = host.astype(scalar)
+        if made is host:
+            return self
+        moved = made.to(self.device)
+        assert isinstance(moved, DeviceCsr)
+        return moved
+
     def update_values(self, values: Any) -> None:
-        """Replaces the values; the structure stays. As :meth:`Csr.update_values`, but that preconditioners and composed
-        operators made earlier keep the old matrix, and its memory. Collective. The matrix is read back, stored anew
-        with these values by the host, and copied to the GPU.
+        """Replaces the values; the structure stays. As :meth:`Csr.update_values`: products, solves and operators
+        composed of this one use the new values, preconditioners made earlier keep the old ones, but for those that
+        multiply by this matrix (polynomial, amg): make them anew. Collective. The matrix is read back, stored anew with
+        these values by the host, and copied to the GPU.
         """
         matrix = self.to("host")
         assert isinstance(matrix, Csr)
         matrix.update_values(values)
-        self._handle = core("device_csr", self._scalar)(matrix._handle, self._gpu)
-        self._hermitian = matrix.is_hermitian()
-        self._version += 1
+        hermitian = matrix.is_hermitian()
+        self._handle.take(matrix._handle)
+        self._has_new_values(hermitian)
 
 
 class Stencil(Operator):
@@ -744,7 +761,7 @@ def _are_adjoint(a: Operator, b: Operator) -> bool:
 def _versions(a: Operator) -> tuple[Any, ...]:
     if isinstance(a, Composed):
         return tuple(_versions(p) for p in a.parts if isinstance(p, Operator))
-    return (a._version,) if isinstance(a, Csr) else ()
+    return (a._version,) if isinstance(a, StoredMatrix) else ()
 
 
 def _one_vector(x: Any) -> None:

@@ -199,12 +199,12 @@ class PipelinedCg final : public Iteration<T, M> {
       if (P) P->apply(x, hat);
       A.apply(P ? hat : x, b);
     }
-    exec::Sums<13, T> dots() {
+    auto dots() {
       using namespace exec;
       if (D) return sweep(reads(r, *D, w, p, s, z, y), updates(), writes(m), formula::PipelinedCgSumsPointwise<T>{});
       return sweep(reads(r, u, w, p, s, q, z, y), updates(), writes(), formula::PipelinedCgSums<T>{});
     }
-    exec::Sums<13, T> step(T alpha, T beta) {
+    auto step(T alpha, T beta) {
       using namespace exec;
       if (D)
         return sweep(reads(n, *D), updates(z, s, p, y, r, w), writes(m),
@@ -214,7 +214,8 @@ class PipelinedCg final : public Iteration<T, M> {
       return sweep(reads(n), updates(z, s, p, y, r, w), writes(), formula::PipelinedCgStepPlain<T>{alpha, beta});
     }
     /// m = P w and n = A m while the reduction travels.
-    Scalars look(const exec::Sums<13, T>& own) {
+    template <class Own>
+    Scalars look(const Own& own) {
       auto pending = f.space().sum(own);
       if (D) P->count_apply();
       else if (P) P->apply(w, m);
@@ -229,8 +230,8 @@ class PipelinedCg final : public Iteration<T, M> {
       products(r, u, w);
       A.apply(p, s);
       products(s, q, z);
-      auto own = dots();
-      own[12] = overlap[0];
+      auto own = numbers(dots());
+      own[12] = numbers(overlap)[0];
       return own;
     }
 
@@ -268,9 +269,10 @@ class PipelinedCg final : public Iteration<T, M> {
       old = now.ru;
       // z = n + beta z,  q = m + beta q,  s = w + beta s,  p = u + beta p
       // y += alpha p,    r -= alpha s,    u -= alpha q,    w -= alpha z
-      auto own = x.step(T(real_t<T>(alpha)), T(real_t<T>(beta)));
-      if (replacement_.due([&] { return drifted(now); })) own = x.replace(), replacement_.done();
-      now = x.look(own);  // m = P w, n = A m
+      const auto own = x.step(T(real_t<T>(alpha)), T(real_t<T>(beta)));
+      const bool due = replacement_.due([&] { return drifted(now); });
+      now = due ? x.look(x.replace()) : x.look(own);  // m = P w, n = A m
+      if (due) replacement_.done();
     }
     if (replacement_.on()) layout::axpy(T(1), x.y, x.d);
     replacement_.tell(monitor, "pipelined-cg");

@@ -125,7 +125,8 @@ class PipelinedGmres final : public Iteration<T, M> {
 
  private:
   struct Posted {
-    comm::PendingSum sum;
+    exec::PendingDots<T, M> dots;
+    comm::PendingSum sum;  // where it needs messages
     int first, last, p;
   };
 
@@ -234,20 +235,32 @@ class PipelinedGmres final : public Iteration<T, M> {
     if (!before) terms_.insert(terms_.end(), v.begin() + p, v.begin() + rows);
     outputs_.clear();
     for (int c = first; c <= last; ++c) outputs_.push_back((before ? Q : V)[c]->data());
-    gram_.resize(std::size_t(rows) * columns);
-    exec::block_dots<T, M>(terms_.data(), rows, outputs_.data(), columns, V[0]->size(), gram_.data());
-    std::size_t n = 0;
-    for (int c = 0; c < columns; ++c)
-      for (int i = 0; i <= first + c; ++i) gram_[n++] = gram_[std::size_t(c) * rows + i];
-    pending_.push_back({space.start_sum(gram_.data(), n), first, last, p});
+    Posted& posted = pending_.emplace_back(Posted{{}, {}, first, last, p});
+    posted.dots.start(terms_.data(), rows, outputs_.data(), columns, V[0]->size());
+    if (!space.needs_messages())
+      return space.template count_sum<T>(std::size_t(columns) * std::size_t(first + rows + 1) / 2);
+    gather(posted);
+    posted.sum = space.start_sum(gram_.data(), gram_.size());
+  }
+  /// gram_ := this rank's part of the sums, what is above the diagonal column after column.
+  void gather(Posted& posted) {
+    const auto& all = posted.dots.wait();
+    const int rows = posted.last + 1;
+    gram_.clear();
+    for (int c = 0; c < rows - posted.first; ++c)
+      for (int i = 0; i <= posted.first + c; ++i) gram_.push_back(all[std::size_t(c) * rows + i]);
   }
 
   /// Waits for the sums of v_first .. v_last: columns of R, of H (one less), vectors of Q. False: the cycle is over.
   bool arrive(const layout::Space& space, int first, int last, double beta, Projected<T>& projected, Monitor& monitor) {
     auto posted = std::move(pending_.front());
     pending_.pop_front();
-    gram_.resize(std::size_t(last - first + 1) * (last + 1));
-    posted.sum.wait(gram_.data());
+    if (space.needs_messages()) {
+      gram_.resize(std::size_t(last - first + 1) * (last + 1));
+      posted.sum.wait(gram_.data());
+    } else {
+      gather(posted);
+    }
     const double epsilon = std::numeric_limits<R_>::epsilon();
     const T* g = gram_.data();
     int good = last;  // vectors up to here can be made orthonormal

@@ -1,0 +1,94 @@
+// Work that is recorded once and launched as one graph: the cycle of algebraic multigrid.
+#include <tacit/base/trace.hpp>
+#include <tacit/exec/cuda.hpp>
+#include <tacit/exec/repeat.hpp>
+#include <tacit/krylov/solve.hpp>
+#include <tacit/precond/amg_on_device.hpp>
+
+#include "support/systems.hpp"
+
+#include <gtest/gtest.h>
+#include <cuda_on_host.hpp>
+
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+namespace tacit::test {
+namespace {
+
+using precond::AmgOnDevice;
+using precond::AmgOptions;
+using precond::Cycle;
+using Vector = layout::Vector<double, Device>;
+
+struct Applied {
+  std::vector<double> y;
+  std::int64_t launches, graphs, products, waits;
+};
+
+Applied applied(const op::Operator<double, Device>& A, const AmgOnDevice<double, Device>& P, const Vector& x) {
+  Vector y(P.range(), x.columns());
+  const auto before = cuda_on_host::counts();
+  const auto products = A.applies();
+  P.apply(x, y);
+  const auto after = cuda_on_host::counts();
+  return {y.to_host(), after.launches - before.launches, after.graph_launches - before.graph_launches,
+          A.applies() - products, after.waits - before.waits};
+}
+
+TEST(Repeat, ACycleOfAmgIsOneLaunch) {
+  const auto a = grid<double>(24, 20);
+  const auto A = a.on<Device>(comm::Communicator::self());
+  for (const Cycle cycle : {Cycle::v, Cycle::w, Cycle::f, Cycle::mult_additive, Cycle::k}) {
+    AmgOptions<double> o;
+    o.coarsest = 8, o.cycle = cycle;
+    const AmgOnDevice<double, Device> P(*A, o);
+    for (const int columns : {1, 2, 1}) {
+      if (columns > 1 && cycle == Cycle::k) continue;
+      Vector x(A->domain(), columns), other(A->domain(), columns);
+      x.assign(random_vector<double>(a.n * columns, 3)), other.assign(random_vector<double>(a.n * columns, 5));
+      const auto first = applied(*A, P, x);
+      const auto second = applied(*A, P, x), third = applied(*A, P, x), fourth = applied(*A, P, other);
+      if (std::getenv("TACIT_TEST_SHOW") && columns == 1)
+        std::printf("%s: %d launches, then %d\n", to_string(cycle), int(first.launches), int(third.launches));
+      SCOPED_TRACE(to_string(cycle));
+      EXPECT_GT(first.launches, 10);
+      EXPECT_EQ(first.graphs, 0);
+      EXPECT_EQ(third.y, first.y);
+      EXPECT_EQ(second.y, first.y);
+      EXPECT_NE(fourth.y, first.y);
+      EXPECT_EQ(third.products, first.products);
+      EXPECT_EQ(second.products, first.products);
+      if (cycle == Cycle::k) {  // its sums are waited for
+        EXPECT_EQ(third.graphs, 0);
+        continue;
+      }
+      for (const auto* later : {&second, &third, &fourth}) {
+        EXPECT_EQ(later->graphs, 1);
+        EXPECT_EQ(later->launches, 3);  // x in, the cycle, y out
+        EXPECT_EQ(later->waits, 0);
+      }
+      Trace::start();
+      EXPECT_EQ(applied(*A, P, x).graphs, 0);  // kernels are shown one by one
+      Trace::stop();
+      Trace::take();
+      const AmgOnDevice<double, Device> fresh(*A, o);  // never recorded
+      EXPECT_EQ(applied(*A, fresh, other).y, fourth.y);
+    }
+  }
+}
+
+TEST(Repeat, GoesOnWithoutWhereItCannotBeRecorded) {
+  exec::Repeat repeat;
+  int calls = 0;
+  const auto waits = [&] {
+    ++calls;
+    exec::wait_for_device();  // not permitted while a stream is captured
+  };
+  for (int i = 0; i < 4; ++i) repeat(waits);
+  EXPECT_EQ(calls, 5);  // the second is tried and done again
+}
+
+}  // namespace
+}  // namespace tacit::test
