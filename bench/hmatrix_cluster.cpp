@@ -63,7 +63,10 @@ constexpr double host_rate = 1e9;  // of the ranks' clocks
 constexpr double cpu_product =
     0.5 * 10.42e9 * 4;  // a socket's share of figure 9's host: 2 operations a number of 8 bytes
 
-exec::DeviceModel p100(ProcessLayout layout, double kernel = 5e-6) {
+// A launch of a P100; and one with which "block" of figure 19, 14 launches an iteration, takes about the paper's time.
+constexpr double kernels[] = {5e-6, 5e-4};
+
+exec::DeviceModel p100(ProcessLayout layout, double kernel = kernels[0]) {
   exec::DeviceModel m;
   m.bandwidth = 495e9;
   m.product = 84.13e9 * 4;  // figure 9: 2 operations for each number of 8 bytes
@@ -71,7 +74,7 @@ exec::DeviceModel p100(ProcessLayout layout, double kernel = 5e-6) {
   // Two processes on one link halve it (figure 13(b)).
   const double share = layout == ProcessLayout::per_gpu ? 0.5 : 1;
   m.to_device = share * 12.1e9, m.to_host = share * 11.1e9;
-  m.copy = 9.6e9, m.peer = 18.5e9;  // figure 12
+  m.peer = 18.5e9;  // figure 12
   m.link = 2;
   m.host = host_rate;
   return m;
@@ -98,7 +101,7 @@ const struct {
                {ProcessLayout::per_socket, "per-socket", sockets},
                {ProcessLayout::per_node, "per-node", 1}};
 
-std::shared_ptr<Devices<Host>> devices_of(ProcessLayout layout, int rank, double kernel = 5e-6) {
+std::shared_ptr<Devices<Host>> devices_of(ProcessLayout layout, int rank, double kernel = kernels[0]) {
   const int processes = layouts[int(layout)].processes;
   auto devices =
       std::make_shared<Devices<Host>>(exec::devices_of_process(layout, devices_of_node, sockets, rank % processes));
@@ -157,30 +160,36 @@ struct Step {
   double whole = 0, product = 0, vectors = 0, copies = 0, messages = 0;
 };
 
-// The time of `steps` iterations without that of the start and the end: a solve of steps + 2 iterations minus one of 2
-// (by then ranks that began together have drifted apart as in a long solve).
+// The mean of `steps` iterations after the second: by then ranks that began together have drifted apart as in a long
+// solve. All times are read in one solve, whose clocks only advance, so that no difference is negative.
 template <class Solve>
 Step timed(const comm::Communicator& comm, Devices<Host>& devices, int steps, const Solve& solve) {
-  Step found[2];
-  solve(0);  // the set-up of the first solve is not timed
-  for (int which = 0; which < 2; ++which) {
-    comm::restart_clocks(comm);
-    devices.clocks()->restart();
-    const auto report = solve(which == 0 ? 2 : steps > 0 ? steps + 2 : 1000);
+  constexpr int before = 2;
+  const auto read = [&](int iteration) {
     const auto times = comm::read_clocks(comm);
     const auto own = devices.clocks()->times();
-    Step& s = found[which];
-    s.iterations = report.iterations;
-    s.whole = 1e3 * times.finish, s.messages = 1e3 * times.seconds("halo");
-    const double product = comm.all_sum(own.product) / comm.size(), vectors = comm.all_sum(own.vectors) / comm.size(),
-                 copies = comm.all_sum(own.copies) / comm.size();
-    s.product = 1e3 * product, s.vectors = 1e3 * vectors, s.copies = 1e3 * copies;
-  }
-  Step s = found[1];
-  const double each = std::max(1, s.iterations - found[0].iterations);
+    return Step{iteration,         1e3 * times.finish, 1e3 * own.product,
+                1e3 * own.vectors, 1e3 * own.copies,   1e3 * times.seconds("halo")};
+  };
+  krylov::Options options;
+  options.max_iterations = 0;
+  solve(options);  // the set-up of the first solve is not timed
+  comm::restart_clocks(comm);
+  devices.clocks()->restart();
+  options.max_iterations = steps > 0 ? before + steps : 1000;
+  Step first, last;
+  options.give_up = [&](int iteration, double) {  // a callback would be agreed on by messages
+    if (iteration >= before) last = read(iteration);
+    if (iteration == before) first = last;
+    return false;
+  };
+  const auto report = solve(options);
+  const double each = std::max(1, last.iterations - first.iterations);
   for (auto part : {&Step::whole, &Step::product, &Step::vectors, &Step::copies, &Step::messages})
-    s.*part = (s.*part - found[0].*part) / each;
-  return s;
+    last.*part = (last.*part - first.*part) / each;
+  for (auto part : {&Step::product, &Step::vectors, &Step::copies}) last.*part = comm.all_sum(last.*part) / comm.size();
+  last.iterations = report.iterations;
+  return last;
 }
 
 void on_simulated(int ranks, const comm::MachineModel& machine,
@@ -330,7 +339,7 @@ void solves(const std::set<int>& figures) {
     int figure, nodes;
     ProcessLayout layout;
     std::string machine;
-    double kernel = 5e-6;
+    double kernel = kernels[0];
   };
   std::map<int, std::vector<Run>> by_ranks;  // runs with the same number of ranks share a matrix
   const auto nodes = given.numbers("nodes");
@@ -343,11 +352,10 @@ void solves(const std::set<int>& figures) {
   if (wanted(10)) by_ranks[devices_of_node].push_back({16, 1, ProcessLayout::per_gpu, "omnipath"});
   if (wanted(19))
     for (const int gpus : given.numbers("gpus"))
-      for (const double kernel : {5e-6, 1e-3})
-        by_ranks[gpus].push_back({19, gpus, ProcessLayout::per_gpu, "tcp", kernel});
+      for (const double kernel : kernels) by_ranks[gpus].push_back({19, gpus, ProcessLayout::per_gpu, "tcp", kernel});
   std::printf("BiCGStab on clusters, SIMULATED: n = %d, %s setting, ms an iteration, mean of %d\n", n,
               given["setting"].c_str(), steps);
-  std::printf("%4s %6s %-11s %-9s %-26s %5s %8s | %8s %8s %8s %8s\n", "fig.", "nodes", "layout", "network", "vectors",
+  std::printf("%4s %6s %-11s %-9s %-9s %5s %8s | %8s %8s %8s %8s\n", "fig.", "nodes", "layout", "network", "vectors",
               "ranks", "ms/it", "product", "vectors", "copies", "messages");
   for (const auto& [ranks, runs] : by_ranks) {
     // The levels of a machine cannot change within a simulation: one simulation for each network.
@@ -376,23 +384,20 @@ void solves(const std::set<int>& figures) {
               std::vector<Way> ways{{"redundant", VectorWork::redundant, -1}};
               if (run.figure == 16 && devices->size() > 1) ways.push_back({"shared", VectorWork::shared, -1});
               if (run.figure == 19)
-                for (const int k : {0, 1})
-                  ways.push_back(
-                      {k == 0 ? "pipe1: sums behind copy" : "pipe2: sums behind gather", VectorWork::redundant, k});
+                for (const int k : {0, 1}) ways.push_back({k == 0 ? "pipe1" : "pipe2", VectorWork::redundant, k});
               for (const auto& way : ways) {
-                const Step s = timed(comm, *devices, steps, [&](int most) {
-                  krylov::Options options;
+                const Step s = timed(comm, *devices, steps, [&](krylov::Options options) {
                   options.method = way.overlap < 0 ? krylov::Method::bicgstab : krylov::Method::pipelined_bicgstab;
-                  options.rtol = 1e-7, options.max_iterations = most;
+                  options.rtol = 1e-7;
                   B.group().work = way.work, B.group().overlap = DeviceOverlap(std::max(0, way.overlap));
                   layout::fill(x, 0.0);
                   return krylov::solve<double, Group<Host>>(B, nullptr, b, x, options);
                 });
                 if (comm.rank() != 0) continue;
                 const auto& l = layouts[int(run.layout)];
-                std::printf("%4d %6d %-11s %-9s %-26s %5d %8.3f | %8.3f %8.3f %8.3f %8.3f%s\n", run.figure, run.nodes,
-                            l.name, run.kernel > 1e-4 ? "tcp, slow" : run.machine.c_str(), way.name, ranks, s.whole,
-                            s.product, s.vectors, s.copies, s.messages,
+                std::printf("%4d %6d %-11s %-9s %-9s %5d %8.3f | %8.3f %8.3f %8.3f %8.3f%s\n", run.figure, run.nodes,
+                            l.name, run.kernel != kernels[0] ? "tcp, slow" : run.machine.c_str(), way.name, ranks,
+                            s.whole, s.product, s.vectors, s.copies, s.messages,
                             steps > 0 ? "" : text("  %d iterations", s.iterations).c_str());
                 std::fflush(stdout);
                 line(text(

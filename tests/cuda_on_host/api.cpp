@@ -1,6 +1,7 @@
 // The calls of the runtime. Each holds one lock, so that threads of the host may call as they like; streams work within
 // calls only.
 #include "block.hpp"
+#include "clock.hpp"
 #include "fault.hpp"
 #include "memory.hpp"
 #include "streams.hpp"
@@ -31,8 +32,10 @@ struct State {
   Counts counts;
   int devices = std::max(1, std::getenv("CUDA_ON_HOST_DEVICES") ? std::atoi(std::getenv("CUDA_ON_HOST_DEVICES")) : 1);
   std::map<const void*, std::size_t> dynamic_limit;  // by kernel
-  std::set<const Event*> events;
+  std::set<Event*> events;
   std::set<int> contexts;
+  std::optional<Wait> left_out;
+  std::int64_t left_out_number = -1, waits_of_kind = 0;
 };
 State& state() {
   static State* const one = new State;  // never destroyed: calls are made while the process ends
@@ -64,6 +67,13 @@ bool is_device(int device) {
 }
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+bool is_left_out(Wait kind) {
+  State& s = state();
+  if (s.left_out != kind) return false;
+  const std::int64_t number = s.waits_of_kind++;
+  return s.left_out_number < 0 || s.left_out_number == number;
 }
 
 Event* event_of(cudaEvent_t event) {
@@ -98,6 +108,20 @@ void set_seed(std::uint64_t seed) {
   streams::set_seed(seed);
 }
 
+void leave_out(std::optional<Wait> kind, std::int64_t number) {
+  const std::lock_guard lock(state().mutex);
+  state().left_out = kind, state().left_out_number = number, state().waits_of_kind = 0;
+}
+void set_rates(const std::optional<Rates>& rates) {
+  const Call call;
+  streams::work_on_all();
+  clock::restart(rates);
+  for (Event* const event : state().events) event->time = 0;
+}
+int current_device() {
+  return device_of_thread;
+}
+
 // ---- Launches ------------------------------------------------------------------------------------------------------
 
 cudaError_t launch(const char*, const Launch& l, Kernel kernel) {
@@ -127,6 +151,7 @@ cudaError_t launch(const char*, const Launch& l, Kernel kernel) {
                [l, &name, thread = std::move(kernel.thread)] { run_grid(l, name, thread, streams::next_random()); },
                {},
                true});
+  clock::launched(*stream, name.c_str());
   return cudaSuccess;
 }
 
@@ -287,6 +312,7 @@ cudaError_t cudaDeviceSynchronize() {
   const Call call;
   ++state().counts.waits;
   streams::work_on_all();
+  for (const auto& stream : streams::all()) clock::host_waits(stream->time);
   return cudaSuccess;
 }
 cudaError_t cudaDriverGetVersion(int* version) {
@@ -402,6 +428,7 @@ cudaError_t copy(const char* call, void* to, const void* from, std::size_t bytes
     run = [=] { std::memmove(to, from, bytes); };
   }
   streams::enqueue(stream, {call, std::move(run)});
+  clock::copied(*stream, call, target, source, bytes);
   if (target.kind == Kind::pageable) streams::work_until({stream, stream->enqueued});
   return cudaSuccess;
 }
@@ -475,7 +502,9 @@ cudaError_t cudaStreamSynchronize(cudaStream_t s) {
   if (!stream) return failed(cudaErrorInvalidResourceHandle);
   if (stream->recorded) return failed(cudaErrorStreamCaptureUnsupported);
   ++state().counts.waits;
+  if (is_left_out(Wait::of_host_for_stream)) return cudaSuccess;
   streams::work_until({stream, stream->enqueued});
+  clock::host_waits(stream->time);
   return cudaSuccess;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned) {
@@ -484,7 +513,9 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t e, unsigned) {
   const Event* const event = event_of(e);
   if (!stream || !event) return failed(cudaErrorInvalidResourceHandle);
   ++state().counts.event_waits;
-  if (event->recorded) streams::enqueue(stream, {"cudaStreamWaitEvent", [] {}, {event->until}});
+  if (!event->recorded || is_left_out(Wait::of_stream)) return cudaSuccess;
+  streams::enqueue(stream, {"cudaStreamWaitEvent", [] {}, {event->until}});
+  clock::follows(*stream, event->time);
   return cudaSuccess;
 }
 
@@ -517,6 +548,7 @@ cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) {
   streams::enqueue(stream, {"cudaEventRecord", [finished = event->finished] { *finished = now(); }});
   event->recorded = true;
   event->until = {stream, stream->enqueued};
+  event->time = stream->time;
   return cudaSuccess;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t e) {
@@ -524,10 +556,10 @@ cudaError_t cudaEventSynchronize(cudaEvent_t e) {
   const Event* const event = event_of(e);
   if (!event) return failed(cudaErrorInvalidResourceHandle);
   ++state().counts.waits;
-  if (event->recorded) {
-    state().counts.overlapped_waits += event->until.stream->enqueued > event->until.count;
-    streams::work_until(event->until);
-  }
+  if (!event->recorded || is_left_out(Wait::of_host_for_event)) return cudaSuccess;
+  state().counts.overlapped_waits += event->until.stream->enqueued > event->until.count;
+  streams::work_until(event->until);
+  clock::host_waits(event->time);
   return cudaSuccess;
 }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {

@@ -1,5 +1,6 @@
 #include "streams.hpp"
 
+#include "clock.hpp"
 #include "memory.hpp"
 
 #include <algorithm>
@@ -16,6 +17,7 @@ struct State {
   std::uint64_t seed =
       std::getenv("CUDA_ON_HOST_SEED") ? std::strtoull(std::getenv("CUDA_ON_HOST_SEED"), nullptr, 10) : 0;
   std::mt19937_64 random{seed};
+  int created = 0;
 };
 State& state() {
   static State* const one = new State;  // never destroyed: streams work while the process ends
@@ -47,18 +49,19 @@ void do_next(Stream& s) {
   ++s.done;
 }
 
+}  // namespace
+
 std::vector<StreamPointer> all() {
   std::vector<StreamPointer> found = state().streams;
   for (const auto& [device, stream] : state().defaults) found.push_back(stream);
   return found;
 }
 
-}  // namespace
-
 StreamPointer create(int device, unsigned flags) {
   const auto stream = std::make_shared<Stream>();
   stream->device = device;
   stream->with_default = !(flags & cudaStreamNonBlocking);
+  stream->number = ++state().created;
   state().streams.push_back(stream);
   return stream;
 }
@@ -80,6 +83,7 @@ void enqueue(const StreamPointer& stream, Work work) {
   if (stream->recorded) return stream->recorded->push_back(std::move(work));
   const auto comes_after = [&](const StreamPointer& other) {
     if (other->enqueued > other->done) work.after.push_back({other, other->enqueued});
+    clock::follows(*stream, other->time);
   };
   if (stream->is_default) {
     for (const StreamPointer& other : state().streams)

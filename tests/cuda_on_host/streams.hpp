@@ -32,6 +32,8 @@ struct Stream {
   bool is_default = false, with_default = false;  ///< with_default: ordered with the device's default stream
   std::uint64_t enqueued = 0, done = 0;
   std::deque<Work> pending;
+  int number = 0;   ///< in the order of creation; 0: default streams
+  double time = 0;  ///< on the modelled clock: the end of what was enqueued
   std::shared_ptr<std::vector<Work>> recorded;  ///< where the stream is being captured: what it is given
 };
 
@@ -40,8 +42,12 @@ struct Event {
   bool timed = false;
   bool recorded = false;
   Until until;                       ///< of the last record
+  double time = 0;                   ///< of that record on the modelled clock
   std::shared_ptr<double> finished;  ///< seconds, where that record has been reached
 };
+
+/// Of this thread.
+int current_device();
 
 namespace streams {
 
@@ -50,6 +56,7 @@ StreamPointer create(int device, unsigned flags);
 StreamPointer find(cudaStream_t stream, int device);
 bool destroy(cudaStream_t stream);
 cudaStream_t handle(const StreamPointer& stream);
+std::vector<StreamPointer> all();
 
 void enqueue(const StreamPointer& stream, Work work);
 /// Carries out the stream's first operations, and what they have to come after.

@@ -1,6 +1,6 @@
 // Results do not depend on the order in which streams work: a missing wait or event would show under some seed.
+#include "device/orders.hpp"
 #include "contract/operator_cases.hpp"
-#include "krylov/on_devices.hpp"
 #include "support/communicators.hpp"
 #include "support/memory.hpp"
 #include "support/methods.hpp"
@@ -8,7 +8,6 @@
 #include <tacit/precond/make.hpp>
 
 #include <gtest/gtest.h>
-#include <cuda_on_host.hpp>
 
 #include <string>
 #include <vector>
@@ -16,18 +15,10 @@
 namespace tacit::test {
 namespace {
 
-constexpr int seeds = 50;
-
 /// Runs f under each order; its result is the same in all.
 template <class F>
 void in_every_order(const F& f) {
-  cuda_on_host::set_seed(0);
-  const auto expected = f();
-  for (int seed = 1; seed <= seeds; ++seed) {
-    cuda_on_host::set_seed(std::uint64_t(seed));
-    EXPECT_EQ(f(), expected) << "with seed " << seed;
-  }
-  cuda_on_host::set_seed(0);
+  EXPECT_EQ(orders_that_differ(f), 0);
 }
 
 TEST(Orders, OfStreamsDoNotChangeSolves) {
@@ -62,23 +53,6 @@ TEST(Orders, OfStreamsDoNotChangeProductsOfRanks) {
     });
     return result;
   });
-}
-
-TEST(Orders, OfStreamsDoNotChangeGroupsOfDevices) {
-  const auto A = matrix<double>(comm::Communicator::self(), 120, 1e-6);
-  const auto b = numbers_of<double>(120);
-  for (const auto path : {exec::DevicePath::host, exec::DevicePath::copy, exec::DevicePath::peer}) {
-    const op::HMatrixOnDevices<double, Device> B(A, devices_of<Device>(3), {path, op::BlockDeal::round_robin});
-    B.group().work = exec::VectorWork::shared;
-    auto o = with(krylov::Method::pipelined_bicgstab, 1e-8);
-    o.max_iterations = 2, o.explain = false;
-    in_every_order([&] {
-      const auto rhs = on_group<Device>(B.range(), b);
-      OnGroup<double, Device> x(B.domain());
-      krylov::solve<double, Group<Device>>(B, nullptr, rhs, x, o);
-      return x.to_host();
-    });
-  }
 }
 
 }  // namespace

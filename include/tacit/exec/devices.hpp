@@ -19,11 +19,17 @@
 
 namespace tacit::exec {
 
-/// How vectors are copied between the devices of a process (figures 12 and 13 of the paper).
+/// How vectors travel between the devices of a process (figures 12 and 13 of the paper).
 enum class DevicePath {
-  host,  ///< through pinned host memory; a broadcast goes from the host to every device (the paper's "set")
-  copy,  ///< by the driver's copy from device to device; a broadcast goes to the first device, then to the others
-  peer   ///< as copy, over direct links
+  /// Through page-locked host memory, a whole part at a time, for which the host waits; a broadcast goes from the host
+  /// to all devices at once (the paper's "set").
+  host,
+  /// From device to device through page-locked host memory in pieces: one leaves its device while the one before
+  /// reaches the other, and the host does not wait. A broadcast goes to the first device, then to the others.
+  copy,
+  /// Over direct links. Sums read the memory of the other device; a broadcast goes to the first device, then to all
+  /// others at once. Without a direct link the driver copies.
+  peer
 };
 
 /// The CUDA devices that this process sees; 0 where CUDA refuses. In builds with CUDA.
@@ -48,7 +54,8 @@ inline std::vector<int> devices_of_process(ProcessLayout layout, int devices, in
 
 /// Copies between memories since the group was made.
 struct DeviceTraffic {
-  Global to_devices = 0, to_host = 0, between = 0;  ///< copies of vectors, or parts of them
+  /// Copies of vectors, or parts of them. between: also parts that a kernel reads over a direct link.
+  Global to_devices = 0, to_host = 0, between = 0;
   double bytes_to_devices = 0, bytes_to_host = 0, bytes_between = 0;
   Global scalars = 0;  ///< sums that the host has read from devices
   Global reads = 0;    ///< the number of such reads
@@ -80,6 +87,9 @@ class Queues<Host> {
   };
   explicit Queues(const std::vector<int>&) {}
   Use use(int device) const { return Use(clocks ? &clocks->at_host(device) : nullptr); }
+  void launched(int device, bool of_product) const {
+    if (clocks) clocks->launched(device, of_product);
+  }
   void to_device(int device, void* to, const void* from, std::size_t bytes) {
     if (clocks) clocks->to_device(device, double(bytes));
     std::memcpy(to, from, bytes);
@@ -95,9 +105,29 @@ class Queues<Host> {
   void wait_aside(int device) const {
     if (clocks) clocks->wait_aside(device);
   }
-  void between(int source, int target, void* to, const void* from, std::size_t bytes, bool peer) {
-    if (clocks) clocks->between(source, target, double(bytes), peer);
+  void mark(int device) const {
+    if (clocks) clocks->mark(device);
+  }
+  void follow(int device, int marked) const {
+    if (clocks) clocks->follow(device, marked);
+  }
+  void mark_host_read(int device) const {
+    if (clocks) clocks->mark_host_read(device);
+  }
+  void wait_host_read(int device) const {
+    if (clocks) clocks->wait_host_read(device);
+  }
+  void direct(int source, int target, void* to, const void* from, std::size_t bytes) {
+    if (clocks) clocks->direct(source, target, double(bytes));
     std::memcpy(to, from, bytes);
+  }
+  void staged(int source, int target, void* to, const void* from, std::size_t bytes) {
+    if (clocks) clocks->staged(source, target, double(bytes));
+    std::memcpy(to, from, bytes);
+  }
+  bool can_read(int, int) const { return true; }
+  void reads_over_link(int device, std::size_t bytes) const {
+    if (clocks) clocks->reads_over_link(device, double(bytes));
   }
   void wait(int device) const {
     if (clocks) clocks->wait(device);
@@ -115,14 +145,14 @@ class Queues<Host> {
   std::vector<std::byte> staging_;
 };
 
-/// src/exec/devices.cu. Copies are enqueued: to_device and between do not wait, to_host waits for the earlier work of
-/// its device; between() runs after the earlier work of its source.
+/// src/exec/devices.cu. Each device has a queue for its work and one for copies that leave it meanwhile. Nothing here
+/// waits but what is called so, and copies of host memory that is not page-locked.
 template <>
 class Queues<Device> {
  public:
   class Use {
    public:
-    Use(int id, void* stream);
+    Use(int id, void* stream, VirtualClock* clock);
     ~Use();
     Use(const Use&) = delete;
     Use& operator=(const Use&) = delete;
@@ -130,6 +160,7 @@ class Queues<Device> {
    private:
     int id_before_;
     void* stream_before_;
+    VirtualClock* host_;
   };
   /// Error(environment) for a missing device. Direct links are enabled where available.
   explicit Queues(const std::vector<int>& ids);
@@ -140,15 +171,42 @@ class Queues<Device> {
   /// Copies after the earlier work of its device, which goes on meanwhile.
   void to_host_aside(int device, void* to, const void* from, std::size_t bytes);
   void wait_aside(int device) const;
-  void between(int from_device, int to_device, void* to, const void* from, std::size_t bytes, bool peer);
+  /// What has been enqueued on a device so far is what others follow: their later work comes after it.
+  void mark(int device) const;
+  void follow(int device, int marked) const;
+  /// The same for the host, of copies that read its memory.
+  void mark_host_read(int device) const;
+  void wait_host_read(int device) const;
+  /// A copy over a direct link in the target's queue, which has to follow the source, and the source it.
+  void direct(int source, int target, void* to, const void* from, std::size_t bytes);
+  /// A copy in pieces through page-locked memory, after the earlier work of both and before their later work.
+  void staged(int source, int target, void* to, const void* from, std::size_t bytes);
+  /// Whether kernels of `device` can read the memory of `owner`.
+  bool can_read(int device, int owner) const;
+  void reads_over_link(int device, std::size_t bytes) const {
+    if (!clock) return;
+    const auto on = use(device);
+    Trace::work(read_over_link, double(bytes));
+  }
   void wait(int device) const;
   void read_scalars(int device) const { wait(device); }
-  std::byte* staging(std::size_t bytes);  ///< pinned; growing it waits for all queues
+  std::byte* staging(std::size_t bytes);  ///< page-locked; growing it waits for all queues
+  VirtualClock* clock = nullptr;          ///< Devices::declare_to()
 
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+/// Page-locked memory, which every device can copy from and to while it works. Error(environment) without a device.
+void* pinned_allocate(std::size_t bytes);
+void pinned_free(void* p) noexcept;
+
+template <class... R, class... U, class... W>
+std::int64_t sweep_bytes(std::size_t n, const Reads<R...>&, const Updates<U...>&, const Writes<W...>&) {
+  return std::int64_t(n * (0 + ... + sizeof(typename R::scalar)) + n * (0 + ... + (2 * sizeof(typename U::scalar))) +
+                      n * (0 + ... + sizeof(typename W::scalar)));
+}
 
 template <class T>
 struct AddInto {
@@ -173,6 +231,42 @@ struct DeviceArray {
   View<const T, M> part(std::size_t from, std::size_t count) const { return {array.data() + from, count}; }
 };
 
+/// n elements of host memory, zero at first, for copies to and from devices of M. For CUDA's they are page-locked: a
+/// copy of other memory passes through a buffer of the driver while the host waits, so that nothing overlaps with it.
+/// No device may be copying from or to it when it is destroyed.
+template <class T, Memory M>
+class HostBuffer {
+ public:
+  HostBuffer() = default;
+  explicit HostBuffer(std::size_t n) : n_(n) {
+    if (n == 0) return;
+    if constexpr (std::same_as<M, Host>) {
+      p_ = static_cast<T*>(host_allocate(n * sizeof(T)));
+    } else {
+      p_ = static_cast<T*>(detail::pinned_allocate(n * sizeof(T)));
+      std::memset(static_cast<void*>(p_), 0, n * sizeof(T));
+    }
+  }
+  HostBuffer(HostBuffer&& other) noexcept : p_(std::exchange(other.p_, nullptr)), n_(std::exchange(other.n_, 0)) {}
+  HostBuffer& operator=(HostBuffer other) noexcept {
+    std::swap(p_, other.p_);
+    std::swap(n_, other.n_);
+    return *this;
+  }
+  ~HostBuffer() {
+    if (!p_) return;
+    if constexpr (std::same_as<M, Host>) host_free(p_);
+    else detail::pinned_free(p_);
+  }
+  T* data() { return p_; }
+  const T* data() const { return p_; }
+  std::size_t size() const { return n_; }
+
+ private:
+  T* p_ = nullptr;
+  std::size_t n_ = 0;
+};
+
 /// The devices of a process. Not for concurrent use by several host threads; each rank has its own group.
 template <Memory M>
 class Devices {
@@ -193,6 +287,9 @@ class Devices {
   /// The clocks of simulated devices, null otherwise; call restart() when the ranks' clocks are restarted
   /// (comm::restart_clocks).
   detail::DeviceClocks* clocks() const requires(std::same_as<M, Host>) { return queues_.clocks.get(); }
+  /// For CUDA devices used by a thread with a virtual clock (a simulated rank): kernels declare their work to this
+  /// clock while a device is the current one, and not to the thread's.
+  void declare_to(VirtualClock* clock) requires(std::same_as<M, Device>) { queues_.clock = clock; }
   const DeviceTraffic& traffic() const { return traffic_; }
 
   /// An array of n zeros on a device, or of n elements copied from the host.
@@ -220,7 +317,9 @@ class Devices {
   template <class Kernel>
   void launch([[maybe_unused]] int device, Global blocks, const Kernel& kernel) const {
     if constexpr (std::same_as<M, Host>) {
-      if (blocks > 0) launch_serial(blocks, kernel);
+      if (blocks == 0) return;
+      queues_.launched(device, true);
+      launch_serial(blocks, kernel);
     } else {
 #ifdef __CUDACC__
       const auto use = queues_.use(device);
@@ -255,23 +354,32 @@ class Devices {
     queues_.wait_aside(device);
   }
   /// to[at .. at + count) := from[first .. first + count), between devices by the path: one copy, or two through the
-  /// host.
+  /// host. After the earlier work of both devices and before their later work.
   template <class T>
   void between(const DeviceArray<T, M>& from, std::size_t first, std::size_t count, DeviceArray<T, M>& to,
                DevicePath path, std::size_t at = 0) {
     const std::size_t bytes = count * sizeof(T);
     if (path == DevicePath::host) {
       T* const staging = reinterpret_cast<T*>(queues_.staging(bytes));
+      queues_.mark(0);
+      if (from.device != 0) queues_.follow(from.device, 0);  // which may be copying the last sum's parts from there
       to_host(from, first, count, staging);
       wait(from.device);
-      ++traffic_.to_devices, traffic_.bytes_to_devices += double(bytes);
-      if (count > 0) queues_.to_device(to.device, to.data() + at, staging, bytes);
+      from_staging(staging, count, to, at);
       wait(to.device);  // before the staging memory is reused
       return;
     }
-    ++traffic_.between, traffic_.bytes_between += double(bytes);
-    if (count > 0)
-      queues_.between(from.device, to.device, to.data() + at, from.data() + first, bytes, path == DevicePath::peer);
+    count_between(bytes);
+    if (count == 0) return;
+    if (path == DevicePath::copy) {
+      queues_.staged(from.device, to.device, to.data() + at, from.data() + first, bytes);
+      return;
+    }
+    queues_.mark(from.device);
+    queues_.follow(to.device, from.device);
+    queues_.direct(from.device, to.device, to.data() + at, from.data() + first, bytes);
+    queues_.mark(to.device);
+    queues_.follow(from.device, to.device);
   }
   void wait(int device) {
     ++traffic_.waits;
@@ -283,9 +391,11 @@ class Devices {
                   const F& f) const {
     const auto use = queues_.use(device);
     if constexpr (std::same_as<M, Host>) {
+      queues_.launched(device, false);  // the kernel that adds the sums of blocks
       return sweep(in, io, out, f);
     } else {
 #ifdef __CUDACC__
+      const Span span("sweep", "exec", Trace::on() ? detail::sweep_bytes(n, in, io, out) : 0);
       return start_device_sweep(n, in, io, out, f);
 #else
       static_assert(std::same_as<M, Host>, "kernels on CUDA devices are compiled by nvcc");
@@ -308,29 +418,116 @@ class Devices {
   }
 
   /// First half of a local all-reduce: first += the part [begin[d], end[d]) of every other device's array, in the order
-  /// of the devices for every path. `scratch` is on the first device and as long as the longest part.
+  /// of the devices for every path. `scratch` is on the first device and as long as the longest part. By `host` all
+  /// parts leave their devices at once, and the host waits for each; by `peer` the first device reads them where they
+  /// are.
   template <class T>
   void sum_on_first(std::vector<DeviceArray<T, M>>& parts, std::span<const std::pair<Local, Local>> rows,
                     DeviceArray<T, M>& scratch, DevicePath path) {
+    const auto from = [&](std::size_t d) { return std::size_t(rows[d].first); };
+    const auto count = [&](std::size_t d) { return std::size_t(rows[d].second) - from(d); };
+    const auto add = [&](std::size_t d, const View<const T, M>& part) {
+      on(0, [&] { sweep(reads(part), updates(parts[0].part(from(d), count(d))), writes(), detail::AddInto<T>{}); });
+    };
+    T* staging = nullptr;
+    if (path == DevicePath::host) {
+      std::size_t all = 0;
+      for (std::size_t d = 1; d < parts.size(); ++d) all += count(d);
+      staging = reinterpret_cast<T*>(queues_.staging(all * sizeof(T)));
+      queues_.mark(0);  // the copies of the last sum from the staging memory
+      std::size_t at = 0;
+      for (std::size_t d = 1; d < parts.size(); at += count(d++)) {
+        if (count(d) == 0) continue;
+        queues_.follow(int(d), 0);
+        to_host(parts[d], from(d), count(d), staging + at);
+      }
+    }
     for (std::size_t d = 1; d < parts.size(); ++d) {
-      const std::size_t from = std::size_t(rows[d].first), count = std::size_t(rows[d].second) - from;
-      if (count == 0) continue;
-      between(parts[d], from, count, scratch, path);
-      on(0, [&] {
-        sweep(reads(std::as_const(scratch).part(0, count)), updates(parts[0].part(from, count)), writes(),
-              detail::AddInto<T>{});
-      });
+      const std::size_t bytes = count(d) * sizeof(T);
+      if (bytes == 0) continue;
+      const View<const T, M> copied = std::as_const(scratch).part(0, count(d));
+      if (path == DevicePath::host) {
+        wait(int(d));
+        from_staging(staging, count(d), scratch, 0);
+        staging += count(d);
+        add(d, copied);
+      } else if (path == DevicePath::copy || !queues_.can_read(0, int(d))) {
+        between(parts[d], from(d), count(d), scratch, path);
+        add(d, copied);
+      } else {
+        count_between(bytes);
+        queues_.mark(int(d));
+        queues_.follow(0, int(d));
+        queues_.reads_over_link(0, bytes);
+        add(d, std::as_const(parts[d]).part(from(d), count(d)));
+        queues_.mark(0);
+        queues_.follow(int(d), 0);  // before the part is written again
+      }
     }
   }
   /// Broadcasts elements of the host to all devices: a copy to each, or one to the first device and one from there to
-  /// each other.
+  /// each other. `host` must not change until wait_for_broadcast() or until the devices have been waited for.
   template <class T>
   void broadcast(const T* host, std::span<DeviceArray<std::type_identity_t<T>, M>> to, DevicePath path) {
-    to_device(host, to[0]);
-    for (std::size_t d = 1; d < to.size(); ++d) {
-      if (path == DevicePath::host) to_device(host, to[d]);
-      else between(to[0], 0, to[0].size(), to[d], path);
+    readers_ = path == DevicePath::host ? int(to.size()) : 1;
+    for (int d = 0; d < readers_; ++d) {
+      to_device(host, to[std::size_t(d)]);
+      queues_.mark_host_read(d);
     }
+    const std::size_t bytes = to[0].size() * sizeof(T);
+    if (path == DevicePath::peer) queues_.mark(0);
+    for (int d = readers_; d < int(to.size()); ++d) {
+      count_between(bytes);
+      if (bytes == 0) continue;
+      if (path == DevicePath::copy) {
+        queues_.staged(0, d, to[std::size_t(d)].data(), to[0].data(), bytes);
+      } else {
+        queues_.follow(d, 0);
+        queues_.direct(0, d, to[std::size_t(d)].data(), to[0].data(), bytes);
+        queues_.mark(d);
+      }
+    }
+    // The first device's later work may overwrite what the others read; it waits for them when all have begun.
+    if (path == DevicePath::peer)
+      for (int d = readers_; d < int(to.size()); ++d) queues_.follow(0, d);
+  }
+  /// Until the last broadcast() has read its elements of the host, which may then change.
+  void wait_for_broadcast() {
+    for (int d = 0; d < readers_; ++d) {
+      ++traffic_.waits;
+      queues_.wait_host_read(d);
+    }
+    readers_ = 0;
+  }
+  /// Gives every device, which has the elements [first, second) of part(d), the parts of the others: a copy for each
+  /// pair of devices. By `peer` all of them at once.
+  template <class T, class Part>
+  void complete(std::span<DeviceArray<T, M>> copies, const Part& part, DevicePath path) {
+    const int count = int(copies.size());
+    const auto pairs = [&](const auto& f) {
+      for (int source = 0; source < count; ++source)
+        for (int target = 0; target < count; ++target)
+          if (target != source) f(source, target);
+    };
+    if (path != DevicePath::peer) {
+      pairs([&](int source, int target) {
+        const auto [from, end] = part(source);
+        between(copies[std::size_t(source)], from, end - from, copies[std::size_t(target)], path, from);
+      });
+      return;
+    }
+    for (int d = 0; d < count; ++d) queues_.mark(d);
+    pairs([&](int source, int target) { queues_.follow(target, source); });
+    pairs([&](int source, int target) {
+      const auto [from, end] = part(source);
+      const std::size_t bytes = (end - from) * sizeof(T);
+      count_between(bytes);
+      if (bytes > 0)
+        queues_.direct(source, target, copies[std::size_t(target)].data() + from,
+                       copies[std::size_t(source)].data() + from, bytes);
+    });
+    for (int d = 0; d < count; ++d) queues_.mark(d);
+    pairs([&](int source, int target) { queues_.follow(source, target); });
   }
 
  private:
@@ -338,9 +535,18 @@ class Devices {
     require(!ids.empty(), "a group without devices");
     return ids;
   }
+  void count_between(std::size_t bytes) {
+    ++traffic_.between, traffic_.bytes_between += double(bytes);
+  }
+  template <class T>
+  void from_staging(const T* staging, std::size_t count, DeviceArray<T, M>& to, std::size_t at) {
+    ++traffic_.to_devices, traffic_.bytes_to_devices += double(count * sizeof(T));
+    if (count > 0) queues_.to_device(to.device, to.data() + at, staging, count * sizeof(T));
+  }
   std::vector<int> ids_;
   mutable detail::Queues<M> queues_;
   DeviceTraffic traffic_;
+  int readers_ = 0;  // the first devices, which read the host's elements of the last broadcast
 };
 
 }  // namespace tacit::exec

@@ -111,13 +111,8 @@ class Array<T, Group<M>> {
   /// Gives every device the parts of the others.
   void complete() {
     if (std::exchange(whole_, true)) return;
-    for (int d = 0; d < group_->size(); ++d) {
-      const auto [from, end] = group_->part(d, size());
-      for (int other = 0; other < group_->size(); ++other)
-        if (other != d)
-          group_->devices().between(copies_[std::size_t(d)], from, end - from, copies_[std::size_t(other)],
-                                    group_->path(), from);
-    }
+    group_->devices().complete(
+        std::span(copies_), [&](int d) { return group_->part(d, size()); }, group_->path());
   }
   std::shared_ptr<DeviceGroup<M>> group_;
   std::vector<DeviceArray<T, M>> copies_;

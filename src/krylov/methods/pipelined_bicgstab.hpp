@@ -22,14 +22,28 @@ struct PipelinedBicgstabHalf {
     return {{conj(y) * q, T(abs2(y)), T(abs2(q)), T(abs2(p)), T(abs2(s)), T(abs2(z))}};
   }
 };
+// The half step: z, whose product can then begin, and the rest.
+template <class T>
+struct PipelinedBicgstabZ {
+  T beta, omega;
+  TACIT_HD void operator()(T t, T v, T z, T& z_new) const { z_new = t + beta * (z - omega * v); }
+};
+template <class T>
+struct PipelinedBicgstabBesideZ {
+  T alpha, beta, omega;
+  TACIT_HD exec::Sums<6, T> operator()(T r, T w, T z, T z_new, T& p, T& s) const {
+    p = r + beta * (p - omega * s);
+    s = w + beta * (s - omega * z);
+    return PipelinedBicgstabHalf<T>{alpha}(r, w, p, s, z_new);
+  }
+};
 template <class T>
 struct PipelinedBicgstabForward {
   T alpha, beta, omega;
   TACIT_HD exec::Sums<6, T> operator()(T r, T w, T t, T v, T& p, T& s, T& z) const {
-    p = r + beta * (p - omega * s);
-    s = w + beta * (s - omega * z);
-    z = t + beta * (z - omega * v);
-    return PipelinedBicgstabHalf<T>{alpha}(r, w, p, s, z);
+    const T before = z;
+    PipelinedBicgstabZ<T>{beta, omega}(t, v, before, z);
+    return PipelinedBicgstabBesideZ<T>{alpha, beta, omega}(r, w, before, z, p, s);
   }
 };
 template <class T>
@@ -39,15 +53,29 @@ struct PipelinedBicgstabWhole {
     return {{shadow * r, shadow * w, shadow * s, shadow * z, T(abs2(r)), T(abs2(w)), T(abs2(e))}};
   }
 };
+// The whole step likewise: w, and the rest.
+template <class T>
+struct PipelinedBicgstabW {
+  T alpha, omega;
+  TACIT_HD void operator()(T z, T t, T v, T w, T& w_new) const { w_new = (w - alpha * z) - omega * (t - alpha * v); }
+};
+template <class T>
+struct PipelinedBicgstabBesideW {
+  T alpha, omega;
+  TACIT_HD exec::Sums<7, T> operator()(T r0, T p, T s, T z, T w, T w_new, T& e, T& r) const {
+    const T q = r - alpha * s, y = w - alpha * z;
+    e = e + (alpha * p + omega * q);
+    r = q - omega * y;
+    return PipelinedBicgstabWhole<T>{}(r0, r, w_new, s, z, e);
+  }
+};
 template <class T>
 struct PipelinedBicgstabStabilise {
   T alpha, omega;
   TACIT_HD exec::Sums<7, T> operator()(T r0, T p, T s, T z, T t, T v, T& e, T& r, T& w) const {
-    const T q = r - alpha * s, y = w - alpha * z;
-    e = e + (alpha * p + omega * q);
-    r = q - omega * y;
-    w = y - omega * (t - alpha * v);
-    return PipelinedBicgstabWhole<T>{}(r0, r, w, s, z, e);
+    const T before = w;
+    PipelinedBicgstabW<T>{alpha, omega}(z, t, v, before, w);
+    return PipelinedBicgstabBesideW<T>{alpha, omega}(r0, p, s, z, before, w, e, r);
   }
 };
 template <class T>
@@ -57,9 +85,10 @@ struct Total {
 }  // namespace formula
 
 /// An iteration: 2 products, 2 applies of P, 2 reductions, each in flight during a product and an apply; 22 vectors of
-/// traffic beside theirs. Vectors: f, d, r0, r, e, w, t, p, s, z, v, the best d so far (and P x). A replacement: 4
-/// products, 4 applies of P. It recomputes s and z before v = A z, and r and w before t = A w: where one of them is
-/// kept, errors grow faster than without a replacement.
+/// traffic beside theirs. Vectors: f, d, r0, r, e, w, t, p, s, z, v, the best d so far (and P x). On a group of devices
+/// 9 vectors of traffic before the products and 18 while their results are copied and gathered, and two more vectors. A
+/// replacement: 4 products, 4 applies of P. It recomputes s and z before v = A z, and r and w before t = A w: where one
+/// of them is kept, errors grow faster than without a replacement.
 template <Scalar T, Memory M>
 class PipelinedBicgstab final : public Iteration<T, M> {
   using Vector = layout::Vector<T, M>;
@@ -162,7 +191,9 @@ class PipelinedBicgstab final : public Iteration<T, M> {
           z(run.w[7]),
           v(run.w[8]),
           best(run.w[9]),
-          hat(P ? run.w[10] : v) {
+          hat(P ? run.w[10] : v),
+          z_new(is_group<M> ? run.w[P ? 11 : 10] : z),
+          w_new(is_group<M> ? run.w[P ? 12 : 11] : w) {
       if (replaces) layout::copy(f, r), layout::fill(e, T(0));
       for (auto* x : {&p, &s, &z, &v}) layout::fill(*x, T(0));
     }
@@ -171,18 +202,18 @@ class PipelinedBicgstab final : public Iteration<T, M> {
       if (P) P->apply(x, hat);
       A.apply(P ? hat : x, y);
     }
-    /// y = A x while the reduction is in flight. On a group of devices the host reads the sums while the result of the
-    /// product is communicated.
+    /// y = A x while the reduction is in flight. Kernels of a device work in the order of their calls: on a group the
+    /// sweep with the sums is called after start(), and works while the product's result is copied and gathered.
     template <class F>
     auto during(const Vector& x, Vector& y, const F& sums) {
-      auto pending = space.sum(sums());
       if constexpr (is_group<M>) {
         if (P) P->apply(x, hat);
         auto product = A.start(P ? hat : x, y);
-        const auto total = pending.wait();
+        const auto total = space.sum(sums()).wait();
         product.wait();
         return total;
       } else {
+        auto pending = space.sum(sums());
         apply(x, y);
         return pending.wait();
       }
@@ -209,6 +240,12 @@ class PipelinedBicgstab final : public Iteration<T, M> {
           return sweep(reads(r, w, p, s, z), updates(), writes(), formula::PipelinedBicgstabHalf<T>{a});
         }));
       }
+      if constexpr (is_group<M>) {
+        sweep(reads(t, v, z), updates(), writes(z_new), formula::PipelinedBicgstabZ<T>{beta, omega});
+        std::swap(z, z_new);
+        const formula::PipelinedBicgstabBesideZ<T> rest{alpha, beta, omega};
+        return Half(during(z, v, [&] { return sweep(reads(r, w, z_new, z), updates(p, s), writes(), rest); }));
+      }
       const formula::PipelinedBicgstabForward<T> forward{alpha, beta, omega};
       return Half(during(z, v, [&] { return sweep(reads(r, w, t, v), updates(p, s, z), writes(), forward); }));
     }
@@ -224,6 +261,13 @@ class PipelinedBicgstab final : public Iteration<T, M> {
         apply(r, w);
         return Whole(during(w, t, [&] { return whole(); }));
       }
+      if constexpr (is_group<M>) {
+        sweep(reads(z, t, v, w), updates(), writes(w_new), formula::PipelinedBicgstabW<T>{step.alpha, step.omega});
+        std::swap(w, w_new);
+        const formula::PipelinedBicgstabBesideW<T> rest{step.alpha, step.omega};
+        return Whole(
+            during(w, t, [&] { return sweep(reads(r0, p, s, z, w_new, w), updates(parts(e), r), writes(), rest); }));
+      }
       return Whole(during(w, t, stabilise));
     }
 
@@ -232,6 +276,7 @@ class PipelinedBicgstab final : public Iteration<T, M> {
     layout::Space space;
     bool replaces;
     Vector &f, &d, &r, &e, &r0, &w, &t, &p, &s, &z, &v, &best, &hat;
+    Vector &z_new, &w_new;  // on a group; elsewhere z and w
   };
 
   static double root(T square) { return std::sqrt(double(real(square))); }

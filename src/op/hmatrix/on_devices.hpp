@@ -111,12 +111,24 @@ HMatrixOnDevices<T, M>::HMatrixOnDevices(std::shared_ptr<const HMatrix<T>> matri
       ++d;
     }
     scratch_ = devices.template array<T>(0, std::size_t(most));
-    own_.resize(std::size_t(rows)), whole_.resize(std::size_t(matrix_->range().size()));
+    own_ = exec::HostBuffer<T, M>(std::size_t(rows));
+    whole_ = exec::HostBuffer<T, M>(std::size_t(matrix_->range().size()));
   });
 }
 
 template <Scalar T, Memory M>
-HMatrixOnDevices<T, M>::~HMatrixOnDevices() = default;
+HMatrixOnDevices<T, M>::~HMatrixOnDevices() {
+  release_buffers();
+}
+
+template <Scalar T, Memory M>
+void HMatrixOnDevices<T, M>::release_buffers() const noexcept {
+  try {
+    group_->devices().wait_aside(0);
+    group_->devices().wait_for_broadcast();
+  } catch (...) {  // the device is lost, and copies nothing
+  }
+}
 
 template <Scalar T, Memory M>
 int HMatrixOnDevices<T, M>::begin(const Vector& x, Vector&, bool) const {
@@ -139,6 +151,7 @@ int HMatrixOnDevices<T, M>::begin(const Vector& x, Vector&, bool) const {
 template <Scalar T, Memory M>
 void HMatrixOnDevices<T, M>::post() const {
   group_->devices().wait_aside(0);
+  group_->devices().wait_for_broadcast();  // of the last product, from whole_
   token_ = matrix_->rows().start_put(own_.data(), 1, whole_.data());
 }
 
@@ -156,6 +169,7 @@ template <Scalar T, Memory M>
 void HMatrixOnDevices<T, M>::abandon(int) const noexcept {
   group_->before_waiting = nullptr;
   token_.reset();
+  if (busy_) release_buffers();  // the next product writes what is being copied
   busy_ = false;
 }
 

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +34,40 @@ void set_devices(int count);
 /// when it is waited for, not before, threads run by number. Any other seed: streams also work ahead, between calls and
 /// between operations of others, and threads run in changing orders, in one repeatable way for each seed.
 void set_seed(std::uint64_t seed);
+
+/// A kind of wait, for tests that leave one out.
+enum class Wait {
+  of_stream,          ///< cudaStreamWaitEvent
+  of_host_for_event,  ///< cudaEventSynchronize
+  of_host_for_stream  ///< cudaStreamSynchronize
+};
+/// Plants a fault: the calls of this kind do nothing, or only the call of this number, counted from 0 from now on.
+/// nullopt: none is left out.
+void leave_out(std::optional<Wait> kind, std::int64_t number = -1);
+
+/// A model of the time that devices take, for tests of what overlaps: each stream has a clock, and so has each link to
+/// the host in each direction and each pair of devices. Modelled, never measured; 0 costs nothing. Calls of the runtime
+/// take no time but where they wait.
+struct Rates {
+  double kernel = 0;                       ///< seconds of a launch, beside what work() adds
+  double to_device = 0, to_host = 0;       ///< bytes per second of a link to the host; its copies follow each other
+  int link = 1;                            ///< neighbouring devices that share a link
+  double peer = 0;                         ///< bytes per second between two devices
+  double memory = 0;                       ///< bytes per second of a device's memory, for copies on the device
+  std::function<double()> now;             ///< the clock of the host, in seconds
+  std::function<void(double)> wait_until;  ///< sets it where the host waits
+};
+/// Restarts the clocks with these rates; nullopt: stops them.
+void set_rates(const std::optional<Rates>& rates);
+/// Adds the work of a kernel that was launched in this stream (a cudaStream_t) of the current device.
+void work(void* stream, double seconds);
+struct Interval {
+  std::string what;  ///< the kernel, the call, or "work"
+  int device, stream;
+  double begin, end;
+};
+/// What the clocks have seen since they were restarted or asked last, in the order of the calls.
+std::vector<Interval> take_intervals();
 
 /// Collects the faults of this process while it lives. Without one a fault ends the process (abort).
 class Faults {

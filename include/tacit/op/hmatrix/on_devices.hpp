@@ -27,14 +27,17 @@ struct DeviceProductOptions {
 /// y = A x with x and y, of one column, on every device of every process. In a product each device multiplies its
 /// blocks (U and V of a block are on one device, so t = V^T x is not copied); partial results are added on the first
 /// device in the order of the devices; the rank's rows are copied to the host and gathered over the ranks; and y is
-/// copied to all devices. The host waits twice: before and after the messages. There is no reduction between ranks.
-/// float and double.
+/// copied to all devices. The host waits twice, before and after the messages (by DevicePath::host also for each
+/// partial result). There is no reduction between ranks. float and double.
 ///
 /// start() enqueues the multiplication and the copy of the own rows to the host, and returns. The rows are sent to the
-/// other ranks when the host next waits for sums (with DeviceOverlap::copy: in wait()), so that sweeps started after
-/// start() overlap with the messages. One product at a time. Copies of a product: for D devices of which d have blocks,
-/// d - 1 partial results to the first device (through the host: there and back), the own rows to the host, and y to the
-/// D devices from the host (or to one from the host and D - 1 times between devices).
+/// other ranks when the host next waits for sums (with DeviceOverlap::copy: in wait()). Sweeps started after start()
+/// work beside the copy and the messages; those started before it do not. One product at a time.
+///
+/// Copies of a product, for D devices of which d beside the first have blocks: the own rows to the host; d partial
+/// results read by the first device (copied there, through the host by DevicePath::host); y from the host to the first
+/// device and D - 1 times between devices (from the host to all D by DevicePath::host). Host memory: page-locked, the
+/// own rows and y.
 template <Scalar T, Memory M>
 class HMatrixOnDevices final : public Operator<T, Group<M>> {
  public:
@@ -73,6 +76,7 @@ class HMatrixOnDevices final : public Operator<T, Group<M>> {
   HMatrixOnDevices(std::shared_ptr<const HMatrix<T>> matrix, std::shared_ptr<exec::DeviceGroup<M>> group,
                    const DeviceProductOptions& options);
   void post() const;
+  void release_buffers() const noexcept;
   std::shared_ptr<const HMatrix<T>> matrix_;
   std::shared_ptr<exec::DeviceGroup<M>> group_;
   std::vector<std::unique_ptr<Part>> parts_;
@@ -80,7 +84,7 @@ class HMatrixOnDevices final : public Operator<T, Group<M>> {
   std::vector<std::pair<Local, Local>> rows_;
   mutable std::vector<exec::DeviceArray<T, M>> partial_;
   mutable exec::DeviceArray<T, M> scratch_;
-  mutable std::vector<T> own_, whole_;
+  mutable exec::HostBuffer<T, M> own_, whole_;
   mutable bool busy_ = false;
   mutable std::optional<int> token_;  // of the rows being sent to all ranks
 };
