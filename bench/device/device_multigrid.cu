@@ -55,9 +55,9 @@ void passes(int n, bool constant) {
       number * (1.5 + c));
   const double cycle = number * 8 / 7 * (8 * (1.5 + c) + 1.625 + c + 1.125);
   const auto before = levels.launches();
-  levels.cycle(false);
+  levels.cycle(options.cycle, false);
   const auto launches = levels.launches() - before;
-  const double seconds = time_of([&] { levels.cycle(false); }, 10);
+  const double seconds = time_of([&] { levels.cycle(options.cycle, false); }, 10);
   row(message("V(2,2), ", launches, " launches", problem), seconds, cycle);
   if (constant) return;
   options.smoother = precond::Smoother::chebyshev;

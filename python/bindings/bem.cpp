@@ -65,10 +65,10 @@ template <Scalar T>
 void bind_system(nb::module_& m) {
   m.def(named<T>("bem_system").c_str(),
         [](const Communicator& comm, const Rows& vertices, const Triples& triangles, const Plane& plane,
-           bem::SystemOptions o, const op::HMatrixRequest& request) {
+           bem::SystemOptions o, const op::HMatrixRequest& request, int gpu) {
           check_values(bem::system_options(), o);
           check_values(op::hmatrix_options(), request);
-          o.plane = plane_of(plane), o.tree = request.tree, o.matrix = request.matrix;
+          o.gpu = gpu, o.plane = plane_of(plane), o.tree = request.tree, o.matrix = request.matrix;
           const auto system = unlocked([&] { return bem::System<T>(comm, mesh_of(vertices, triangles), o); });
           const auto copy = [](const auto& v) { return array_of(std::vector(v.begin(), v.end())); };
           return std::make_tuple(system.matrix(), copy(system.order()), copy(system.weight()));

@@ -38,6 +38,7 @@ void bind_gpus(nb::module_& m);
 void bind_simulate(nb::module_& m);
 void bind_poisson(nb::module_& m);
 void bind_tiled(nb::module_& m);
+void bind_inference(nb::module_& m);
 void bind_multigrid(nb::module_& m);
 
 /// The elements of a NumPy or DLPack array, without a copy.

@@ -216,10 +216,13 @@ NB_MODULE(_core, m) {
   bind_bem(m);
   bind_multigrid(m);
   bind_poisson(m);
-  bind_tiled(m);
 #endif
   bind_precond(m);
   bind_gpus(m);
+#ifdef TACIT_HAVE_APPLICATIONS
+  bind_tiled(m);  // after operators on GPUs, of which it has some
+  bind_inference(m);
+#endif
   bind_krylov(m);
   bind_solve(m);
 #ifdef TACIT_HAVE_APPLICATIONS

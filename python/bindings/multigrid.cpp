@@ -1,5 +1,6 @@
 // Cells, finite volumes on them and multigrid for Python: options in, a report as a dict out.
 #include "described.hpp"
+#include "on_gpu.hpp"
 
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/function.h>
@@ -157,28 +158,29 @@ void bind_scalar(nb::module_& m) {
             return nb::make_tuple(array_of<T>(std::move(*x), n), to_dict(report));
           },
           nb::arg(), nb::arg().none(), nb::arg());
-  // On a device ("cuda"), or on a virtual device ("virtual").
+  // On a GPU, or without its number on a virtual device.
   m.def(
       named<T>("multigrid_on_device").c_str(),
-      [](std::shared_ptr<A> a, const Request& options, const std::string& device, const Elements<T>& b,
+      [](std::shared_ptr<A> a, const Request& options, std::optional<int> gpu, const Elements<T>& b,
          std::optional<Elements<T>> x0, const precond::MultigridSolve& s) {
         check_values(app::multigrid_options(), options);
         check_values(app::multigrid_solve_options(), s);
         const auto& o = options.levels;
         const auto bottom = resident_bottom(options);
-        auto [x, report, setup] = together(a->range().comm(), [&] {
-          const std::span<const T> right(b.data(), b.size()),
-              guess = x0 ? std::span<const T>(x0->data(), x0->size()) : std::span<const T>();
+        const std::span<const T> right(b.data(), b.size()),
+            guess = x0 ? std::span<const T>(x0->data(), x0->size()) : std::span<const T>();
+        const auto solved = [&]<class M>(M) { return solve_on_device<T, M>(a, o, bottom, right, guess, s); };
+        auto [x, report, setup] = [&] {
+          if (!gpu) return together(a->range().comm(), [&] { return solved(Host{}); });
 #ifdef TACIT_HAVE_CUDA
-          if (device == "cuda") return solve_on_device<T, Device>(a, o, bottom, right, guess, s);
+          return together_on(*gpu, a->range().comm(), [&] { return solved(Device{}); });
 #else
-            if (device == "cuda") exec::device_name();  // throws if there is none
+          throw Error(ErrorKind::environment, "this Tacit was built without CUDA");
 #endif
-          return solve_on_device<T, Host>(a, o, bottom, right, guess, s);
-        });
+        }();
         return nb::make_tuple(array_of(std::move(x)), to_dict(report), setup);
       },
-      nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
+      nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg());
   m.def(named<T>("multigrid").c_str(), [](std::shared_ptr<A> a, const Request& options) {
     return together(a->range().comm(), [&] {
       check_values(app::multigrid_options(), options);

@@ -1,17 +1,18 @@
-// The tiled operator for Python, and the applications that use it: projectors, reconstruction, sparse networks.
+// The tiled operator for Python, and tomography, which uses it: projectors and reconstruction.
 #include "described.hpp"
+#include "on_gpu.hpp"
 
 #include <nanobind/stl/function.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <tacit/app/inference/network.hpp>
 #include <tacit/app/tomography/projector.hpp>
 #include <tacit/app/tomography/reconstruct.hpp>
 #include <tacit/exec/parallel.hpp>
 #include <tacit/op/csr.hpp>
 #include <tacit/op/staged_matrix.hpp>
+#include <tacit/op/tiled_on_device.hpp>
 #include <tacit/op/tiled_request.hpp>
 
 #include <algorithm>
@@ -28,8 +29,8 @@ template <class T>
 using Whole = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
 /// This rank's elements, in the order of a space, of whole columns in natural order; and the reverse, on every rank.
-template <class T>
-Vector<T> taken(const Space& space, const std::vector<Local>& order, const T* whole, int k) {
+template <class T, Memory M>
+Vector<T, M> taken(const Space& space, const std::vector<Local>& order, const T* whole, int k) {
   Vector<T> v(space, k);
   const auto n = std::size_t(space.size());
   const Local begin = Local(space.begin());
@@ -38,15 +39,23 @@ Vector<T> taken(const Space& space, const std::vector<Local>& order, const T* wh
       v.data()[i * std::size_t(k) + std::size_t(c)] =
           whole[std::size_t(c) * n + std::size_t(order[std::size_t(begin) + i])];
   });
-  return v;
+  if constexpr (std::same_as<M, Host>) {
+    return v;
+  } else {
+    Vector<T, M> there(space, k);
+    there.assign({v.data(), v.size()});
+    return there;
+  }
 }
-template <class T>
-std::vector<T> given(const Vector<T>& v, const std::vector<Local>& order) {
+template <class T, Memory M>
+std::vector<T> given(const Vector<T, M>& v, const std::vector<Local>& order) {
   const Communicator& comm = v.space().comm();
   const auto n = std::size_t(v.space().size()), k = std::size_t(v.columns());
-  std::vector<T> gathered;
-  const T* from = v.data();
-  if (comm.size() > 1) gathered = comm.all_gather(std::span<const T>(v.data(), v.size())), from = gathered.data();
+  std::vector<T> here, gathered;
+  const T* from = nullptr;
+  if constexpr (std::same_as<M, Host>) from = v.data();
+  else here = v.to_host(), from = here.data();
+  if (comm.size() > 1) gathered = comm.all_gather(std::span<const T>(from, v.size())), from = gathered.data();
   std::vector<T> whole(n * k);
   exec::parallel_for(n, true, [&](std::size_t i) {
     for (std::size_t c = 0; c < k; ++c) whole[c * n + std::size_t(order[i])] = from[i * k + c];
@@ -54,15 +63,127 @@ std::vector<T> given(const Vector<T>& v, const std::vector<Local>& order) {
   return whole;
 }
 
+/// A projector and its matrix in host memory.
 template <class T>
 struct Projection {
+  using scalar = T;
+  using memory = Host;
   app::tomography::Projector projector;
   std::shared_ptr<op::TiledSpmm<T>> a;
+  std::string storage() const { return a->product(false).storage(); }
+  template <class F>
+  auto together(F&& f) const {
+    return python::together(a->range().comm(), f);
+  }
 };
+#ifdef TACIT_HAVE_CUDA
+/// A tiled operator in the memory of a GPU.
+template <class T>
+struct TiledOnGpu : OnGpu<T> {
+  using Matrix = op::TiledOnDevice<T, Device>;
+  TiledOnGpu(int on, std::shared_ptr<const Matrix> made) { this->gpu = on, this->of = std::move(made); }
+  const Matrix& matrix() const { return static_cast<const Matrix&>(*this->of); }
+};
+/// A projector there.
+template <class T>
+struct ProjectionOnGpu {
+  using scalar = T;
+  using memory = Device;
+  app::tomography::Projector projector;
+  int gpu;
+  std::shared_ptr<op::TiledOnDevice<T, Device>> a;
+  std::string storage() const { return a->storage(); }
+  template <class F>
+  auto together(F&& f) const {
+    return together_on(gpu, a->range().comm(), f);
+  }
+};
+#endif
+
+/// A projector in either memory.
+template <class P>
+nb::class_<P> bind_projector(nb::module_& m, const char* name) {
+  namespace tomography = app::tomography;
+  using T = typename P::scalar;
+  using M = typename P::memory;
+  return nb::class_<P>(m, name)
+      .def_prop_ro("entries", [](const P& p) { return p.a->entries(); })
+      .def_prop_ro("storage", [](const P& p) { return p.storage(); })
+      .def_prop_ro("ray_order", [](const P& p) { return array_of(std::vector<Local>(p.projector.ray_order())); })
+      .def_prop_ro("pixel_order", [](const P& p) { return array_of(std::vector<Local>(p.projector.pixel_order())); })
+      // Whole columns, one a row of the array; the same on every rank.
+      .def("apply",
+           [](const P& p, const Whole<T>& x, bool adjoint) {
+             const int k = int(x.shape(0));
+             auto whole = p.together([&] {
+               const Space &from = adjoint ? p.a->range() : p.a->domain(), &to = adjoint ? p.a->domain() : p.a->range();
+               const auto &in = adjoint ? p.projector.ray_order() : p.projector.pixel_order(),
+                          &out = adjoint ? p.projector.pixel_order() : p.projector.ray_order();
+               require(Global(x.shape(1)) == from.size(), "columns of ", x.shape(1), " numbers where ", from.size(),
+                       " are needed");
+               Vector<T, M> y(to, k);
+               const auto v = taken<T, M>(from, in, x.data(), k);
+               if (adjoint) p.a->apply_adjoint(v, y);
+               else p.a->apply(v, y);
+               return given(y, out);
+             });
+             const std::size_t n = whole.size() / std::size_t(k);
+             return array_of<T, std::vector<T>>(std::move(whole), std::size_t(k), n);
+           })
+      .def(
+          "reconstruct",
+          [](const P& p, const Whole<T>& b, const Whole<T>& start, tomography::ReconstructOptions o,
+             const nb::object& callback) {
+            const Communicator& comm = p.a->range().comm();
+            const int k = int(b.shape(0));
+            if (!callback.is_none())
+              o.callback = [&](const tomography::State& s) {
+                return call_python(comm.size(), [&] {
+                  return nb::cast<bool>(callback(s.iteration, array_of(std::vector<double>(*s.residual)), s.seconds));
+                });
+              };
+            tomography::ReconstructResult result;
+            auto images = p.together([&] {
+              require(Global(b.shape(1)) == p.a->range().size(), "sinograms of ", b.shape(1), " rays where ",
+                      p.a->range().size(), " are needed");
+              require(start.shape(0) == 0 ||
+                          (start.shape(0) == b.shape(0) && Global(start.shape(1)) == p.a->domain().size()),
+                      "start images of ", start.shape(0), " x ", start.shape(1), " pixels where ", k, " x ",
+                      p.a->domain().size(), " are needed");
+              const auto v = taken<T, M>(p.a->range(), p.projector.ray_order(), b.data(), k);
+              auto x = start.shape(0) ? taken<T, M>(p.a->domain(), p.projector.pixel_order(), start.data(), k)
+                                      : Vector<T, M>(p.a->domain(), k);
+              result = tomography::reconstruct(*p.a, v, x, o);
+              return given(x, p.projector.pixel_order());
+            });
+            const std::size_t n = images.size() / std::size_t(k), rows = result.residual.size();
+            const auto flat = [](const std::vector<std::vector<double>>& table) {
+              std::vector<double> all;
+              for (const auto& row : table) all.insert(all.end(), row.begin(), row.end());
+              return all;
+            };
+            std::vector<std::string> ends;
+            for (const auto e : result.end) ends.emplace_back(to_string(e));
+            return dict_of(
+                "images", array_of<T, std::vector<T>>(std::move(images), std::size_t(k), n), "residual",
+                array_of<double, std::vector<double>>(flat(result.residual), rows, std::size_t(k)), "gradient",
+                array_of<double, std::vector<double>>(flat(result.gradient), rows, std::size_t(k)), "iterations",
+                result.iterations, "final_residual", result.final_residual, "seconds", result.seconds, "end", ends);
+          },
+          nb::arg(), nb::arg(), nb::arg(), nb::arg().none());
+}
+
+app::tomography::Projector projector_of(Local width, Local height, Local detectors, const Elements<double>& angles,
+                                        double centre, double pixel, const op::TiledRequest& request) {
+  namespace tomography = app::tomography;
+  op::check(request, "projector");
+  const bool curved = request.order.value_or(op::TiledOrder::hilbert) == op::TiledOrder::hilbert;
+  tomography::Geometry g{width, height, detectors, {angles.data(), angles.data() + angles.size()}, centre, pixel};
+  return tomography::Projector(std::move(g), curved ? tomography::Order::hilbert : tomography::Order::natural);
+}
 
 template <class T>
 void bind_real(nb::module_& m) {
-  namespace tomography = app::tomography;
   using Tiled = op::TiledSpmm<T>;
   using Base = op::Operator<T, Host>;
   nb::class_<Tiled, Base>(m, named<T>("TiledSpmm").c_str())
@@ -135,168 +256,43 @@ void bind_real(nb::module_& m) {
   });
 
   using P = Projection<T>;
-  nb::class_<P>(m, named<T>("Projector").c_str())
-      .def_prop_ro("operator", [](const P& p) { return p.a; })
-      .def_prop_ro("ray_order", [](const P& p) { return array_of(std::vector<Local>(p.projector.ray_order())); })
-      .def_prop_ro("pixel_order", [](const P& p) { return array_of(std::vector<Local>(p.projector.pixel_order())); })
-      // Whole columns, one a row of the array; the same on every rank.
-      .def("apply",
-           [](const P& p, const Whole<T>& x, bool adjoint) {
-             const int k = int(x.shape(0));
-             auto whole = together(p.a->range().comm(), [&] {
-               const Space &from = adjoint ? p.a->range() : p.a->domain(), &to = adjoint ? p.a->domain() : p.a->range();
-               const auto &in = adjoint ? p.projector.ray_order() : p.projector.pixel_order(),
-                          &out = adjoint ? p.projector.pixel_order() : p.projector.ray_order();
-               require(Global(x.shape(1)) == from.size(), "columns of ", x.shape(1), " numbers where ", from.size(),
-                       " are needed");
-               Vector<T> y(to, k);
-               const auto v = taken(from, in, x.data(), k);
-               if (adjoint) p.a->apply_adjoint(v, y);
-               else p.a->apply(v, y);
-               return given(y, out);
-             });
-             const std::size_t n = whole.size() / std::size_t(k);
-             return array_of<T, std::vector<T>>(std::move(whole), std::size_t(k), n);
-           })
-      .def(
-          "reconstruct",
-          [](const P& p, const Whole<T>& b, const Whole<T>& start, tomography::ReconstructOptions o,
-             const nb::object& callback) {
-            const Communicator& comm = p.a->range().comm();
-            const int k = int(b.shape(0));
-            if (!callback.is_none())
-              o.callback = [&](const tomography::State& s) {
-                return call_python(comm.size(), [&] {
-                  return nb::cast<bool>(callback(s.iteration, array_of(std::vector<double>(*s.residual)), s.seconds));
-                });
-              };
-            tomography::ReconstructResult result;
-            auto images = together(comm, [&] {
-              require(Global(b.shape(1)) == p.a->range().size(), "sinograms of ", b.shape(1), " rays where ",
-                      p.a->range().size(), " are needed");
-              require(start.shape(0) == 0 ||
-                          (start.shape(0) == b.shape(0) && Global(start.shape(1)) == p.a->domain().size()),
-                      "start images of ", start.shape(0), " x ", start.shape(1), " pixels where ", k, " x ",
-                      p.a->domain().size(), " are needed");
-              const auto v = taken(p.a->range(), p.projector.ray_order(), b.data(), k);
-              auto x = start.shape(0) ? taken(p.a->domain(), p.projector.pixel_order(), start.data(), k)
-                                      : Vector<T>(p.a->domain(), k);
-              result = tomography::reconstruct<T>(*p.a, v, x, o);
-              return given(x, p.projector.pixel_order());
-            });
-            const std::size_t n = images.size() / std::size_t(k), rows = result.residual.size();
-            const auto flat = [](const std::vector<std::vector<double>>& table) {
-              std::vector<double> all;
-              for (const auto& row : table) all.insert(all.end(), row.begin(), row.end());
-              return all;
-            };
-            std::vector<std::string> ends;
-            for (const auto e : result.end) ends.emplace_back(to_string(e));
-            return dict_of(
-                "images", array_of<T, std::vector<T>>(std::move(images), std::size_t(k), n), "residual",
-                array_of<double, std::vector<double>>(flat(result.residual), rows, std::size_t(k)), "gradient",
-                array_of<double, std::vector<double>>(flat(result.gradient), rows, std::size_t(k)), "iterations",
-                result.iterations, "final_residual", result.final_residual, "seconds", result.seconds, "end", ends);
-          },
-          nb::arg(), nb::arg(), nb::arg(), nb::arg().none());
-  m.def(named<T>("projector").c_str(), [](const Communicator& comm, Local width, Local height, Local detectors,
-                                          const Elements<double>& angles, double centre, double pixel,
-                                          const op::TiledRequest& request) {
-    return together(comm, [&] {
-      op::check(request, "projector");
-      const bool curved = request.order.value_or(op::TiledOrder::hilbert) == op::TiledOrder::hilbert;
-      tomography::Geometry g{width, height, detectors, {angles.data(), angles.data() + angles.size()}, centre, pixel};
-      tomography::Projector projector(std::move(g), curved ? tomography::Order::hilbert : tomography::Order::natural);
-      auto a = projector.template matrix<T>(comm, request.options());
-      return std::make_shared<P>(P{std::move(projector), std::move(a)});
-    });
-  });
-}
-
-using Classes = nb::ndarray<const Local, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-
-app::inference::LayerSource radixnet_of(const std::vector<int>& radices, int width, float weight,
-                                        const Classes& classes) {
-  std::vector<std::vector<Local>> blocks;
-  for (std::size_t g = 0; g < classes.shape(0); ++g)
-    blocks.emplace_back(classes.data() + g * classes.shape(1), classes.data() + (g + 1) * classes.shape(1));
-  return app::inference::radixnet(radices, width, weight, std::move(blocks));
-}
-
-void bind_inference(nb::module_& m) {
-  namespace inference = app::inference;
-  using inference::Network;
-  using Request = inference::InferenceRequest;
-  bind_options<Request>(m, "InferenceOptions", "inference", inference::inference_options(),
-                        inference::inference_takers());
-  nb::class_<Network>(m, "Network")
-      .def_prop_ro("layers", &Network::layers)
-      .def_prop_ro("inputs", &Network::inputs)
-      .def_prop_ro("outputs", &Network::outputs)
-      .def_prop_ro("streams", &Network::streams)
-      .def(
-          "infer",
-          [](const Network& n, const nb::ndarray<const std::uint8_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>& bits,
-             const Whole<float>& dense, const Request& request, const nb::object& callback) {
-            auto o = request.infer;
-            if (!callback.is_none())
-              o.callback = [&](int layers, Global alive) {
-                return call_python(1, [&] { return nb::cast<bool>(callback(layers, alive)); });
-              };
-            const bool packed = bits.shape(0) > 0;
-            require(!packed || bits.shape(1) == std::size_t((n.inputs() + 7) / 8), "images of ", bits.shape(1),
-                    " bytes for ", n.inputs(), " neurons");
-            require(packed || dense.shape(0) == 0 || dense.shape(1) == std::size_t(n.inputs()), "images of ",
-                    dense.shape(1), " numbers for ", n.inputs(), " neurons");
-            auto r = unlocked([&] {
-              return n.infer(Global(packed ? bits.shape(0) : dense.shape(0)), packed ? bits.data() : nullptr,
-                             packed ? nullptr : dense.data(), o);
-            });
-            std::vector<Global> alive;
-            std::vector<double> sums;
-            for (const auto& l : r.layers) alive.push_back(l.alive), sums.push_back(l.sum);
-            return dict_of("categories", array_of(std::move(r.categories)), "outputs", array_of(std::move(r.outputs)),
-                           "alive", array_of(std::move(alive)), "sums", array_of(std::move(sums)), "edges", r.edges,
-                           "edges_worked", r.edges_worked, "seconds", r.seconds, "weight_seconds", r.weight_seconds,
-                           "layers_done", r.layers_done);
-          },
-          nb::arg(), nb::arg(), nb::arg(), nb::arg().none());
-  // source(l) gives (inputs, starts, inputs of weights, weights), rows being output neurons.
-  m.def("network", [](int layers, nb::object source, const Request& o) {
-    // Every copy of the source owns the Python object; the last one releases it with the GIL.
-    const std::shared_ptr<nb::object> held(new nb::object(std::move(source)), [](nb::object* p) {
-      WithGil lock;
-      delete p;
-    });
-    const inference::LayerSource make = [held](int l) {
-      return call_python(1, [&] {
-        const auto given = nb::cast<nb::tuple>((*held)(l));
-        const auto start = nb::cast<Elements<std::int64_t>>(given[1]);
-        const auto input = nb::cast<Elements<std::int32_t>>(given[2]);
-        const auto weight = nb::cast<Elements<float>>(given[3]);
-        inference::Layer layer;
-        layer.inputs = nb::cast<Local>(given[0]);
-        layer.start.assign(start.data(), start.data() + start.size());
-        layer.input.assign(input.data(), input.data() + input.size());
-        layer.weight.assign(weight.data(), weight.data() + weight.size());
-        return layer;
-      });
-    };
-    return unlocked([&] { return std::make_shared<Network>(layers, make, o.values, o.weight_bytes); });
-  });
-  m.def("radixnet", [](int layers, const std::vector<int>& radices, int width, float weight, const Classes& classes,
-                       const Request& o) {
-    return unlocked([&] {
-      return std::make_shared<Network>(layers, radixnet_of(radices, width, weight, classes), o.values, o.weight_bytes);
-    });
-  });
-  // The rows of layer l of the same, for files and checks.
-  m.def("radixnet_layer",
-        [](int layer, const std::vector<int>& radices, int width, float weight, const Classes& classes) {
-          auto made = radixnet_of(radices, width, weight, classes)(layer);
-          return nb::make_tuple(made.inputs, array_of(std::move(made.start)), array_of(std::move(made.input)),
-                                array_of(std::move(made.weight)));
+  bind_projector<P>(m, named<T>("Projector").c_str()).def_prop_ro("operator", [](const P& p) { return p.a; });
+  m.def(named<T>("projector").c_str(),
+        [](const Communicator& comm, Local width, Local height, Local detectors, const Elements<double>& angles,
+           double centre, double pixel, const op::TiledRequest& request) {
+          return together(comm, [&] {
+            auto projector = projector_of(width, height, detectors, angles, centre, pixel, request);
+            auto a = projector.template matrix<T>(comm, request.options());
+            return std::make_shared<P>(P{std::move(projector), std::move(a)});
+          });
         });
+#ifdef TACIT_HAVE_CUDA
+  using OnDevice = TiledOnGpu<T>;
+  nb::class_<OnDevice, OnGpu<T>>(m, named<T>("DeviceTiledSpmm").c_str())
+      .def_prop_ro("entries", [](const OnDevice& a) { return a.matrix().entries(); })
+      .def_prop_ro("storage", [](const OnDevice& a) { return a.matrix().storage(); })
+      .def_prop_ro("bytes", [](const OnDevice& a) { return a.matrix().bytes(); });
+  m.def(named<T>("device_tiled").c_str(), [](const op::Csr<T, Host>& a, const op::TiledRequest& request, int gpu) {
+    return together_on(gpu, a.range().comm(), [&] {
+      op::check(request, "tiled");
+      return std::make_shared<OnDevice>(
+          gpu, std::make_shared<op::TiledOnDevice<T, Device>>(a.range(), a.domain(), a.rows(), request.options()));
+    });
+  });
+  using Projected = ProjectionOnGpu<T>;
+  bind_projector<Projected>(m, named<T>("DeviceProjector").c_str())
+      .def_ro("gpu", &Projected::gpu)
+      .def_prop_ro("operator", [](const Projected& p) { return std::make_shared<OnDevice>(p.gpu, p.a); });
+  m.def(named<T>("device_projector").c_str(),
+        [](const Communicator& comm, Local width, Local height, Local detectors, const Elements<double>& angles,
+           double centre, double pixel, const op::TiledRequest& request, int gpu) {
+          return together_on(gpu, comm, [&] {
+            auto projector = projector_of(width, height, detectors, angles, centre, pixel, request);
+            auto a = projector.template on_device<T, Device>(comm, request.options());
+            return std::make_shared<Projected>(Projected{std::move(projector), gpu, std::move(a)});
+          });
+        });
+#endif
 }
 
 }  // namespace
@@ -315,7 +311,6 @@ void bind_tiled(nb::module_& m) {
   m.def("check_reconstruct", &tomography::check);
   bind_real<float>(m);
   bind_real<double>(m);
-  bind_inference(m);
 }
 
 }  // namespace tacit::python

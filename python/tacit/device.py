@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from . import _core
 from . import comm as _comm
-from ._support import SCALARS, Array, as_array, core, scalar_name, to_scalar
+from ._support import SCALARS, Array, agreed, as_array, core, scalar_name, to_scalar
 
 __all__ = ["DeviceArray", "count", "device_array", "release_memory"]
 
@@ -24,15 +24,17 @@ _DLPACK_KINDS = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex", 6: 
 _OWN_STREAM = 1  # the legacy default stream, as both protocols number it
 
 
-def kind_of(device: object) -> str:
-    """ "host" or "cuda" for what was given as ``device=``; ValueError or TypeError for anything else,
-    EnvironmentFailure where this build or machine has no GPU. Local.
+def kind_of(device: object, *also: str) -> str:
+    """ "host" or "cuda" for what was given as ``device=``, or a name of `also`; ValueError or TypeError for anything
+    else, EnvironmentFailure where this build or machine has no GPU. Local.
     """
+    if isinstance(device, str) and device in also:
+        return device
     if not isinstance(device, str):
         raise TypeError(f"device is {device!r}; 'host', 'cuda' or 'cuda:<number>' is needed")
     kind, colon, which = device.partition(":")
     if kind not in ("host", "cuda") or (colon and (kind == "host" or which not in map(str, range(1024)))):
-        raise ValueError(f"unknown device {device!r} (host, cuda, cuda:<number>)")
+        raise ValueError(f"unknown device {device!r} ({', '.join(['host', 'cuda', 'cuda:<number>', *also])})")
     if kind == "cuda":
         count = _core.gpu_count()
         if count == 0:
@@ -49,6 +51,12 @@ def number(device: str, comm: _core.Communicator) -> int:
     _, colon, which = device.partition(":")
     own = _core.gpu_of_rank(comm)  # also where some ranks have chosen: all have to take part
     return int(which) if colon else own
+
+
+def place(device: str, comm: _core.Communicator) -> int:
+    """The number of the GPU of this rank that is meant, -1 for "host"; errors as :func:`kind_of`. Collective."""
+    kinds = agreed(comm, lambda: kind_of(device))
+    return -1 if kinds == "host" else number(device, comm)
 
 
 class _View(NamedTuple):

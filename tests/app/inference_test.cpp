@@ -3,7 +3,7 @@
 #include <tacit/app/inference/network.hpp>
 #include <tacit/base/error.hpp>
 
-#include "support/reference.hpp"
+#include "app/network_layers.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -15,28 +15,9 @@
 
 using namespace tacit;
 using namespace tacit::app::inference;
+using tacit::test::some_layers;
 
 namespace {
-
-// Layers of growing and shrinking sizes, with weights that are multiples of 1/8: float sums are exact.
-LayerSource some_layers(const std::vector<Local>& sizes, int per_row) {
-  return [=](int l) {
-    Layer layer;
-    layer.inputs = sizes[std::size_t(l)];
-    for (Local j = 0; j < sizes[std::size_t(l) + 1]; ++j) {
-      for (int i = 0; i < per_row; ++i) {
-        const Local input = Local((j * 7 + i * 5 + l * 3) % layer.inputs);
-        if (std::find(layer.input.begin() + layer.start.back(), layer.input.end(), input) != layer.input.end())
-          continue;
-        layer.input.push_back(input);
-        layer.weight.push_back(
-            float(std::lround(3 * test::number<double>(5, std::uint64_t(l * 100000 + j * 100 + i))) + 1) / 8);
-      }
-      layer.start.push_back(std::int64_t(layer.input.size()));
-    }
-    return layer;
-  };
-}
 
 // The output for one input, by the definition.
 std::vector<double> reference(const LayerSource& source, int layers, std::vector<double> y, double bias,

@@ -111,6 +111,8 @@ std::vector<Case> cases() {
     o.interpolation = i % 3 == 0 ? Interpolation::constant : Interpolation::linear;
     o.cycle = std::array{Cycle::v, Cycle::w, Cycle::u}[i % 3];
     all.push_back(c);
+    o.cycle = Cycle::f;
+    all.push_back(c);
   }
   return all;
 }
@@ -179,6 +181,25 @@ TEST(MultigridOnDevice, SolvesAsTheHostDoes) {
         EXPECT_LE(residual(*A, f, got), 1.01e-10 * (mass ? here.b_norm : 1e2 * here.b_norm)) << text(c);
       }
     }
+  }
+}
+
+// From a guess, the F-cycle is for a correction to it: as on the host, and independent of what the guess adds to f.
+TEST(MultigridOnDevice, FullCycleGoesOnFromAGuess) {
+  for (Case c : cases()) {
+    if (c.options.cycle != Cycle::f) continue;
+    c.options.pre = c.options.post = 2;
+    const auto A = operator_of<double>(c);
+    if (A->singular()) continue;
+    const auto f = right_side(*A);
+    const Multigrid<double> host(A, c.options, precond::direct_bottom<double>());
+    const MultigridOnDevice<double, TestMemory> device(A, c.options, {0, 1e-12, 1000, 0});
+    precond::MultigridSolve one;
+    one.max_cycles = 1, one.rtol = 0;
+    Vector<double> expected(A->range()), got(A->range());
+    layout::fill(expected, 0.7), layout::fill(got, 0.7);
+    host.solve(f, expected, one), solve(device, f, got, one);
+    EXPECT_LE(difference(got, expected), 1e-9) << text(c);
   }
 }
 
@@ -293,7 +314,8 @@ TEST(MultigridOnDevice, RefusesWhatHasNoKernels) {
     change(o);
     EXPECT_THROW((MultigridOnDevice<double, TestMemory>(A, o, bottom)), Error);
   };
-  refuses([](auto& o) { o.cycle = Cycle::f; });
+  refuses([](auto& o) { o.cycle = Cycle::k; });
+  refuses([](auto& o) { o.cycle = Cycle::f, o.full_interpolation = Interpolation::quadratic; });
   refuses([](auto& o) { o.interpolation = Interpolation::quadratic; });
   refuses([](auto& o) { o.restriction = Interpolation::linear; });
   refuses([](auto& o) { o.single_levels = true; });

@@ -5,6 +5,8 @@
 #include <tacit/exec/memory.hpp>
 #include <tacit/op/tiled_matrix.hpp>
 
+#include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -36,33 +38,44 @@ struct StagedCounts {
 
 /// Map, buffer and 16-bit local indices as in Hidayetoglu et al. (2020), doi 10.1109/SC41405.2020.00041; but the lanes
 /// of a warp work on different columns of X, and on several rows only where there are fewer columns than lanes. Blocks
-/// of 128 rows (32 lanes) or 256 (8 or 1). Where a warp works on several rows, a greedy colouring orders their entries
+/// of 128 rows (32 lanes) or 256 (8 or 1). A product of any number of columns is one launch (with vectors in halves
+/// four). Where a warp works on several rows, a greedy colouring orders their entries
 /// so that few of one step are in the same bank of shared memory.
 template <class T, Memory M>
 class StagedMatrix {
  public:
   /// `columns_at_once`: 1, 8 or 32; for vectors in halves 16 or 64, two in each lane. values: full or half. vectors:
   /// full, or half (for floats): products read a copy of X in halves, each column scaled by a power of two of its own,
-  /// as in TiledMatrix but without error diffusion. Blocks are laid out in parallel. Error(usage) for other values.
+  /// as in TiledMatrix but without error diffusion. row_order: row i of the source is row row_order[i] of Y, for rows
+  /// whose common columns are not those of neighbours; empty: row i. Blocks are laid out in parallel. Error(usage) for
+  /// other values.
   StagedMatrix(Local rows, Local columns, const RowSource<T>& source, int columns_at_once, Values values = Values::full,
-               Vectors vectors = Vectors::full);
+               Vectors vectors = Vectors::full, std::span<const Local> row_order = {});
 
   Local rows() const { return rows_; }
   Local columns() const { return columns_; }
   Global entries() const { return entries_; }
   const StagedCounts& counts() const { return counts_; }
   double bytes() const;
-  /// Y = A X, k interleaved columns. On the host one thread runs each team; with `race_check` every member of a team is
-  /// a real thread (slow).
-  void multiply(const T* x, T* y, int k, bool race_check = false) const;
+  double largest() const { return largest_; }  ///< of the finite |a_ij|
+
+  /// What a product does besides Y = A X, in the same pass.
+  struct After {
+    bool race_check = false;          ///< on the host: every member of a team is a real thread (slow)
+    const Clamp<T>* clamp = nullptr;  ///< y := min(max(y + bias, low), high)
+    std::uint32_t* alive = nullptr;   ///< of columns, in memory M: set to 1 where an element of Y is above 0 or NaN
+  };
+  /// Y = A X, k interleaved columns; does not wait for the device. On the host one thread runs each team.
+  void multiply(const T* x, T* y, int k, const After& after) const;
+  void multiply(const T* x, T* y, int k, bool race_check = false) const { multiply(x, y, k, After{race_check}); }
 
  private:
   template <class V, int Lanes, bool Packed, class Cell>
-  void launch(const V* value, const Cell* x, int cells, const T* up, T* y, int k, bool race_check) const;
+  void launch(const V* value, const Cell* x, int cells, const T* up, T* y, int k, const After& after) const;
   template <class Kernel>
   static void run(Global blocks, const Kernel& kernel, bool race_check);
   template <class V>
-  void with_values(const V* value, const T* x, T* y, int k, bool race_check) const;
+  void with_values(const V* value, const T* x, T* y, int k, const After& after) const;
   Local rows_ = 0, columns_ = 0;
   int at_once_ = 1, longest_ = 0;
   double largest_ = 0;
@@ -73,7 +86,7 @@ class StagedMatrix {
   exec::Array<std::int32_t, M> part_begin_;
   exec::Array<Global, M> map_begin_, quad_begin_;
   exec::Array<std::uint32_t, M> slice_;
-  exec::Array<Local, M> map_;
+  exec::Array<Local, M> map_, order_;
   exec::Array<std::uint16_t, M> slot_, halves_;
   exec::Array<T, M> value_, scale_;
   // For vectors in halves: written by every product, so only one product may be in flight.

@@ -28,6 +28,7 @@ import numpy.typing as npt
 
 from .. import _core, krylov, layout, op
 from .. import comm as _comm
+from .. import device as _device
 from .._described import BEM, HMATRIX, SOLVE, BemOptions, HmatrixOptions, SolveOptions
 from .._options import Method, agree, fill
 from .._outcome import Outcome
@@ -230,7 +231,7 @@ class System:
         begin = time.perf_counter()
         with using_threads(threads):
             handle, self.order, weight = core("bem_system", options["scalar"])(
-                on, mesh.vertices, mesh.triangles, self.plane, options["system"], options["hmatrix"]
+                on, mesh.vertices, mesh.triangles, self.plane, options["system"], options["hmatrix"], options["gpu"]
             )
         self.weight: Array = weight
         self.A = op.HMatrix(handle, on, options["scalar"], self.tolerance, options["hmatrix"].symmetry)
@@ -464,6 +465,7 @@ def assemble(
     scalar: npt.DTypeLike = np.float64,
     threads: int | None = None,
     comm: Any = None,
+    device: str = "host",
     **options: Unpack[Options],
 ) -> System:
     """Assembles the matrix of the single-layer potential on a mesh as an H-matrix. Collective; the mesh is the same on
@@ -482,6 +484,9 @@ def assemble(
     threads : int, optional
         Of this rank.
     comm : communicator, optional
+    device : str
+        "host"; "cuda": ``assembly="cuda"``, which makes the matrix on this rank's GPU; "cuda:1": on that one. Its
+        products and the solution are the host's.
     **options
         ``discretisation`` ("collocation": the potential at centroids; "galerkin": its mean over triangles, a symmetric
         matrix), ``quadrature`` (0.05: the accuracy of entries, as a multiple of ``tolerance``), ``assembly`` ("host",
@@ -522,6 +527,8 @@ def assemble(
         known = {name: option for name, option in HMATRIX.items() if name != "symmetry"}
         own: dict[str, Any] = {name: value for name, value in options.items() if name in BEM}
         rest: dict[str, Any] = {name: value for name, value in options.items() if name not in BEM}
+        if _device.kind_of(device) == "cuda" and own.setdefault("assembly", "cuda") != "cuda":
+            raise ValueError(f"device is {device!r} and assembly {own['assembly']!r}; leave one of them out")
         system = fill(_core.BemOptions(), "assemble", BEM, own)
         o = fill(_core.HMatrixOptions(), "assemble", known, rest, (*BEM, *_ASSEMBLING))
         galerkin = system.discretisation == "galerkin"
@@ -532,9 +539,8 @@ def assemble(
                 f"assembly is {system.assembly!r}: a device makes the collocation matrix by aca or aca+, and"
                 f" {'galerkin' if galerkin else 'svd'} was asked for"
             )
-        if system.assembly == "cuda" and not (_core.cuda_built and _core.device_available()):
-            why = "no GPU answers" if _core.cuda_built else "this Tacit was built without CUDA"
-            raise _core.EnvironmentFailure(f"assembly='cuda': {why}")
+        if system.assembly == "cuda":
+            _device.kind_of("cuda")
         return numbers, {"plane": where, "scalar": chosen, "system": system, "hmatrix": o}
 
     numbers, made = agreed(on, look)
@@ -542,10 +548,12 @@ def assemble(
     alike = {name: checksum(array) for name, array in arrays.items()}
     agree(on, made["hmatrix"], HMATRIX, plane=str(made["plane"]), scalar=made["scalar"], **alike)
     agree(on, made["system"], BEM)
+    on_gpu = made["system"].assembly == "cuda"
+    made["gpu"] = _device.number("cuda" if device == "host" else device, on) if on_gpu else -1
     return System(mesh, numbers, made, on, default_threads(on) if threads is None else int(threads))
 
 
-_ASSEMBLING = ("conductors", "plane", "scalar", "threads", "comm")
+_ASSEMBLING = ("conductors", "plane", "scalar", "threads", "comm", "device")
 _SOLVING = {"floating", "net_charge", "field", "origin", "method", "precond", "callback", "raise_on_failure", *SOLVE}
 _SOLVING -= HMATRIX.keys()
 

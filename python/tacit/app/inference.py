@@ -22,6 +22,8 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import _core
+from .. import comm as _comm
+from .. import device as _device
 from .._core import InputError
 from .._described import INFERENCE, InferOptions, NetworkOptions
 from .._options import fill
@@ -106,12 +108,20 @@ class Network:
         return int(self._handle.inputs)
 
     @property
+    def device(self) -> str:
+        """ "host", or the GPU that holds the weights: "cuda:0" or the like."""
+        return f"cuda:{self._handle.gpu}" if hasattr(self._handle, "gpu") else "host"
+
+    @property
     def streams(self) -> bool:
         """Whether weights exceed `weight_bytes` and are made or read again in every inference."""
         return bool(self._handle.streams)
 
     def __repr__(self) -> str:
-        return f"<tacit network of {self.layers} layers, {self.inputs} inputs{', streamed' if self.streams else ''}>"
+        return (
+            f"<tacit network of {self.layers} layers, {self.inputs} inputs{', streamed' if self.streams else ''}"
+            f"{'' if self.device == 'host' else ' on ' + self.device}>"
+        )
 
     def infer(
         self,
@@ -196,6 +206,7 @@ def radixnet(
     radices: Sequence[int] | None = None,
     weight: float | None = None,
     classes: Any = None,
+    device: str = "host",
     **options: Unpack[NetworkOptions],
 ) -> Network:
     """A RadiX-Net (Robinett and Kepner 2019, arXiv 1905.00416), the topology of the challenge's networks.
@@ -213,13 +224,17 @@ def radixnet(
     classes : array_like of int, (blocks, neurons), optional
         The class of every input neuron in each block of layers (the official networks permute neurons between blocks);
         default: the neuron's number modulo the product, in every block.
+    device : str
+        "host"; "cuda": weights, and outputs between layers, in the memory of the first GPU of this process; "cuda:1":
+        of that one. Weights as "full", "float32" or "float16" there; the results are those of the host.
     **options
         ``values`` ("full", "float32", "float16", "bfloat16": how weights are stored), ``weight_bytes`` (memory for
         weights; if they need more they are made again in every inference; 0: no limit): docs/reference/inference.md.
     """
     numbers, width, weight = _radix_numbers(neurons, radices, weight)
-    o = _filled("network", options, ("radices", "weight", "classes"))
-    return Network(_core.radixnet(int(layers), numbers, width, weight, _class_table(classes), o))
+    o = _filled("network", options, ("radices", "weight", "classes", "device"))
+    gpu = _device.place(device, _comm.self_())
+    return Network(_core.radixnet(int(layers), numbers, width, weight, _class_table(classes), o, gpu))
 
 
 def _radix_numbers(neurons: int, radices: Sequence[int] | None, weight: float | None) -> tuple[list[int], int, float]:
@@ -270,16 +285,17 @@ def radixnet_layer(
     return sp.csr_array((value, index, start), shape=(neurons, inputs)).T.tocsr()
 
 
-def network(layers: Sequence[Any], **options: Unpack[NetworkOptions]) -> Network:
-    """A network from its weights: sparse matrices W of inputs x outputs, one for each layer; options as for
-    :func:`radixnet`.
+def network(layers: Sequence[Any], *, device: str = "host", **options: Unpack[NetworkOptions]) -> Network:
+    """A network from its weights: sparse matrices W of inputs x outputs, one for each layer; `device` and options as
+    for :func:`radixnet`.
 
     `layers` may be any sequence. With `weight_bytes` its items are accessed again in every inference, from another
     thread, so that the sequence can read them from files.
     """
     import scipy.sparse as sp
 
-    o = _filled("network", options)
+    o = _filled("network", options, ("device",))
+    gpu = _device.place(device, _comm.self_())
 
     def source(layer: int) -> tuple[int, Array, Array, Array]:
         w = layers[layer]
@@ -288,7 +304,7 @@ def network(layers: Sequence[Any], **options: Unpack[NetworkOptions]) -> Network
         t.sum_duplicates()
         return t.shape[1], t.indptr.astype(np.int64), t.indices.astype(np.int32), t.data.astype(np.float32)
 
-    return Network(_core.network(len(layers), source, o))
+    return Network(_core.network(len(layers), source, o, gpu))
 
 
 class _Files(Sequence[Any]):
@@ -334,12 +350,17 @@ def _triples(path: Path, what: str) -> tuple[Array, Array, Array]:
 
 
 def read_network(
-    folder: str | os.PathLike[str], neurons: int, layers: int, **options: Unpack[NetworkOptions]
+    folder: str | os.PathLike[str],
+    neurons: int,
+    layers: int,
+    *,
+    device: str = "host",
+    **options: Unpack[NetworkOptions],
 ) -> Network:
-    """A network from the challenge's files n{neurons}-l1.tsv to -l{layers}.tsv in a folder; options as for
+    """A network from the challenge's files n{neurons}-l1.tsv to -l{layers}.tsv in a folder; `device` and options as for
     :func:`radixnet`.
     """
-    return network(_Files(folder, neurons, layers), **options)
+    return network(_Files(folder, neurons, layers), device=device, **options)
 
 
 def read_images(path: str | os.PathLike[str], neurons: int) -> tuple[Array, bool]:

@@ -21,10 +21,11 @@ from collections.abc import Callable
 from typing import Any, Unpack
 
 from .. import _core, layout
+from .. import device as _device
 from .._described import MULTIGRID, MULTIGRID_SOLVE, MultigridOptions, MultigridSolveOptions
 from .._options import agree, fill
 from .._outcome import Outcome
-from .._support import Array, agreed, as_vector, choose, core, default_threads, thread_count, to_scalar, using_threads
+from .._support import Array, agreed, as_vector, core, default_threads, thread_count, to_scalar, using_threads
 from ..op import Operator
 from .finite_volumes import Cells, FiniteVolume, cells, finite_volume, stencils
 
@@ -217,10 +218,10 @@ def solve(A: FiniteVolume, f: Any, *, device: str = "host", **options: Unpack[So
     Parameters
     ----------
     device : str
-        "host"; "cuda": levels, vectors and cycles in the memory of the GPU; "virtual": the same kernels, run by the
-        processor. On "cuda" and "virtual" there are V-, W- and U-cycles for 3, 5 and 7 points on one rank, with
-        constant or linear interpolation; the coarsest level, the first of at most `bottom_cells` = 4096 cells, is
-        solved by bicgstab in one launch. Other options are refused.
+        "host"; "cuda": levels, vectors and cycles in the memory of this rank's GPU; "cuda:1": of that one; "virtual":
+        the same kernels, run by the processor. On "cuda" and "virtual" there are V-, W-, F- and U-cycles for 3, 5 and 7
+        points on one rank, with constant or linear interpolation; the coarsest level, the first of at most
+        `bottom_cells` = 4096 cells, is solved by bicgstab in one launch. Other options are refused.
     """
     solving: dict[str, Any] = {
         k: v for k, v in options.items() if k in SolveOptions.__annotations__ and k not in MULTIGRID
@@ -229,20 +230,19 @@ def solve(A: FiniteVolume, f: Any, *, device: str = "host", **options: Unpack[So
     table = {name: option for name, option in MULTIGRID.items() if device != "host" or name != "bottom_cells"}
 
     def look() -> Any:
-        choose("device", device, ["host", "cuda", "virtual"])
-        if device == "cuda" and not (_core.cuda_built and _core.device_available()):
-            why = "no GPU answers" if _core.cuda_built else "this Tacit was built without CUDA"
-            raise _core.EnvironmentFailure(f"device='cuda': {why}")
+        _device.kind_of(device, "virtual")
         beside = tuple(SolveOptions.__annotations__)
         return fill(_core.MultigridOptions(), "multigrid.solve", table, made, beside)
 
     o = agreed(A.comm, look)
-    agree(A.comm, o, MULTIGRID, device=device)
+    kind = _device.kind_of(device, "virtual")
+    agree(A.comm, o, MULTIGRID, device=kind)
+    gpu = _device.number(device, A.comm) if kind == "cuda" else None
     if device == "host":
         return multigrid(A, **made).solve(f, **solving)
 
     def run(*given: Any) -> tuple[Array, dict[str, Any], float]:
-        done: tuple[Array, dict[str, Any], float] = core("multigrid_on_device", A._scalar)(A._handle, o, device, *given)
+        done: tuple[Array, dict[str, Any], float] = core("multigrid_on_device", A._scalar)(A._handle, o, gpu, *given)
         return done
 
     return _solved(A, f, run, solving.pop("x0", None), solving.pop("threads", None), solving)

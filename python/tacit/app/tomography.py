@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from .. import _core, op
 from .. import comm as _comm
+from .. import device as _device
 from .._described import RECONSTRUCT, RECONSTRUCT_NAMES, TILED, ProjectorOptions, ReconstructOptions
 from .._options import agree, fill
 from .._outcome import Outcome
@@ -56,10 +57,14 @@ class Projector:
         Rows and columns of the image; row 0 is on top.
     sinogram_shape : tuple of int
         Angles and detector bins.
-    operator : tacit.op.TiledSpmm
+    operator : tacit.op.TiledSpmm or tacit.op.DeviceTiledSpmm
         A with rays and pixels in its own order: element i of its vectors is ray ``ray_order[i]`` or pixel
         ``pixel_order[i]``. Any method of :func:`tacit.solve` can be used on ``operator.H @ operator``.
     nnz : int
+    storage : str
+        How the matrix is stored.
+    device : str
+        "host", or the GPU that holds the matrix: "cuda:0" or the like.
     """
 
     def __init__(self, handle: Any, comm: Any, dtype: str, image: tuple[int, int], sinogram: tuple[int, int]) -> None:
@@ -67,8 +72,11 @@ class Projector:
         self.comm = comm
         self.dtype = np.dtype(dtype)
         self.image_shape, self.sinogram_shape = image, sinogram
-        self.operator = op.TiledSpmm(handle.operator, comm, dtype)
-        self.nnz: int = self.operator.nnz
+        self.device = f"cuda:{handle.gpu}" if hasattr(handle, "gpu") else "host"
+        kind = op.TiledSpmm if self.device == "host" else op.DeviceTiledSpmm
+        self.operator: op.Operator = kind(handle.operator, comm, dtype)
+        self.nnz = int(handle.entries)
+        self.storage = str(handle.storage)
 
     @property
     def ray_order(self) -> Array:
@@ -96,7 +104,8 @@ class Projector:
     def __repr__(self) -> str:
         return (
             f"<tacit projector of {self.image_shape[0]} x {self.image_shape[1]} pixels on {self.sinogram_shape[0]}"
-            f" angles x {self.sinogram_shape[1]} bins, {self.nnz} entries, {self.operator.storage}>"
+            f" angles x {self.sinogram_shape[1]} bins, {self.nnz} entries, {self.storage}"
+            f"{'' if self.device == 'host' else ' on ' + self.device}>"
         )
 
 
@@ -120,6 +129,7 @@ def projector(
     dtype: str = "float32",
     threads: int | None = None,
     comm: Any = None,
+    device: str = "host",
     **options: Unpack[ProjectorOptions],
 ) -> Projector:
     """The projector of a parallel beam: entry (ray, pixel) is the length of the ray within the pixel (Siddon 1985, doi
@@ -142,6 +152,11 @@ def projector(
     threads : int, optional
     comm : communicator, optional
         The image is spread over its ranks.
+    device : str
+        "host"; "cuda": the matrix, and the vectors of products and reconstructions, in the memory of this rank's GPU;
+        "cuda:1": of that one. The matrix is built by the processor and stored there ("automatic" is "list"), in its own
+        blocks: ``block_rows``, ``tile``, ``tune``, ``minibatch``, bfloat16 and clusters are refused. On several ranks
+        partial sums are added in host memory.
     **options
         ``format`` ("computed": entries are computed in every product; stored: "list", "bitmap", "plain"; "automatic"),
         ``columns`` (expected number of slices in a product), ``values`` and ``vectors`` (in 16 bits), ``order``
@@ -167,19 +182,23 @@ def projector(
             "centre": detectors / 2 if centre is None else real_number(centre, "centre"),
             "pixel": real_number(pixel, "pixel"),
             "dtype": choose("dtype", str(np.dtype(dtype)), ("float32", "float64")),
+            "device": _device.kind_of(device),
         }
         return t, geometry, op.filled("projector", options, _GEOMETRY)
 
     t, geometry, o = agreed(on, look)
     told = agree(on, o, TILED, angles=checksum(t), **{f"the geometry's {k}": v for k, v in geometry.items()})
-    rows, columns, bins, middle, side, scalar = [*told.values()][1:]
+    rows, columns, bins, middle, side, scalar, kind = [*told.values()][1:]
+    gpu = () if kind == "host" else (_device.number(device, on),)
     with using_threads(threads) if threads else contextlib.nullcontext():
-        handle = core("projector", scalar)(on, columns, rows, bins, t, middle, side, o)
+        handle = core("device_projector" if gpu else "projector", scalar)(
+            on, columns, rows, bins, t, middle, side, o, *gpu
+        )
     return Projector(handle, on, scalar, (rows, columns), (len(t), bins))
 
 
 _projector = projector  # reconstruct() has an argument of the same name
-_GEOMETRY = ("image", "centre", "pixel", "dtype", "threads", "comm")
+_GEOMETRY = ("image", "centre", "pixel", "dtype", "threads", "comm", "device")
 
 
 @dataclass
@@ -281,6 +300,7 @@ class Options(ReconstructOptions, ProjectorOptions, total=False):
     centre: float | None
     pixel: float
     dtype: str
+    device: str
 
 
 _KNOWN = [*Options.__annotations__]
@@ -339,7 +359,8 @@ def reconstruct(
         ``iterations`` (at most; 30). A slice ends earlier by ``discrepancy`` (when |b - A x| reaches the norm of its
         noise), ``tolerance`` (of the gradient) or ``l_curve`` (at its corner). ``relaxation`` and ``nonnegative`` are
         for "sirt", ``reorthogonalise`` for "cgls" (True: 1, False: 0): see docs/reference/tomography.md. Also the
-        options of :func:`projector`.
+        options of :func:`projector`, among them ``device``: "host"; "cuda", "cuda:1": all vectors stay in the memory of
+        that GPU during the iteration.
 
     Returns
     -------

@@ -231,6 +231,12 @@ class Arguments:
             self("--ranks N", "MPI ranks, started here [1, or those of mpiexec]", whole(1))
         self("--threads N", "threads of a rank [the cores, shared by the ranks]", whole(1))
 
+    def device(self, text: str = "host; cuda: the GPU of each rank; cuda:N: that GPU", other: str = "") -> None:
+        """``--device NAME``, the same for every command; other: a further name that this one takes."""
+        names = f"host, cuda, cuda:N or {other}" if other else "host, cuda or cuda:N"
+        pattern = f"(host|cuda(?::[0-9]+)?{'|' + other if other else ''})"
+        self("--device NAME", text, matching(pattern, names, str), "host")
+
     def json(self, what: str = "the result") -> None:
         """``--json [FILE|-]``, the same for every command."""
         self("--json FILE|-", f"write {what} as JSON [-]", json_target, nargs="?", const="-")

@@ -101,6 +101,7 @@ def add(a: Arguments) -> None:
     a("--capacitance", "the capacitance matrix, one solve a conductor")
     a.section("where it runs")
     a.where()
+    a.device("host; cuda: each rank's GPU assembles the matrix; cuda:N: that GPU")
     a.section("what it leaves")
     a.json()
     a("--vtu FILE", "mesh and charge density", destination(VIEWS))
@@ -203,6 +204,7 @@ def _here(a: argparse.Namespace, comm: Any, out: Console) -> int:
         conductors=conductors,
         plane=a.plane,
         scalar=a.scalar,
+        device=a.device,
         threads=a.threads,
         comm=comm,
         **given(a, BEM),
@@ -223,7 +225,7 @@ def _here(a: argparse.Namespace, comm: Any, out: Console) -> int:
         "conductors": system.conductors,
         "conductor_triangles": np.bincount(system.conductor),
         "discretisation": system.discretisation,
-        "assembly": a.assembly or BEM["assembly"].default,
+        "assembly": a.assembly or ("cuda" if a.device != "host" else BEM["assembly"].default),
         "ranks": comm.size,
         "threads": system.threads,
         "seconds": {

@@ -22,6 +22,7 @@ def add(a: Arguments) -> None:
     a("--layers N", "", whole(1), 120)
     a.options(INFERENCE, [name for name in INFERENCE if name not in _LEFT_OUT], takers=False)
     a.where(ranks=False)
+    a.device("host; cuda: weights and outputs on the first GPU; cuda:N: on that GPU")
     a("--truth FILE", "categories to compare with: one a line, from 1")
     a("--output FILE", "write the categories: .tsv, .txt from 1; .npy from 0", destination((".tsv", ".txt", ".npy")))
     a.json()
@@ -47,6 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
             raise InputError(f"{arguments.truth}: {error}") from None
     options: Any = given(arguments, INFERENCE)
     making: Any = {name: options.pop(name) for name in [*options] if "network" in INFERENCE[name].takers}
+    making["device"] = arguments.device
     if arguments.weights:
         net = inference.read_network(arguments.weights, arguments.neurons, arguments.layers, **making)
     else:
@@ -68,6 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
         "layers": r.layers_done,
         "neurons": arguments.neurons,
         "images": len(images),
+        "device": net.device,
         "edges": r.edges,
         "edges_worked": r.edges_worked,
         "edges_per_second": r.edges_per_second,
@@ -86,6 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
                 np.save(temporary, r.categories)
             else:
                 np.savetxt(temporary, r.categories + 1, fmt="%d")
+    place = "" if net.device == "host" else f"{net.device}: "
     if arguments.json:
         report.write_json(facts, arguments.json)
     out.print(
@@ -93,7 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
         f" {len(r.categories):,} categories"
     )
     out.print(
-        f"read {read:.2f} s, infer {r.seconds['solve']:.3f} s: {r.edges_per_second / 1e9:.1f} G edges/s"
+        f"{place}read {read:.2f} s, infer {r.seconds['solve']:.3f} s: {r.edges_per_second / 1e9:.1f} G edges/s"
         f" ({r.edges_worked / max(r.edges, 1):.1%}"
         " of them multiplied, the rest belong to images without outputs)"
     )

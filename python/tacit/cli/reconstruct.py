@@ -75,6 +75,7 @@ def add(a: Arguments) -> None:
     a.choice("--scalar", ("float32", "float64"))
     a("--batch K", "slices worked on together; twice as many in memory", whole(1), 32)
     a.where()
+    a.device()
     a("--grid DATAxBATCH", "ranks that share an image x groups that share the slices [Nx1]", grid)
     a.section("what it leaves")
     a("--output FILE", f"images: {', '.join(IMAGES)}", destination(IMAGES))
@@ -180,6 +181,7 @@ def _here(arguments: argparse.Namespace, world: Any, out: Any) -> int:
         dtype=arguments.scalar,
         threads=arguments.threads,
         comm=comm,
+        device=arguments.device,
         **given(arguments, TILED, PROJECTOR),
     )
     build_seconds = time.perf_counter() - begin
@@ -270,7 +272,8 @@ def _here(arguments: argparse.Namespace, world: Any, out: Any) -> int:
             "detectors": scan.detectors,
             "centre": centre,
             "nonzeros": P.nnz,
-            "storage": P.operator.storage,
+            "storage": P.storage,
+            "device": P.device,
             "image_shape": list(P.image_shape),
             "slices": len(order),
             "ranks": world.size,
@@ -309,7 +312,8 @@ def show(facts: dict[str, Any], out: Any) -> None:
     out.print(
         f"{facts['slices']} slices of {rows} x {columns} pixels from {facts['angles']} angles x {facts['detectors']}"
         f" bins,"
-        f" axis at {facts['centre']:g}; {facts['nonzeros']:,} entries ({facts['storage']})"
+        f" axis at {facts['centre']:g}; {facts['nonzeros']:,} entries ({facts['storage']}"
+        f"{'' if facts['device'] == 'host' else ' on ' + facts['device']})"
     )
     if facts["residual"]:
         out.print(

@@ -22,7 +22,6 @@ from tacit.cli.arguments import (
     check_files,
     destination,
     given,
-    matching,
     preconditioner,
     right_hand_side,
 )
@@ -52,8 +51,7 @@ def add(a: Arguments) -> None:
     a.choice("--partition", ("rows", "graph"), "how rows go to ranks")
     a.choice("--ordering", ("none", "rcm"), "of the unknowns")
     a.choice("--scalar", SCALARS, default="as the file needs")
-    known = matching("(host|cuda(?::[0-9]+)?)", "host, cuda or cuda:N", str)
-    a("--device NAME", "host; cuda: the GPU of each rank; cuda:N: that GPU", known, "host")
+    a.device()
     poisson.add_where(a)
     simulate.add(a)
     a.section("what it leaves")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Any, Unpack, overload
 
 import numpy as np
 
 from .. import _core
+from .. import device as _device
 from .._described import TILED, TiledOptions
 from .._options import agree, fill
 from .._support import agreed, core
@@ -50,7 +51,8 @@ class TiledSpmm(Operator):
     @classmethod
     def _made_from(cls, comm: _core.Communicator, *state: Any) -> TiledSpmm:
         matrix, options = state
-        return tiled(matrix, comm=comm, **options)
+        made: TiledSpmm = tiled(matrix, comm=comm, **options)
+        return made
 
     def volumes(self) -> list[dict[str, int]]:
         """The communication of the reductions over ranks, by level from the smallest groups to the largest: "group"
@@ -87,7 +89,32 @@ class TiledSpmm(Operator):
         return float(self._handle.reuse(rows, adjoint))
 
 
-def tiled(a: Any, *, comm: Any = None, **options: Unpack[TiledOptions]) -> TiledSpmm:
+class DeviceTiledSpmm(Operator):
+    """The same in the memory of a GPU, always stored. Made by :func:`tiled` with ``device=``."""
+
+    __slots__ = ()
+
+    @property
+    def nnz(self) -> int:
+        return int(self._handle.entries)
+
+    @property
+    def storage(self) -> str:
+        return str(self._handle.storage)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of this rank's part of A and A^T, in the memory of the GPU."""
+        return int(self._handle.bytes)
+
+
+@overload
+def tiled(a: Any, *, comm: Any = None, **options: Unpack[TiledOptions]) -> TiledSpmm: ...
+@overload
+def tiled(a: Any, *, comm: Any = None, device: str, **options: Unpack[TiledOptions]) -> TiledSpmm | DeviceTiledSpmm: ...
+def tiled(
+    a: Any, *, comm: Any = None, device: str = "host", **options: Unpack[TiledOptions]
+) -> TiledSpmm | DeviceTiledSpmm:
     """A sparse matrix for products with many columns: A and A^T in blocks of rows with 16-bit column numbers.
 
     Parameters
@@ -95,6 +122,10 @@ def tiled(a: Any, *, comm: Any = None, **options: Unpack[TiledOptions]) -> Tiled
     a : sparse matrix or Csr
         As for :func:`tacit.csr`; real.
     comm : communicator, optional
+    device : str
+        "host"; "cuda": in the memory of this rank's GPU; "cuda:1": of that one. Stored there in its own blocks, with
+        values "full", "float32" or "float16" and vectors "full" or "float16"; other options of storage, an order
+        and ``minibatch`` are refused.
     **options
         ``values`` ("full", "float32", "float16", "bfloat16": how entries are stored), ``vectors`` (what products read:
         "full", or 16 bits), ``order`` (how rows and columns are stored: "natural", "clustered", ..; vectors keep their
@@ -104,7 +135,7 @@ def tiled(a: Any, *, comm: Any = None, **options: Unpack[TiledOptions]) -> Tiled
 
     Returns
     -------
-    TiledSpmm
+    TiledSpmm or DeviceTiledSpmm
         Collective.
 
     Examples
@@ -119,10 +150,14 @@ def tiled(a: Any, *, comm: Any = None, **options: Unpack[TiledOptions]) -> Tiled
     def look() -> Any:
         if stored_a.dtype.kind == "c":
             raise TypeError(f"a tiled matrix is real; this one is {stored_a.dtype}")
-        return filled("tiled", options, ("comm",))
+        return _device.kind_of(device), filled("tiled", options, ("comm", "device"))
 
-    o = agreed(stored_a.comm, look)
-    agree(stored_a.comm, o, TILED)
+    kind, o = agreed(stored_a.comm, look)
+    agree(stored_a.comm, o, TILED, device=kind)
+    if kind != "host":
+        gpu = _device.number(device, stored_a.comm)
+        handle = core("device_tiled", stored_a._scalar)(stored_a._handle, o, gpu)
+        return DeviceTiledSpmm(handle, stored_a.comm, stored_a.dtype)
     made = TiledSpmm(core("tiled", stored_a._scalar)(stored_a._handle, o), stored_a.comm, stored_a.dtype)
     made._options = dict(options)
     return made

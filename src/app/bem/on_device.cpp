@@ -1,9 +1,5 @@
 #include "on_device_impl.hpp"
 
-#ifdef TACIT_HAVE_CUDA
-#include <tacit/exec/cuda.hpp>
-#endif
-
 namespace tacit::app::bem {
 
 #ifdef TACIT_HAVE_CUDA
@@ -15,13 +11,11 @@ extern template std::unique_ptr<op::BlockMaker<double>> blocks_on<double, Device
 
 template <Scalar T>
 std::unique_ptr<op::BlockMaker<T>> make_blocks(AssemblyOn where, const SingleLayer& layer,
-                                               std::span<const Global> order, [[maybe_unused]] int rank) {
+                                               std::span<const Global> order, [[maybe_unused]] int gpu) {
   if (where == AssemblyOn::host) return nullptr;
   if (where == AssemblyOn::virtual_device) return blocks_on<T, Host>(layer, order, 0);
 #ifdef TACIT_HAVE_CUDA
-  int count = 0;
-  exec::check_cuda(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
-  return blocks_on<T, Device>(layer, order, rank % count);
+  return blocks_on<T, Device>(layer, order, gpu);
 #else
   exec::device_name();  // throws where there is none
   return nullptr;

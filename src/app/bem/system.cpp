@@ -1,5 +1,7 @@
 #include <tacit/app/bem/system.hpp>
 
+#include <tacit/comm/gpu_of_rank.hpp>
+
 #include <cmath>
 #include <numbers>
 
@@ -51,6 +53,8 @@ System<T>::System(const comm::Communicator& comm, const Mesh& mesh, const System
     const Mesh sorted = mesh.reordered(order_);
     const auto tree = std::make_shared<const op::ClusterTree>(sorted.geometry(), options.tree);
     weight_.assign(std::size_t(mesh.size()), 1.0);
+    const bool own = options.assembly == AssemblyOn::cuda && options.gpu < 0;
+    const int gpu = own ? comm::gpu_of_rank(comm) : options.gpu;
     const double accuracy = std::min(0.5, options.quadrature * options.matrix.tolerance);
     const double factor = 1 / (4 * std::numbers::pi);
     const auto space = layout::Space::distributed(comm, mesh.size());
@@ -62,7 +66,7 @@ System<T>::System(const comm::Communicator& comm, const Mesh& mesh, const System
       make(GalerkinLayer(sorted, accuracy, factor, options.plane), nullptr);
     } else {
       const SingleLayer layer(sorted, accuracy, factor, options.plane);
-      make(layer, make_blocks<T>(options.assembly, layer, tree->order(), comm.rank()).get());
+      make(layer, make_blocks<T>(options.assembly, layer, tree->order(), gpu).get());
     }
   });
 }

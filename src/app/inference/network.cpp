@@ -5,10 +5,11 @@
 #include <tacit/exec/caught.hpp>
 #include <tacit/exec/parallel.hpp>
 
+#include "layers.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <future>
 #include <numeric>
 #include <span>
 
@@ -31,58 +32,50 @@ struct Piece {
 }  // namespace
 
 struct Network::Parts {
-  int layers = 0;
-  LayerSource source;
-  op::Values values = op::Values::full;
-  Local inputs = 0, outputs = 0;
-  std::vector<std::unique_ptr<Matrix>> kept;
-  int group = 0;  // streaming: the largest number of layers of a group; 0: all layers are kept
-
-  std::unique_ptr<Matrix> make(int l, Local expected) const {
-    const Layer layer = source(l);
-    require(expected < 0 || layer.inputs == expected, "layer ", l, " takes ", layer.inputs,
-            " inputs, but the one before has ", expected, " neurons");
-    require(layer.input.size() == layer.weight.size() && std::int64_t(layer.input.size()) == layer.start.back(),
-            "layer ", l, " with ", layer.input.size(), " inputs, ", layer.weight.size(), " weights and ",
-            layer.start.back(), " by its row starts");
-    for (std::size_t i = 0; i < layer.weight.size(); ++i) {
-      if (std::isfinite(layer.weight[i])) continue;
-      const auto j =
-          std::upper_bound(layer.start.begin(), layer.start.end(), std::int64_t(i)) - layer.start.begin() - 1;
-      throw Error(ErrorKind::input, message("layer ", l, " has a weight of ", layer.weight[i], " from neuron ",
-                                            layer.input[i], " to ", j, " (counted from 0)"));
-    }
-    op::TiledOptions o;
-    o.values = values;
-    o.format = op::TiledFormat::list;
-    o.columns = 128;
-    o.in_order = true;  // a fixed order of sums, so that terms that cancel exactly do so for every panel
-    // Neurons with similar inputs are neighbours, so that their inputs are read from the nearest cache.
-    o.row_order.resize(std::size_t(layer.neurons()));
-    std::iota(o.row_order.begin(), o.row_order.end(), Local(0));
-    const auto inputs_of = [&layer](Local j) {
-      return std::span<const Local>(layer.input)
-          .subspan(std::size_t(layer.start[std::size_t(j)]),
-                   std::size_t(layer.start[std::size_t(j) + 1] - layer.start[std::size_t(j)]));
-    };
-    std::stable_sort(o.row_order.begin(), o.row_order.end(), [&](Local a, Local b) {
-      const auto left = inputs_of(a), right = inputs_of(b);
-      return std::lexicographical_compare(left.begin(), left.end(), right.begin(), right.end());
-    });
-    return std::make_unique<Matrix>(
-        layer.neurons(), layer.inputs,
-        [&](Local begin, Local end, op::RowBuffer<float>& rows) {
-          for (Local place = begin; place < end; ++place) {
-            const Local j = o.row_order[std::size_t(place)];
-            for (auto i = std::size_t(layer.start[std::size_t(j)]); i < std::size_t(layer.start[std::size_t(j) + 1]);
-                 ++i)
-              rows.add(layer.input[i], layer.weight[i]);
-            rows.end_row();
-          }
-        },
-        o);
-  }
+  Layers<Matrix> layers;
 };
+
+Layer checked_layer(const LayerSource& source, int l, Local expected) {
+  Layer layer = source(l);
+  require(expected < 0 || layer.inputs == expected, "layer ", l, " takes ", layer.inputs,
+          " inputs, but the one before has ", expected, " neurons");
+  require(layer.input.size() == layer.weight.size() && std::int64_t(layer.input.size()) == layer.start.back(), "layer ",
+          l, " with ", layer.input.size(), " inputs, ", layer.weight.size(), " weights and ", layer.start.back(),
+          " by its row starts");
+  for (std::size_t i = 0; i < layer.weight.size(); ++i) {
+    if (std::isfinite(layer.weight[i])) continue;
+    const auto j = std::upper_bound(layer.start.begin(), layer.start.end(), std::int64_t(i)) - layer.start.begin() - 1;
+    throw Error(ErrorKind::input, message("layer ", l, " has a weight of ", layer.weight[i], " from neuron ",
+                                          layer.input[i], " to ", j, " (counted from 0)"));
+  }
+  return layer;
+}
+
+std::vector<Local> order_of(const Layer& layer) {
+  std::vector<Local> order(static_cast<std::size_t>(layer.neurons()));
+  std::iota(order.begin(), order.end(), Local(0));
+  const auto inputs_of = [&layer](Local j) {
+    return std::span<const Local>(layer.input)
+        .subspan(std::size_t(layer.start[std::size_t(j)]),
+                 std::size_t(layer.start[std::size_t(j) + 1] - layer.start[std::size_t(j)]));
+  };
+  std::stable_sort(order.begin(), order.end(), [&](Local a, Local b) {
+    const auto left = inputs_of(a), right = inputs_of(b);
+    return std::lexicographical_compare(left.begin(), left.end(), right.begin(), right.end());
+  });
+  return order;
+}
+
+op::RowSource<float> rows_of(const Layer& layer, const std::vector<Local>& order) {
+  return [&layer, &order](Local begin, Local end, op::RowBuffer<float>& rows) {
+    for (Local place = begin; place < end; ++place) {
+      const auto j = std::size_t(order[std::size_t(place)]);
+      for (auto i = std::size_t(layer.start[j]); i < std::size_t(layer.start[j + 1]); ++i)
+        rows.add(layer.input[i], layer.weight[i]);
+      rows.end_row();
+    }
+  };
+}
 
 std::span<const Option<InferenceRequest>> inference_options() {
   using O = InferenceRequest;
@@ -115,86 +108,63 @@ std::span<const Described> inference_takers() {
   return all;
 }
 
-Network::Network(int layers, LayerSource source, op::Values values, double weight_bytes)
-    : parts_(std::make_unique<Parts>()) {
-  auto& p = *parts_;
-  require(layers >= 1, "a network of ", layers, " layers");
+Network::Network(int layers, LayerSource source, op::Values values, double weight_bytes) {
   check_values<InferenceRequest>(inference_options(), {values, weight_bytes, {}});
-  p.layers = layers;
-  p.source = std::move(source);
-  p.values = values;
-  double bytes = 0;
-  Local neurons = -1;
-  for (int l = 0; l < layers; ++l) {
-    auto layer = p.make(l, neurons);
-    if (l == 0) p.inputs = layer->columns();
-    neurons = layer->rows();
-    bytes += layer->bytes();
-    p.kept.push_back(std::move(layer));
-    if (weight_bytes > 0 && bytes * layers / (l + 1) > weight_bytes) {  // extrapolated to all layers
-      p.group = std::max(1, int(weight_bytes / 2 / (bytes / (l + 1))));
-      p.kept.clear();
-      return;
-    }
-  }
-  p.outputs = neurons;
+  parts_ = std::make_unique<Parts>(
+      Parts{Layers<Matrix>(layers, std::move(source), weight_bytes, [values](const Layer& layer) {
+        op::TiledOptions o;
+        o.values = values;
+        o.format = op::TiledFormat::list;
+        o.columns = 128;
+        o.in_order = true;  // a fixed order of sums, so that terms that cancel exactly do so for every panel
+        o.row_order = order_of(layer);
+        return std::make_unique<Matrix>(layer.neurons(), layer.inputs, rows_of(layer, o.row_order), o);
+      })});
 }
 
 Network::~Network() = default;
 Network::Network(Network&&) noexcept = default;
 int Network::layers() const {
-  return parts_->layers;
+  return parts_->layers.count();
 }
 Local Network::inputs() const {
-  return parts_->inputs;
+  return parts_->layers.inputs();
 }
 Local Network::outputs() const {
-  return parts_->outputs;
+  return parts_->layers.outputs();
 }
 bool Network::streams() const {
-  return parts_->group > 0;
+  return parts_->layers.streams();
 }
 
-InferResult Network::infer(Global count, const std::uint8_t* bits, const float* dense, const InferOptions& o) const {
-  const auto& p = *parts_;
+void check_inputs(Global count, const std::uint8_t* bits, const float* dense, const InferOptions& o) {
   require(count >= 0, count, " inputs");
   require((bits == nullptr) != (dense == nullptr) || count == 0, "inputs are given as bits or as numbers, one of both");
   check_values<InferenceRequest>(inference_options(), {op::Values::full, 0, o});
+}
+
+void check_input(float value, Global input, std::size_t neuron) {
+  if (!std::isfinite(value)) [[unlikely]]
+    throw Error(ErrorKind::input, message("input ", input, " has ", value, " for neuron ", neuron,
+                                          " (counted from 0); finite numbers are needed"));
+}
+
+InferResult Network::infer(Global count, const std::uint8_t* bits, const float* dense, const InferOptions& o) const {
+  const auto& p = parts_->layers;
+  check_inputs(count, bits, dense, o);
   const double start = wall_time();
   InferResult result;
-  if (o.report_layers) result.layers.resize(std::size_t(p.layers));
+  if (o.report_layers) result.layers.resize(std::size_t(p.count()));
   exec::Caught caught;
-  int group = o.group > 0 ? o.group : 6;
-  if (streams()) group = std::min(group, p.group);
-
-  // Layers first to last - 1, kept or made here.
-  using Layers = std::vector<std::unique_ptr<Matrix>>;
-  const auto made = [&p](int first, int last) {
-    Layers some;
-    for (int l = first; l < last; ++l) some.push_back(p.make(l, some.empty() ? -1 : some.back()->rows()));
-    return some;
-  };
-  Layers here;
-  std::future<Layers> coming;
-  if (streams()) coming = std::async(std::launch::async, made, 0, std::min(group, p.layers));
+  Layers<Matrix>::Pass pass(p, o.group > 0 ? o.group : 6);
 
   std::vector<Panel> before, after;
   std::vector<std::vector<Piece>> plan;
-  Local width = p.inputs;  // rows of the panels
-  for (int first = 0; first < p.layers; first += group) {
-    const int last = std::min(p.layers, first + group);
-    std::vector<const Matrix*> layers;
-    if (streams()) {
-      const double waiting = wall_time();
-      here = coming.get();
-      result.weight_seconds += wall_time() - waiting;
-      if (last < p.layers) coming = std::async(std::launch::async, made, last, std::min(p.layers, last + group));
-      for (const auto& m : here) layers.push_back(m.get());
-    } else {
-      for (int l = first; l < last; ++l) layers.push_back(p.kept[std::size_t(l)].get());
-    }
-    require(layers.front()->columns() == width, "layer ", first, " takes ", layers.front()->columns(),
-            " inputs, but the one before has ", width, " neurons");
+  Local width = p.inputs();  // rows of the panels
+  while (pass.more()) {
+    const int first = pass.done();
+    const auto& layers = pass.take(width);
+    const int last = pass.done();
     Local widest = width;
     for (const auto* m : layers) widest = std::max(widest, m->rows());
     // Two panels of outputs take half of a megabyte or so.
@@ -239,9 +209,7 @@ InferResult Network::infer(Global count, const std::uint8_t* bits, const float* 
             if (dense) {
               const float* from = dense + std::size_t(begin + c) * rows;
               for (std::size_t i = 0; i < rows; ++i) {
-                if (!std::isfinite(from[i]))
-                  throw Error(ErrorKind::input, message("input ", begin + c, " has ", from[i], " for neuron ", i,
-                                                        " (counted from 0); finite numbers are needed"));
+                check_input(from[i], begin + c, i);
                 in[i * std::size_t(k) + std::size_t(c)] = from[i];
               }
             } else {
@@ -312,7 +280,6 @@ InferResult Network::infer(Global count, const std::uint8_t* bits, const float* 
       });
     };
     caught([&] { exec::parallel_claims(panels, 1, true, run_panels); });
-    if (caught.any() && coming.valid()) coming.wait();
     caught.rethrow();
     for (const double w : worked) result.edges_worked += w;
     for (std::size_t i = 0; i < reports.size(); ++i) {
@@ -327,7 +294,7 @@ InferResult Network::infer(Global count, const std::uint8_t* bits, const float* 
     for (const auto& panel_left : before) living += Global(panel_left.inputs.size());
     if (o.callback && o.callback(last, living)) break;
   }
-  if (coming.valid()) coming.wait();
+  result.weight_seconds = pass.waited();
   for (const auto& panel_left : before)
     result.categories.insert(result.categories.end(), panel_left.inputs.begin(), panel_left.inputs.end());
   if (o.keep_outputs) {

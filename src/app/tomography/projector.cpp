@@ -326,16 +326,27 @@ std::shared_ptr<op::TiledSpmm<T>> Projector::matrix(const comm::Communicator& co
     std::shared_ptr<op::TiledSpmm<T>> made[2];
     const auto make = [&](bool computes) {
       auto& a = made[computes ? 1 : 0];
-      if (!a) a = computes ? computed<T>(range, domain, options) : stored<T>(range, domain, options);
+      if (!a) a = computes ? computed<T>(range, domain, options) : stored<op::TiledSpmm<T>, T>(range, domain, options);
       return a;
     };
     return make(found == Way::compute || (found == Way::measure && computes_quicker<T>(comm, options, make)));
   });
 }
 
-template <class T>
-std::shared_ptr<op::TiledSpmm<T>> Projector::stored(const layout::Space& range, const layout::Space& domain,
-                                                    const op::TiledSpmmOptions& options) const {
+template <class T, Memory M>
+std::shared_ptr<op::TiledOnDevice<T, M>> Projector::on_device(const comm::Communicator& comm,
+                                                              const op::TiledSpmmOptions& options) const {
+  return comm::collective(comm, [&] {
+    const auto range = layout::Space::distributed(comm, geometry_.rays());
+    const auto domain = layout::Space::distributed(comm, geometry_.pixels());
+    return stored<op::TiledOnDevice<T, M>, T>(range, domain, options);
+  });
+}
+
+// A: op::TiledSpmm or op::TiledOnDevice.
+template <class A, class T>
+std::shared_ptr<A> Projector::stored(const layout::Space& range, const layout::Space& domain,
+                                     const op::TiledSpmmOptions& options) const {
   const auto& comm = domain.comm();
   const auto begin = Local(domain.begin()), end = Local(domain.end());
   std::vector<Global> touched;
@@ -377,7 +388,7 @@ std::shared_ptr<op::TiledSpmm<T>> Projector::stored(const layout::Space& range, 
       rows.end_row();
     }
   };
-  return std::make_shared<op::TiledSpmm<T>>(range, domain, op::Split::columns, touched, forward, backward, options);
+  return std::make_shared<A>(range, domain, op::Split::columns, touched, forward, backward, options);
 }
 
 template void Projector::ray_rows(Local, Local, op::RowBuffer<float>&) const;
@@ -388,5 +399,15 @@ template std::shared_ptr<op::TiledSpmm<float>> Projector::matrix(const comm::Com
                                                                  const op::TiledSpmmOptions&) const;
 template std::shared_ptr<op::TiledSpmm<double>> Projector::matrix(const comm::Communicator&,
                                                                   const op::TiledSpmmOptions&) const;
+template std::shared_ptr<op::TiledOnDevice<float, Host>> Projector::on_device(const comm::Communicator&,
+                                                                              const op::TiledSpmmOptions&) const;
+template std::shared_ptr<op::TiledOnDevice<double, Host>> Projector::on_device(const comm::Communicator&,
+                                                                               const op::TiledSpmmOptions&) const;
+#ifdef TACIT_HAVE_CUDA
+template std::shared_ptr<op::TiledOnDevice<float, Device>> Projector::on_device(const comm::Communicator&,
+                                                                                const op::TiledSpmmOptions&) const;
+template std::shared_ptr<op::TiledOnDevice<double, Device>> Projector::on_device(const comm::Communicator&,
+                                                                                 const op::TiledSpmmOptions&) const;
+#endif
 
 }  // namespace tacit::app::tomography

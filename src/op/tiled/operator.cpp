@@ -1,7 +1,6 @@
-#include <tacit/op/tiled_spmm.hpp>
+#include "sources.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 namespace tacit::op {
 namespace {
@@ -60,50 +59,9 @@ TiledSpmm<T>::TiledSpmm(Space range, Space domain, Split split, std::vector<Glob
 template <Scalar T>
 TiledSpmm<T>::TiledSpmm(Space range, Space domain, const Rows<T>& rows, const TiledSpmmOptions& options)
     : Operator<T, Host>(std::move(range), std::move(domain)), split_(Split::rows), parts_(std::make_unique<Parts>()) {
-  const auto& comm = this->range().comm();
-  comm::collective(comm, [&] {
-    const Space &to = this->range(), &from = this->domain();
-    require(rows.count() == to.local_size(), "rank ", comm.rank(), " owns ", to.local_size(), " rows but was given ",
-            rows.count());
-    require(rows.column.size() == rows.value.size() && Global(rows.column.size()) == rows.start.back(),
-            "a tiled matrix with ", rows.column.size(), " columns, ", rows.value.size(), " values and ",
-            rows.start.back(), " entries by its row starts");
-    for (const Global c : rows.column)
-      require(c >= 0 && c < from.size(), "an entry in column ", c, "; columns run from 0 to ", from.size() - 1);
-    std::vector<Global> touched(rows.column.begin(), rows.column.end());
-    std::sort(touched.begin(), touched.end());
-    touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
-    if (comm.size() == 1)
-      touched.resize(std::size_t(from.size())), std::iota(touched.begin(), touched.end(), Global(0));
-    const auto place = [&](Global c) {
-      return comm.size() == 1 ? Local(c) : Local(std::lower_bound(touched.begin(), touched.end(), c) - touched.begin());
-    };
-    std::vector<std::int64_t> start(touched.size() + 1);
-    std::vector<Local> column(rows.column.size()), row(rows.column.size());
-    std::vector<T> value(rows.column.size());
-    for (std::size_t i = 0; i < column.size(); ++i) ++start[std::size_t(column[i] = place(rows.column[i])) + 1];
-    std::partial_sum(start.begin(), start.end(), start.begin());
-    auto next = start;
-    for (Local r = 0; r < rows.count(); ++r)
-      for (Global i = rows.start[std::size_t(r)]; i < rows.start[std::size_t(r) + 1]; ++i) {
-        const auto at = std::size_t(next[std::size_t(column[std::size_t(i)])]++);
-        row[at] = r, value[at] = rows.value[std::size_t(i)];
-      }
-    const RowSource<T> forward = [&](Local begin, Local end, RowBuffer<T>& out) {
-      for (Local r = begin; r < end; ++r) {
-        for (Global i = rows.start[std::size_t(r)]; i < rows.start[std::size_t(r) + 1]; ++i)
-          out.add(column[std::size_t(i)], rows.value[std::size_t(i)]);
-        out.end_row();
-      }
-    };
-    const RowSource<T> backward = [&](Local begin, Local end, RowBuffer<T>& out) {
-      for (Local r = begin; r < end; ++r) {
-        for (auto i = start[std::size_t(r)]; i < start[std::size_t(r) + 1]; ++i)
-          out.add(row[std::size_t(i)], value[std::size_t(i)]);
-        out.end_row();
-      }
-    };
-    build(std::move(touched), forward, backward, options);
+  comm::collective(this->range().comm(), [&] {
+    const detail::RowSources<T> made(this->range(), this->domain(), rows);
+    build(made.touched, made.forward(), made.backward(), options);
   });
 }
 

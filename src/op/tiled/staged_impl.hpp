@@ -17,7 +17,7 @@ namespace tacit::op {
 
 template <class T, Memory M>
 StagedMatrix<T, M>::StagedMatrix(Local rows, Local columns, const RowSource<T>& source, int columns_at_once,
-                                 Values values, Vectors vectors)
+                                 Values values, Vectors vectors, std::span<const Local> row_order)
     : rows_(rows),
       columns_(columns),
       at_once_(columns_at_once),
@@ -48,13 +48,18 @@ StagedMatrix<T, M>::StagedMatrix(Local rows, Local columns, const RowSource<T>& 
   slot_ = exec::Array<std::uint16_t, M>::from(layout.slot);
   halves_ = exec::Array<std::uint16_t, M>::from(layout.halves);
   value_ = exec::Array<T, M>::from(layout.value);
+  require(row_order.empty() || row_order.size() == std::size_t(rows), "an order of ", row_order.size(), " rows for ",
+          rows);
+  for (const Local r : row_order) require(r >= 0 && r < rows, "row ", r, " in an order of ", rows);
+  order_ = exec::Array<Local, M>::from(row_order);
   scale_ = exec::Array<T, M>::from(layout.scale);
 }
 
 template <class T, Memory M>
 double StagedMatrix<T, M>::bytes() const {
   return double((part_begin_.size() + slice_.size()) * 4 + (map_begin_.size() + quad_begin_.size()) * 8 +
-                map_.size() * 4 + (slot_.size() + halves_.size()) * 2 + (value_.size() + scale_.size()) * sizeof(T));
+                (map_.size() + order_.size()) * 4 + (slot_.size() + halves_.size()) * 2 +
+                (value_.size() + scale_.size()) * sizeof(T));
 }
 
 template <class T, Memory M>
@@ -73,18 +78,20 @@ void StagedMatrix<T, M>::run(Global blocks, const Kernel& kernel, [[maybe_unused
 template <class T, Memory M>
 template <class V, int Lanes, bool Packed, class Cell>
 void StagedMatrix<T, M>::launch(const V* value, const Cell* x, int cells, const T* up, T* y, int k,
-                                bool race_check) const {
-  for (int first = 0; first < cells; first += Lanes)
-    run(blocks_,
-        StagedProduct<T, V, Lanes, Packed>{rows_, k, first, cells, part_begin_.data(), map_begin_.data(), map_.data(),
-                                           quad_begin_.data(), slice_.data(), slot_.data(), value,
-                                           half_ ? scale_.data() : nullptr, up, x, y},
-        race_check);
+                                const After& after) const {
+  const int groups = (cells + Lanes - 1) / Lanes;
+  run(blocks_ * groups,
+      StagedProduct<T, V, Lanes, Packed>{rows_, k, cells, groups, part_begin_.data(), map_begin_.data(), map_.data(),
+                                         quad_begin_.data(), slice_.data(), slot_.data(), value,
+                                         half_ ? scale_.data() : nullptr, up, x, y,
+                                         order_.size() > 0 ? order_.data() : nullptr, after.clamp != nullptr,
+                                         after.clamp ? *after.clamp : Clamp<T>{}, after.alive},
+      after.race_check);
 }
 
 template <class T, Memory M>
 template <class V>
-void StagedMatrix<T, M>::with_values(const V* value, const T* x, T* y, int k, bool race_check) const {
+void StagedMatrix<T, M>::with_values(const V* value, const T* x, T* y, int k, const After& after) const {
   if constexpr (sizeof(T) == sizeof(float)) {
     if (packed_) {
       const Global teams = (Global(columns_) + ColumnMaxima::rows - 1) / ColumnMaxima::rows;
@@ -97,26 +104,26 @@ void StagedMatrix<T, M>::with_values(const V* value, const T* x, T* y, int k, bo
       // The exponent to which columns are scaled: 14, or less where sums of large entries would overflow.
       const int room =
           std::min(14, 126 - int(std::bit_width(unsigned(longest_))) - (largest_ > 0 ? std::ilogb(largest_) : 0));
-      run(teams, ColumnMaxima{columns_, k, x, most_.data()}, race_check);
-      run(1, ColumnPowers{teams, k, room, most_.data(), up_.data()}, race_check);
+      run(teams, ColumnMaxima{columns_, k, x, most_.data()}, after.race_check);
+      run(1, ColumnPowers{teams, k, room, most_.data(), up_.data()}, after.race_check);
       run((Global(columns_) * cells + PackHalves::threads - 1) / PackHalves::threads,
-          PackHalves{columns_, k, cells, x, up_.data(), cells_.data()}, race_check);
-      if (at_once_ == 64) launch<V, 32, true>(value, cells_.data(), cells, up_.data(), y, k, race_check);
-      else launch<V, 8, true>(value, cells_.data(), cells, up_.data(), y, k, race_check);
+          PackHalves{columns_, k, cells, x, up_.data(), cells_.data()}, after.race_check);
+      if (at_once_ == 64) launch<V, 32, true>(value, cells_.data(), cells, up_.data(), y, k, after);
+      else launch<V, 8, true>(value, cells_.data(), cells, up_.data(), y, k, after);
       return;
     }
   }
   const T* const no_powers = nullptr;
-  if (at_once_ == 32) launch<V, 32, false>(value, x, k, no_powers, y, k, race_check);
-  else if (at_once_ == 8) launch<V, 8, false>(value, x, k, no_powers, y, k, race_check);
-  else launch<V, 1, false>(value, x, k, no_powers, y, k, race_check);
+  if (at_once_ == 32) launch<V, 32, false>(value, x, k, no_powers, y, k, after);
+  else if (at_once_ == 8) launch<V, 8, false>(value, x, k, no_powers, y, k, after);
+  else launch<V, 1, false>(value, x, k, no_powers, y, k, after);
 }
 
 template <class T, Memory M>
-void StagedMatrix<T, M>::multiply(const T* x, T* y, int k, bool race_check) const {
+void StagedMatrix<T, M>::multiply(const T* x, T* y, int k, const After& after) const {
   require(k >= 1, "a product of ", k, " columns");
-  if (half_) with_values(halves_.data(), x, y, k, race_check);
-  else with_values(value_.data(), x, y, k, race_check);
+  if (half_) with_values(halves_.data(), x, y, k, after);
+  else with_values(value_.data(), x, y, k, after);
 }
 
 }  // namespace tacit::op

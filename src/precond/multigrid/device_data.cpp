@@ -32,6 +32,7 @@ LevelData<S> RedBlackLevel<S>::device_data(bool row_sums) const {
       for (std::ptrdiff_t x = 0; x < p.n[a]; ++x)
         d.parent.push_back(std::int32_t(parent_[a][std::size_t(p.box.lower[a] + x)] - lower));
       d.share.insert(d.share.end(), p.weight[a].begin(), p.weight[a].end());
+      for (std::ptrdiff_t x = 0; x < p.n[a]; ++x) d.solution.push_back(solution_share(i, int(a), x));
     }
     require(cell_items(s) <= std::numeric_limits<std::int32_t>::max() / 2, "a box of ", cell_items(s),
             " cells on a device; cut it into smaller ones");
@@ -50,6 +51,23 @@ LevelData<S> RedBlackLevel<S>::device_data(bool row_sums) const {
       d.ghosts[colour].push_back(to), d.ghosts[colour].push_back(from);
   return d;
 }
+// As interpolate_line() does it: at an end of the domain extrapolated from the two interior cells.
+template <class S>
+SolutionShare<S> RedBlackLevel<S>::solution_share(std::size_t patch, int axis, std::ptrdiff_t x) const {
+  const auto a = std::size_t(axis);
+  const Patch &p = patches_[patch], &c = coarse_->patches_[patch];
+  const op::Domain &fine = a_->boxes().domain(), &domain = coarse_->a_->boxes().domain();
+  const Global cell = p.box.lower[a] + x, parent = parent_[a][std::size_t(cell)];
+  const double away = fine.centre(axis, cell) - domain.centre(axis, parent);
+  int step = away < 0 ? -1 : 1;
+  if (domain.periodic(axis) || (parent + step >= 0 && parent + step < domain.cells(axis)))
+    return {std::abs(p.weight[a][std::size_t(x)]), step};
+  step = -step;
+  const Global place = parent - c.box.lower[a] + step;
+  if (place < 0 || place >= c.n[a]) return {S(0), step};
+  return {-S(std::abs(away) / domain.distance(axis, step > 0 ? parent + 1 : parent)), step};
+}
+
 template LevelData<float> RedBlackLevel<float>::device_data(bool) const;
 template LevelData<double> RedBlackLevel<double>::device_data(bool) const;
 
@@ -105,12 +123,15 @@ DeviceData<T> device_data(std::shared_ptr<const op::FiniteVolume<T>> A, const Mu
   require(A->range().comm().size() == 1, "multigrid on a device is of one rank; this operator is on ",
           A->range().comm().size());
   require(!A->wide(), "multigrid on a device has 3, 5 or 7 points; this operator has a wide stencil");
-  require(options.cycle == Cycle::v || options.cycle == Cycle::w || options.cycle == Cycle::u,
-          "multigrid on a device has the cycles V, W and U; this one is ", to_string(options.cycle));
+  require(options.cycle != Cycle::k && options.cycle != Cycle::mult_additive,
+          "multigrid on a device has the cycles V, W, F and U; this one is ", to_string(options.cycle));
   require(!options.single_levels, "single_levels on a device: give it an operator in float32");
   require(options.interpolation.value_or(Interpolation::constant) <= Interpolation::linear &&
               options.restriction == Interpolation::constant,
           "multigrid on a device interpolates constantly or linearly, and restricts by sums");
+  require(options.full_interpolation.value_or(Interpolation::linear) == Interpolation::linear,
+          "multigrid on a device interpolates solutions linearly; full_interpolation is ",
+          to_string(*options.full_interpolation));
   require(bottom_cells >= 0, "a bottom of at most ", bottom_cells, " cells; 0 or more");
   check(*A, options);
   DeviceData<T> d;

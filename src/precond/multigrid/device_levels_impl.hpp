@@ -38,6 +38,7 @@ struct DeviceLevels<T, M>::Parts {
     std::array<T, 3> weight;
     On<std::int32_t> parent, child;
     On<T> share;
+    On<SolutionShare<T>> solution;
     std::array<On<std::int64_t>, 2> ghosts;
     On<Piece> of_colour, of_cells;
 
@@ -60,6 +61,7 @@ struct DeviceLevels<T, M>::Parts {
           parent(from(d.parent)),
           child(from(d.child)),
           share(from(d.share)),
+          solution(from(d.solution)),
           ghosts{from(d.ghosts[0]), from(d.ghosts[1])},
           of_colour(from(pieces(d.patches, colour_items))),
           of_cells(from(pieces(d.patches, cell_items))) {}
@@ -87,6 +89,7 @@ struct DeviceLevels<T, M>::Parts {
               diagonal.data(),
               parent.data(),
               share.data(),
+              solution.data(),
               child.data()};
     }
   };
@@ -225,10 +228,19 @@ struct DeviceLevels<T, M>::Parts {
     else with(std::false_type{});
   }
 
+  using Way = typename AddCoarse<T, threads>::Way;
   void interpolate(std::size_t i, int colour) {
+    interpolate(i, colour, levels[i].linear ? Way::linear : Way::constant, false);
+  }
+  void interpolate(std::size_t i, int colour, Way way, bool set) {
     Level &l = levels[i], &coarse = levels[i + 1];
     launch(Global(l.of_colour.size()), AddCoarse<T, threads>{l.view(), coarse.patches.data(), coarse.u.data(),
-                                                             l.of_colour.data(), colour, l.linear});
+                                                             l.of_colour.data(), colour, way, set});
+  }
+  void restrict_f(std::size_t i) {
+    Level &l = levels[i], &coarse = levels[i + 1];
+    launch(Global(coarse.of_cells.size()),
+           SumsOfChildren<T, threads>{l.view(), coarse.patches.data(), coarse.of_cells.data(), coarse.f.data()});
   }
 
   void solve_bottom(bool from_zero) {
@@ -275,12 +287,28 @@ struct DeviceLevels<T, M>::Parts {
     interpolate(i, 1 - first);
     smooth(l, options.post, false, options.symmetric);
   }
-  void go(std::size_t i, bool from_zero) {
+  void go(std::size_t i, bool from_zero, Cycle kind) {
     if (i + 1 == levels.size()) return solve_bottom(from_zero);
     down(i, from_zero);
-    go(i + 1, true);
-    if (options.cycle == Cycle::w && i + 2 < levels.size()) go(i + 1, false);
+    go(i + 1, true, kind);
+    if (kind == Cycle::w && i + 2 < levels.size()) go(i + 1, false, kind);
     up(i);
+  }
+  /// Solutions of all levels, from the coarsest to the finest, each improved by a V-cycle. Of corrections to the finest
+  /// level's u, unless it starts from zero.
+  void full(bool from_zero) {
+    const std::size_t last = levels.size() - 1;
+    if (last == 0) return solve_bottom(from_zero);
+    for (std::size_t i = 0; i < last; ++i) {
+      if (i > 0 || from_zero) restrict_f(i);
+      else restrict_residual(i, -1);
+    }
+    solve_bottom(true);
+    for (std::size_t i = last; i-- > 0;) {
+      exchange(levels[i + 1], -1);
+      for (const int colour : {0, 1}) interpolate(i, colour, Way::solution, i > 0 || from_zero);
+      go(i, false, Cycle::v);
+    }
   }
 
   template <class V>
@@ -366,9 +394,10 @@ void DeviceLevels<T, M>::clear_u(int level) {
 }
 
 template <class T, Memory M>
-void DeviceLevels<T, M>::cycle(bool from_zero) {
+void DeviceLevels<T, M>::cycle(Cycle kind, bool from_zero) {
   const Span span("cycle on a device", "multigrid");
-  parts_->go(0, from_zero);
+  if (kind == Cycle::f) parts_->full(from_zero);
+  else parts_->go(0, from_zero, kind);
 }
 template <class T, Memory M>
 Norms DeviceLevels<T, M>::norms(Quantity what, bool after_cycle) const {

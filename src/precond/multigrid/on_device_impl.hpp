@@ -57,7 +57,7 @@ void MultigridOnDevice<T, M>::finish(const Vector<T, M>& x, Vector<T, M>& y, boo
   for (int c = 0; c < columns; ++c) {
     levels.load_f(x.data() + c, 1, 0, columns);
     if (singular) levels.load_f(x.data() + c, 1, T(levels.norms(mg::Quantity::f).total / n), columns);
-    levels.cycle(true);
+    levels.cycle(options_.cycle, true);
     levels.store_u(y.data() + c, 1, singular ? T(levels.norms(mg::Quantity::u).total / n) : T(0), columns);
   }
 }
@@ -72,6 +72,7 @@ class MultigridOnDevice<T, M>::Solve final : public mg::Cycles {
         MultigridReport& report)
       : Cycles(b.space().comm(), options, report),
         levels_(*A.levels_),
+        kind_(A.options_.cycle),
         report_(report),
         b_(b),
         x_(x),
@@ -107,7 +108,8 @@ class MultigridOnDevice<T, M>::Solve final : public mg::Cycles {
                                                                               : std::sqrt(norms.squares);
   }
   double cycle() override {
-    levels_.cycle(false);
+    // As on the host: solutions of all levels first, then V-cycles.
+    levels_.cycle(kind_ == Cycle::f && cycles() > 0 ? Cycle::v : kind_, false);
     return norm(levels_.norms(Quantity::residual, true));
   }
   /// u of the finest level, without its mean where A is singular, as the user is to have it.
@@ -136,6 +138,7 @@ class MultigridOnDevice<T, M>::Solve final : public mg::Cycles {
   }
 
   mg::DeviceLevels<T, M>& levels_;
+  Cycle kind_;
   MultigridReport& report_;
   const Vector<T, M>& b_;
   Vector<T, M>& x_;

@@ -41,6 +41,7 @@ class RedBlackLevel final : public Level<S> {
 
   /// The level as arrays, after connect(). row_sums: also those of l1-jacobi.
   LevelData<S> device_data(bool row_sums) const;
+  SolutionShare<S> solution_share(std::size_t patch, int axis, std::ptrdiff_t x) const;
   /// Where the cells stand in a field, in natural order.
   std::vector<std::int64_t> places() const;
 

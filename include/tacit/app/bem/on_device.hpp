@@ -43,7 +43,7 @@ struct SingleLayerEntry {
 enum class AssemblyOn {
   host,
   virtual_device,  ///< the device kernels, run by the processor: slow, for tests
-  cuda             ///< on a CUDA device, assigned to ranks in turn
+  cuda             ///< on a CUDA device
 };
 
 /// Makes the blocks of a layer's matrix, with the triangles in this order, on a virtual device (M = Host) or on the
@@ -51,11 +51,11 @@ enum class AssemblyOn {
 /// Error(environment) where there is no such device.
 template <Scalar T, Memory M>
 std::unique_ptr<op::BlockMaker<T>> blocks_on(const SingleLayer& layer, std::span<const Global> order, int device);
-/// As blocks_on(), for `where`: on CUDA device `rank` modulo the number of devices, or on a virtual one; null for the
-/// host. Error(environment) for cuda in a build without CUDA.
+/// As blocks_on(), for `where`: on the CUDA device of number `gpu`, or on a virtual one; null for the host.
+/// Error(environment) for cuda in a build without CUDA.
 template <Scalar T>
 std::unique_ptr<op::BlockMaker<T>> make_blocks(AssemblyOn where, const SingleLayer& layer,
-                                               std::span<const Global> order, int rank);
+                                               std::span<const Global> order, int gpu);
 
 }  // namespace tacit::app::bem
 

@@ -31,6 +31,7 @@ struct SystemOptions {
   /// crosses as on the host up to rounding; it also recompresses blocks of up to 32 crosses, the host does the rest.
   /// Error(usage) for Galerkin and for svd, Error(environment) without a CUDA device or in a build without CUDA.
   AssemblyOn assembly = AssemblyOn::host;
+  int gpu = -1;  ///< the number of the CUDA device that assembles; below 0: the rank's (comm/gpu_of_rank.hpp)
 };
 
 /// The options as users give them, without the plane and those of tree and matrix (op/hmatrix/request.hpp).

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tacit/comm/communicator.hpp>
+#include <tacit/op/tiled_on_device.hpp>
 #include <tacit/op/tiled_spmm.hpp>
 
 #include <functional>
@@ -65,6 +66,12 @@ class Projector {
   std::shared_ptr<op::TiledSpmm<T>> matrix(const comm::Communicator& comm,
                                            const op::TiledSpmmOptions& options = {}) const;
 
+  /// The same in the memory M of a device, stored, for the options of op::TiledOnDevice. Built by the processor.
+  /// Collective.
+  template <class T, Memory M>
+  std::shared_ptr<op::TiledOnDevice<T, M>> on_device(const comm::Communicator& comm,
+                                                     const op::TiledSpmmOptions& options = {}) const;
+
   static constexpr int computed_columns = 8;
 
   /// An estimate of the number of entries of A: on average as many rays meet a pixel as its shadow has bins. Local.
@@ -87,9 +94,9 @@ class Projector {
   template <class T>
   std::shared_ptr<op::TiledSpmm<T>> computed(const layout::Space& range, const layout::Space& domain,
                                              const op::TiledSpmmOptions& options) const;
-  template <class T>
-  std::shared_ptr<op::TiledSpmm<T>> stored(const layout::Space& range, const layout::Space& domain,
-                                           const op::TiledSpmmOptions& options) const;
+  template <class A, class T>
+  std::shared_ptr<A> stored(const layout::Space& range, const layout::Space& domain,
+                            const op::TiledSpmmOptions& options) const;
   Box around(Local begin, Local end) const;
   Global count_shadows(Local begin, Local end, std::vector<char>& hit) const;
   template <class F>

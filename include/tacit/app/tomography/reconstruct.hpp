@@ -76,9 +76,10 @@ struct ReconstructResult {
 /// reduction more). Sums are formed in double, in one order for any number of threads. A slice has the same result
 /// alone and among others, to rounding. Memory for each slice: 2 sinograms, and 2 images (sirt: 1) besides those of
 /// reorthogonalise and l_curve. Error(usage): vectors that do not fit A, options out of range; Error(usage) also for
-/// A.fault().
-template <class T>
-ReconstructResult reconstruct(const op::Operator<T, Host>& A, const layout::Vector<T>& b, layout::Vector<T>& x,
+/// A.fault(). M = Device: the same iteration with all vectors in device memory; the host waits for each sum, and
+/// numbers by column are all that is copied.
+template <class T, Memory M>
+ReconstructResult reconstruct(const op::Operator<T, M>& A, const layout::Vector<T, M>& b, layout::Vector<T, M>& x,
                               const ReconstructOptions& options = {});
 
 }  // namespace tacit::app::tomography

@@ -3,7 +3,9 @@
 
 #include <tacit/base/types.hpp>
 #include <tacit/exec/team.hpp>
+#include <tacit/op/local_product.hpp>
 
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstddef>
@@ -52,8 +54,18 @@ constexpr StagedShape staged_shape() {
   return {Lanes, cell, Lanes == 32 ? 128 : 256, 32 * 1024 / cell / Lanes, Lanes == 32 ? 768 : Lanes == 8 ? 256 : 0};
 }
 
-/// Y = A X for `lanes` cells of a row of X, from cell `first` on; lane l works on cell l. With 32 lanes a staged row of
-/// X is read as neighbouring words: there are no bank conflicts, an entry is read once for all lanes, and rows need no
+/// *flag = 1, by any number of members at once.
+TACIT_HD inline void raise_flag(std::uint32_t* flag) {
+#ifdef __CUDA_ARCH__
+  if (*const_cast<volatile std::uint32_t*>(flag) == 0) atomicExch(flag, 1u);
+#else
+  std::atomic_ref<std::uint32_t>(*flag).store(1, std::memory_order_relaxed);
+#endif
+}
+
+/// Y = A X, a team for each block of rows and each group of `Lanes` cells of a row of X; the groups of a block follow
+/// each other, so that they find its entries in the cache. Lane l works on cell l. With 32 lanes a staged row of X is
+/// read as neighbouring words: there are no bank conflicts, an entry is read once for all lanes, and rows need no
 /// padding. With fewer lanes several rows are read at a time, in an order that the host has chosen to avoid bank
 /// conflicts. The entries of the next part, and the rows of X of the next stage, are copied while a part is processed.
 /// Sums are formed in T.
@@ -76,8 +88,8 @@ struct StagedProduct {
   };
 
   Local count;                     // of rows of A
-  int columns, first;              // of Y; the first cell
-  int cells;                       // of a row of X
+  int columns;                     // of Y
+  int cells, groups;               // of a row of X
   const std::int32_t* part_begin;  // of blocks
   const Global* map_begin;         // of parts; no columns for parts that continue the stage of the part before
   const Local* map;                // the rows of X that a stage reads
@@ -89,23 +101,28 @@ struct StagedProduct {
   const T* up;     // of columns, where cells are packed; null for 1
   const Cell* x;
   T* y;
+  const Local* order;    // stored row i is row order[i] of Y; null: row i
+  bool clamped;          // y := min(max(y + bias, low), high)
+  Clamp<T> clamp;        //
+  std::uint32_t* alive;  // of columns: 1 where an element of Y is above 0 or NaN; null: not asked for
 
   template <exec::Team Tm>
   TACIT_HD void operator()(Tm team, Shared& shared) const {
-    const Global block = team.block();
+    const Global block = team.block() / groups;
+    const int first = int(team.block() % groups) * Lanes;
     const int live = cells - first < Lanes ? cells - first : Lanes;
     exec::PerItem<Sums, shape.rows * Lanes, Tm> sum;
     for (int i = team.rank(); i < shape.zeros() * Lanes; i += Tm::threads)
       shared.x[0][slots * Lanes + i] = shared.x[1][slots * Lanes + i] = Cell(0);
     const std::int32_t begin = part_begin[block], end = part_begin[block + 1];
     int of_x = 0;
-    if (begin < end) fetch(team, shared, begin, 0, 0, live);
+    if (begin < end) fetch(team, shared, begin, 0, 0, first, live);
     team.close_copies();
     for (std::int32_t p = begin; p < end; ++p) {
       const int now = (p - begin) & 1, x_now = of_x;
       if (p + 1 < end) {
         if (map_begin[p + 2] > map_begin[p + 1]) of_x = 1 - of_x;
-        fetch(team, shared, p + 1, 1 - now, of_x, live);
+        fetch(team, shared, p + 1, 1 - now, of_x, first, live);
       }
       team.close_copies();
       team.template await_copies<1>();
@@ -126,6 +143,7 @@ struct StagedProduct {
       const int item = team.rank() + own * Tm::threads, lane = item % Lanes;
       const Global row = block * shape.rows + item / Lanes;
       if (row >= count || lane >= live) continue;
+      const auto to = std::size_t(order ? Global(order[row]) : row) * std::size_t(columns);
       TACIT_UNROLL
       for (int c = 0; c < packed; ++c) {
         const int column = (first + lane) * packed + c;
@@ -133,7 +151,13 @@ struct StagedProduct {
         T total = sum[own].v[c];
         if (scale) total *= scale[block];
         if (up) total *= up[column];
-        y[std::size_t(row) * std::size_t(columns) + std::size_t(column)] = total;
+        if (clamped) {
+          total += clamp.bias;
+          total = clamp.low > total ? clamp.low : total;
+          total = clamp.high < total ? clamp.high : total;
+        }
+        if (alive && !(total <= T(0))) raise_flag(alive + column);
+        y[to + std::size_t(column)] = total;
       }
     }
   }
@@ -142,7 +166,7 @@ struct StagedProduct {
   // Starts to copy part p: its slices and entries to buffers `to`, and where it begins a stage, the stage's rows of X
   // to buffer `to_x`.
   template <exec::Team Tm>
-  TACIT_HD void fetch(const Tm& team, Shared& shared, std::int32_t p, int to, int to_x, int live) const {
+  TACIT_HD void fetch(const Tm& team, Shared& shared, std::int32_t p, int to, int to_x, int first, int live) const {
     const std::uint32_t* const heads = slice + std::size_t(p) * slices;
     for (int i = team.rank(); i < slices; i += Tm::threads) team.template copy<4>(&shared.slice[to][i], heads + i);
     if constexpr (shape.quads > 0) {

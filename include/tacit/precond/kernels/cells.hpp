@@ -27,6 +27,13 @@ struct PatchShape {
   std::int32_t child[3] = {0, 0, 0};  ///< where the first children of its image's cells stand; one more: the end
 };
 
+/// The weight of the neighbouring coarse cell in the interpolation of solutions, and on which side (-1, 1) that is.
+template <class T>
+struct SolutionShare {
+  T weight;
+  std::int32_t step;
+};
+
 /// A level's fields and tables, all in one memory space. (A u)_i = D u_i - sum of c u over the neighbours, with
 /// couplings c > 0.
 template <class T>
@@ -44,6 +51,7 @@ struct LevelView {
   // and the weight of the neighbouring coarse cell in linear interpolation, negative for the lower neighbour.
   const std::int32_t* parent = nullptr;
   const T* share = nullptr;
+  const SolutionShare<T>* solution = nullptr;
   const std::int32_t* child = nullptr;
 };
 
@@ -243,8 +251,36 @@ struct ResidualRestriction {
   }
 };
 
-/// u += the coarser level's u, at the cells of a colour: the value of their coarse cell or, linearly, that plus a share
-/// of the difference to its neighbour along each axis.
+/// f of the coarser level := sums of f over the children. Items are coarse cells.
+template <class T, int Threads>
+struct SumsOfChildren {
+  static constexpr int threads = Threads;
+  using Shared = NoShared;
+  LevelView<T> fine;
+  const PatchShape* images;
+  const Piece* pieces;  // of the coarser level's cells
+  T* to;                // its f
+
+  template <exec::Team Tm>
+  TACIT_HD void operator()(const Tm& team, Shared&) const {
+    const Piece piece = pieces[team.block()];
+    const PatchShape p = fine.patches[piece.patch], image = images[piece.patch];
+    exec::for_items<Threads>(team, [&](int t) {
+      CellAt coarse;
+      if (!find_cell(image, piece.first + t, coarse)) return;
+      const std::int32_t *const xs = fine.child + p.child[0] + coarse.x, *const ys = fine.child + p.child[1] + coarse.j,
+                                *const zs = fine.child + p.child[2] + coarse.k;
+      T sum = 0;
+      for (int k = zs[0]; k < zs[1]; ++k)
+        for (int j = ys[0]; j < ys[1]; ++j)
+          for (int x = xs[0]; x < xs[1]; ++x) sum += fine.f[cell_at(p, x, j, k).here];
+      to[coarse.here] = sum;
+    });
+  }
+};
+
+/// u += the coarser level's u (set: u := it), at the cells of a colour: the value of their coarse cell or that plus a
+/// share of the difference to its neighbour along each axis, for corrections (linear) or solutions.
 template <class T, int Threads>
 struct AddCoarse {
   static constexpr int threads = Threads;
@@ -254,7 +290,8 @@ struct AddCoarse {
   const T* from;  // the coarser level's u
   const Piece* pieces;
   int colour;
-  bool linear;
+  enum class Way : std::int32_t { constant, linear, solution } way;
+  bool set;
 
   template <exec::Team Tm>
   TACIT_HD void operator()(const Tm& team, Shared&) const {
@@ -267,7 +304,14 @@ struct AddCoarse {
       const CellAt middle = cell_at(image, x, y, z);
       const T value = from[middle.here];
       T sum = value;
-      if (linear) {
+      if (way == Way::solution) {
+        const auto add = [&](const SolutionShare<T>& s, const Ends& e) {
+          if (s.weight != T(0)) sum += s.weight * (from[s.step < 0 ? e.low : e.high] - value);
+        };
+        if (fine.dimensions > 1) add(fine.solution[p.axis[1] + c.j], across<1>(image, middle));
+        if (fine.dimensions > 2) add(fine.solution[p.axis[2] + c.k], across<2>(image, middle));
+        add(fine.solution[p.axis[0] + c.x], beside(image, middle));
+      } else if (way == Way::linear) {
         const auto add = [&](T share, const Ends& e) {
           if (share != T(0)) sum += (share < 0 ? -share : share) * (from[share < 0 ? e.low : e.high] - value);
         };
@@ -275,7 +319,7 @@ struct AddCoarse {
         if (fine.dimensions > 2) add(fine.share[p.axis[2] + c.k], across<2>(image, middle));
         add(fine.share[p.axis[0] + c.x], beside(image, middle));
       }
-      fine.u[c.here] += sum;
+      fine.u[c.here] = set ? sum : fine.u[c.here] + sum;
     });
   }
 };

@@ -40,6 +40,7 @@ struct LevelData {
   std::array<std::vector<T>, 3> faces;
   std::vector<std::int32_t> parent, child;  ///< empty on the last level
   std::vector<T> share;
+  std::vector<SolutionShare<T>> solution;           ///< as share, of solutions by the F-cycle
   std::array<std::vector<std::int64_t>, 2> ghosts;  ///< by colour: to, from, to, from, ..
 };
 
@@ -64,7 +65,7 @@ struct DeviceData {
 template <class T, Memory M>
 class DeviceLevels {
  public:
-  /// Of the options: cycle, smoother, pre, post, symmetric, relaxation, chebyshev_range. Error(environment) where CUDA
+  /// Of the options: smoother, pre, post, symmetric, relaxation, chebyshev_range. Error(environment) where CUDA
   /// refuses.
   DeviceLevels(const DeviceData<T>& data, const MultigridOptions& options, const ResidentBottom& bottom);
   ~DeviceLevels();
@@ -80,8 +81,8 @@ class DeviceLevels {
   void load_u(const T* x, T scale = 1, T mean = 0, int columns = 1);
   void store_u(T* x, T scale = 1, T mean = 0, int columns = 1) const;
   void clear_u(int level = 0);
-  /// One cycle (V or W) on the finest level. Does not wait for the device.
-  void cycle(bool from_zero);
+  /// One cycle (V, W or F) on the finest level, which goes on from u or starts from zero. Does not wait for the device.
+  void cycle(Cycle kind, bool from_zero);
   /// Norms of the finest level's residual, u or f over all cells; after_cycle: the residual only at the cells where the
   /// last half sweep has left one. Waits for the device.
   Norms norms(Quantity what, bool after_cycle = false) const;

@@ -13,7 +13,7 @@ namespace tacit::precond {
 
 /// x -> one cycle for A u = x from u = 0. The same levels, passes and options as Multigrid on one rank, with the same
 /// numbers up to rounding; any boxes, boundaries and coefficients of 3, 5 and 7 points. Error(usage) for what is not
-/// supported: several ranks, wide stencils, the F-cycle, interpolation beyond linear, restriction other than by sums,
+/// supported: several ranks, wide stencils, the K-cycle, interpolation beyond linear, restriction other than by sums,
 /// single_levels (take an operator in float32). M = Host runs the same kernels on the processor.
 ///
 /// Launches of a V-cycle and level: 2 (pre + post) half sweeps, residual with restriction 1, interpolation 1, and one

@@ -1,0 +1,190 @@
+// Tiled operators over either memory: instantiated for the host by on_device.cpp, for CUDA's device by on_device.cu.
+#pragma once
+
+#include <tacit/op/tiled_on_device.hpp>
+
+#include "sources.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+
+namespace tacit::op {
+
+template <Scalar T, Memory M>
+TiledOnDevice<T, M>::TiledOnDevice(Space range, Space domain, Split split, std::vector<Global> touched,
+                                   const RowSource<T>& forward, const RowSource<T>& backward,
+                                   const TiledSpmmOptions& options)
+    : Operator<T, M>(std::move(range), std::move(domain)), split_(split), options_(options.matrix) {
+  comm::collective(this->range().comm(), [&] { build(std::move(touched), forward, backward, options); });
+}
+
+template <Scalar T, Memory M>
+TiledOnDevice<T, M>::TiledOnDevice(Space range, Space domain, const Rows<T>& rows, const TiledSpmmOptions& options)
+    : Operator<T, M>(std::move(range), std::move(domain)), split_(Split::rows), options_(options.matrix) {
+  comm::collective(this->range().comm(), [&] {
+    const detail::RowSources<T> made(this->range(), this->domain(), rows);
+    build(made.touched, made.forward(), made.backward(), options);
+  });
+}
+
+template <Scalar T, Memory M>
+void TiledOnDevice<T, M>::build(std::vector<Global> touched, const RowSource<T>& forward, const RowSource<T>& backward,
+                                const TiledSpmmOptions& options) {
+  const auto& comm = this->range().comm();
+  const auto& o = options.matrix;
+  const auto refuse = [](bool wrong, const auto&... what) {
+    require(!wrong, what...,
+            "; a matrix on a device is staged: in the format automatic or list, with values full, "
+            "float32 of float32 or float16, vectors full or float16, in its own blocks");
+  };
+  refuse(o.format != TiledFormat::automatic && o.format != TiledFormat::list, "the format was ", to_string(o.format));
+  refuse(o.values == Values::bfloat16 || (o.values == Values::single && sizeof(T) != 4), "values were ",
+         to_string(o.values));
+  refuse(o.vectors == Vectors::bfloat16, "vectors were ", to_string(o.vectors));
+  refuse(o.block_rows != 0 || o.tile != 0, "block_rows was ", o.block_rows, " and tile ", o.tile);
+  refuse(o.tune, "tuning was asked for");
+  refuse(options.clusters.has_value(), "an order by clusters was asked for");
+  refuse(options.minibatch != 0, "messages of ", options.minibatch, " columns were asked for");
+  const Space &to = this->range(), &from = this->domain();
+  require(comm == from.comm(), "rows and columns of a tiled matrix are on two communicators");
+  require(!to.is_replicated() && !from.is_replicated(), "a tiled matrix works on distributed spaces");
+  const bool by_columns = split_ == Split::columns;
+  const Space& shared = by_columns ? to : from;
+  const Local there = checked_cast<Local>(touched.size(), "the number of elements that a rank touches");
+  const Local rows = by_columns ? there : to.local_size(), columns = by_columns ? from.local_size() : there;
+  local_ = comm.size() == 1 && Global(touched.size()) == shared.size();
+  reduction_ =
+      std::make_unique<comm::SparseReduction>(comm, shared.partition().offsets(), std::move(touched), options.groups);
+  const bool halves = o.vectors == Vectors::half;
+  const int at_once = halves ? (o.columns <= 16 ? 16 : 64) : o.columns <= 1 ? 1 : o.columns <= 8 ? 8 : 32;
+  const auto values = o.values == Values::half ? Values::half : Values::full;
+  std::atomic<bool> wrong = false;
+  const auto watched = [&wrong](const RowSource<T>& source) -> RowSource<T> {
+    return [&](Local begin, Local end, RowBuffer<T>& out) {
+      const auto first = std::ptrdiff_t(out.value.size());
+      source(begin, end, out);
+      if (std::any_of(out.value.begin() + first, out.value.end(), [](T v) { return !std::isfinite(v); })) wrong = true;
+    };
+  };
+  forward_ = std::make_unique<Matrix>(rows, columns, watched(forward), at_once, values, o.vectors);
+  backward_ = std::make_unique<Matrix>(columns, rows, watched(backward), at_once, values, o.vectors);
+  require(forward_->entries() == backward_->entries(), "a matrix of ", forward_->entries(),
+          " entries, its transpose of ", backward_->entries());
+  entries_ = comm.all_sum(forward_->entries());
+  largest_ = comm.all_max(forward_->largest());
+  if (comm.all_max(Global(wrong)) > 0) fault_ = "the matrix has a value that is not finite";
+}
+
+template <Scalar T, Memory M>
+TiledOnDevice<T, M>::~TiledOnDevice() = default;
+
+template <Scalar T, Memory M>
+std::string TiledOnDevice<T, M>::storage() const {
+  const bool halves = options_.vectors == Vectors::half;
+  std::string text = message("staged, ", options_.values == Values::half ? "float16"
+                                         : sizeof(T) == 4                ? "float32"
+                                                                         : "float64");
+  if (halves) text += ", vectors in float16";
+  return text;
+}
+template <Scalar T, Memory M>
+double TiledOnDevice<T, M>::bytes() const {
+  return forward_->bytes() + backward_->bytes();
+}
+
+template <Scalar T, Memory M>
+Cost TiledOnDevice<T, M>::cost_of(bool adjoint) const {
+  const auto& a = matrix(adjoint);
+  Cost c;
+  c.flops = 2.0 * double(a.entries());
+  c.bytes = a.bytes() + sizeof(T) * (double(a.rows()) + double(a.columns()));
+  if (this->range().comm().size() > 1) {
+    const bool spread = !sums(adjoint);
+    c.messages = double(reduction_->messages(spread));
+    c.message_bytes = double(reduction_->values(spread)) * sizeof(T);
+  }
+  return c;
+}
+
+template <Scalar T, Memory M>
+std::vector<T> TiledOnDevice<T, M>::spare() const {
+  if (spare_.empty()) return {};
+  auto found = std::move(spare_.back());
+  spare_.pop_back();
+  return found;
+}
+template <Scalar T, Memory M>
+T* TiledOnDevice<T, M>::touched(std::size_t size) const {
+  if (touched_.size() < size) touched_ = exec::Array<T, M>(size);
+  return touched_.data();
+}
+
+// Copies between this rank's elements and a host array.
+template <class T, Memory M>
+void to_host(const T* from, std::vector<T>& to, std::size_t n) {
+  if (to.size() < n) to.resize(n);
+  if (n == 0) return;
+  if constexpr (std::same_as<M, Host>) std::copy_n(from, n, to.data());
+  else exec::copy_to_host(to.data(), from, n * sizeof(T));
+}
+template <class T, Memory M>
+void from_host(const std::vector<T>& from, T* to, std::size_t n) {
+  if (n == 0) return;
+  if constexpr (std::same_as<M, Host>) std::copy_n(from.data(), n, to);
+  else exec::copy_to_device(to, from.data(), n * sizeof(T));
+}
+
+template <Scalar T, Memory M>
+int TiledOnDevice<T, M>::begin(const Vector<T, M>& x, Vector<T, M>&, bool adjoint) const {
+  if (local_) return -1;
+  const int k = x.columns();
+  auto host = spare();
+  if (!sums(adjoint)) {
+    to_host<T, M>(x.data(), host, x.size());
+    const int token = reduction_->start_spread(host.data(), k, k);
+    spreads_[token] = std::move(host);
+    return token;
+  }
+  const auto& a = matrix(adjoint);
+  const std::size_t size = std::size_t(a.rows()) * std::size_t(k);
+  T* const part = touched(size);
+  a.multiply(x.data(), part, k);
+  to_host<T, M>(part, host, size);
+  const int token = reduction_->start_sum(host.data(), k);
+  spare_.push_back(std::move(host));
+  return token;
+}
+
+template <Scalar T, Memory M>
+void TiledOnDevice<T, M>::finish(const Vector<T, M>& x, Vector<T, M>& y, bool adjoint, int token) const {
+  const auto& a = matrix(adjoint);
+  const int k = x.columns();
+  if (local_) return a.multiply(x.data(), y.data(), k);
+  auto host = spare();
+  if (sums(adjoint)) {
+    if (host.size() < y.size()) host.resize(y.size());
+    reduction_->finish_sum(token, host.data(), k, k);
+    from_host<T, M>(host, y.data(), y.size());
+  } else {
+    const std::size_t size = std::size_t(a.columns()) * std::size_t(k);
+    if (host.size() < size) host.resize(size);
+    auto sent = std::move(spreads_.at(token));
+    spreads_.erase(token);
+    reduction_->finish_spread(token, sent.data(), k, k, host.data());
+    spare_.push_back(std::move(sent));
+    T* const part = touched(size);
+    from_host<T, M>(host, part, size);
+    a.multiply(part, y.data(), k);
+  }
+  spare_.push_back(std::move(host));
+}
+
+template <Scalar T, Memory M>
+void TiledOnDevice<T, M>::abandon(int token) const noexcept {
+  if (token < 0) return;
+  spreads_.erase(token);
+  reduction_->abandon(token);
+}
+
+}  // namespace tacit::op

@@ -1,0 +1,71 @@
+// The rows of a rank and their transpose as sources for tiled matrices.
+#pragma once
+
+#include <tacit/op/tiled_spmm.hpp>
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+namespace tacit::op::detail {
+
+/// From rows as for Csr, but with entries in any order, which have to stay: Split::rows. Twice the matrix in memory.
+template <class T>
+struct RowSources {
+  std::vector<Global> touched;  ///< the columns of this rank's entries; on one rank all
+  std::vector<std::int64_t> start;
+  std::vector<Local> column, row;
+  std::vector<T> value;
+  const Rows<T>& rows;
+
+  /// Error(usage) for rows that do not fit the spaces.
+  RowSources(const layout::Space& to, const layout::Space& from, const Rows<T>& given) : rows(given) {
+    const auto& comm = to.comm();
+    require(rows.count() == to.local_size(), "rank ", comm.rank(), " owns ", to.local_size(), " rows but was given ",
+            rows.count());
+    require(rows.column.size() == rows.value.size() && Global(rows.column.size()) == rows.start.back(),
+            "a tiled matrix with ", rows.column.size(), " columns, ", rows.value.size(), " values and ",
+            rows.start.back(), " entries by its row starts");
+    for (const Global c : rows.column)
+      require(c >= 0 && c < from.size(), "an entry in column ", c, "; columns run from 0 to ", from.size() - 1);
+    touched.assign(rows.column.begin(), rows.column.end());
+    std::sort(touched.begin(), touched.end());
+    touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
+    if (comm.size() == 1)
+      touched.resize(std::size_t(from.size())), std::iota(touched.begin(), touched.end(), Global(0));
+    const auto place = [&](Global c) {
+      return comm.size() == 1 ? Local(c) : Local(std::lower_bound(touched.begin(), touched.end(), c) - touched.begin());
+    };
+    start.resize(touched.size() + 1);
+    column.resize(rows.column.size()), row.resize(rows.column.size()), value.resize(rows.column.size());
+    for (std::size_t i = 0; i < column.size(); ++i) ++start[std::size_t(column[i] = place(rows.column[i])) + 1];
+    std::partial_sum(start.begin(), start.end(), start.begin());
+    auto next = start;
+    for (Local r = 0; r < rows.count(); ++r)
+      for (Global i = rows.start[std::size_t(r)]; i < rows.start[std::size_t(r) + 1]; ++i) {
+        const auto at = std::size_t(next[std::size_t(column[std::size_t(i)])]++);
+        row[at] = r, value[at] = rows.value[std::size_t(i)];
+      }
+  }
+
+  RowSource<T> forward() const {
+    return [this](Local begin, Local end, RowBuffer<T>& out) {
+      for (Local r = begin; r < end; ++r) {
+        for (Global i = rows.start[std::size_t(r)]; i < rows.start[std::size_t(r) + 1]; ++i)
+          out.add(column[std::size_t(i)], rows.value[std::size_t(i)]);
+        out.end_row();
+      }
+    };
+  }
+  RowSource<T> backward() const {
+    return [this](Local begin, Local end, RowBuffer<T>& out) {
+      for (Local r = begin; r < end; ++r) {
+        for (auto i = start[std::size_t(r)]; i < start[std::size_t(r) + 1]; ++i)
+          out.add(row[std::size_t(i)], value[std::size_t(i)]);
+        out.end_row();
+      }
+    };
+  }
+};
+
+}  // namespace tacit::op::detail
