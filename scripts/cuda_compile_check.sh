@@ -6,8 +6,9 @@
 #   scripts/cuda_compile_check.sh [FILE.cu...]     only these files are compiled, and nothing is linked
 #
 # nvcc comes from the PATH or /usr/local/cuda, else from PyPI, pinned, into $TACIT_CUDA_VENV (build/cuda-venv); all else as
-# for ./run (TACIT_JOBS: compilers at a time). Host code is compiled without optimisation. The last line is
-# `N passed, N failed`: one for each file, program and the module.
+# for ./run (TACIT_JOBS: compilers at a time). Of the host's part, objects of build/release are taken where ./run build or
+# ./test has made them; the rest is compiled without optimisation. The last line is `N passed, N failed`: one for each
+# file, program and the module.
 set -eu
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd -P)
 # shellcheck source=scripts/setup.sh disable=SC2154
@@ -34,7 +35,14 @@ if [ -z "$nvcc" ]; then
 fi
 "$nvcc" --version | tail -n 2 | head -n 1
 
-with_mpi setup_configure "$cuda_build" "$log/configure-cuda.log" --preset cuda "-DCMAKE_CUDA_COMPILER=$nvcc" -DTACIT_CUDA_ARCHITECTURES=90 \
+# Objects of the release build, if it has the applications and MPI as here.
+objects=
+if [ -n "$(find "$build/python/tacit" -name '_core*.so' 2>/dev/null)" ] && grep -qxF 'TACIT_APPLICATIONS:BOOL=ON' "$build/CMakeCache.txt" &&
+  grep -qx 'TACIT_CUDA:[A-Z]*=OFF' "$build/CMakeCache.txt"; then
+  objects=$build
+  ninja -C "$build" tacit_python >>"$log/compile.log" 2>&1 </dev/null || stop 'compile (build/release)' "$log/compile.log"
+fi
+with_mpi setup_configure "$cuda_build" "$log/configure-cuda.log" --preset cuda -DTACIT_MPI=ON "-DTACIT_OBJECTS_FROM=$objects" "-DCMAKE_CUDA_COMPILER=$nvcc" -DTACIT_CUDA_ARCHITECTURES=90 \
   -DTACIT_PYTHON=ON -DTACIT_PYTHON_LINK=OFF "-DPython_EXECUTABLE=$venv/bin/python" -DTACIT_TESTS=OFF -DTACIT_WERROR=ON \
   -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O0 '-DCMAKE_CUDA_FLAGS_DEBUG=-O3 -Xcompiler=-O0'
 
@@ -43,7 +51,7 @@ ninja -C "$cuda_build" -t targets all | sed -n 's/^\(.*\.cu\.o\): CUDA_COMPILER.
 # object_of FILE.cu: CMake puts the name of the target between the folder and the rest.
 object_of() { awk -v file="$1" '{ path = $0; sub(/CMakeFiles\/[^\/]*\.dir\//, "", path); if (path == file ".o") print }' "$work/objects"; }
 
-programs='tacit_whole device_test device_bench device_hmatrix device_multigrid device_assembly'
+programs='tacit_whole device_test device_bench device_hmatrix device_multigrid device_assembly device_amg'
 for file in "$root"/bench/*.cpp; do
   name=${file##*/}
   programs="$programs bench_${name%.cpp}"

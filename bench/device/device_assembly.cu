@@ -1,4 +1,4 @@
-// Times of assembling an H-matrix on a device: device_assembly [--quick] [--check].
+// Times of assembling an H-matrix on a device: device_assembly [--quick | --dry] [--check].
 //
 // Single layers on spheres of 10,580, 40,500 and 100,820 triangles with tolerance 1e-4: entries of near blocks, ACA of
 // far blocks, recompression and the copy to the host, compared with the ACA of this machine's processor (all threads,
@@ -82,7 +82,7 @@ struct Maker {
 /// chooses.
 bool check() {
   bool good = true;
-  for (const int cuts : {1, 5, 9})
+  for (const int cuts : dry ? std::vector<int>{1, 5} : std::vector<int>{1, 5, 9})
     for (const auto method : {op::Compression::aca, op::Compression::aca_plus})
       for (const bool recompress : {true, false}) {
         const Sphere s(cuts, 1e-5);
@@ -138,7 +138,7 @@ void measure_device() {
   // Double precision units of a multiprocessor: 64 for compute capability 9.0, 32 for 6.0, 7.0 and 8.0, few for others.
   const int units = minor != 0 ? 2 : major >= 9 ? 64 : 32;
   operations = 2e3 * clock * units * processors;
-  const std::size_t n = std::size_t(quick ? 1 : 4) << 26;
+  const std::size_t n = std::size_t(dry || quick ? 1 : 4) << (dry ? 16 : 26);
   exec::Array<double, Device> from(n), to(n);
   bandwidth =
       2. * n * sizeof(double) / time_of([&] { exec::copy_on_device(to.data(), from.data(), n * sizeof(double)); });
@@ -158,7 +158,7 @@ void assemble(int cuts) {
     Maker maker(s, {8e9, 16});
     op::DeviceBlocksCounts best;
     double ranks = 0, cross_flops = 0, cut_flops = 0, cross_bytes = 0, entries = 0, dense = 0;
-    for (int round = 0; round < (quick ? 2 : 5); ++round) {
+    for (int round = 0; round < (dry ? 1 : quick ? 2 : 5); ++round) {
       const auto before = maker.blocks->counts();
       std::size_t made = 0;
       while (made < s.wanted.size()) {
@@ -214,6 +214,7 @@ int main(int argc, char** argv) {
   bool only_check = false;
   for (int i = 1; i < argc; ++i) {
     quick = quick || std::strcmp(argv[i], "--quick") == 0;
+    dry = dry || std::strcmp(argv[i], "--dry") == 0;
     only_check = only_check || std::strcmp(argv[i], "--check") == 0;
   }
   int devices = 0;
@@ -228,8 +229,8 @@ int main(int argc, char** argv) {
     }
     if (only_check) return 0;
     measure_device();
-    assemble(23);
-    if (!quick) assemble(45), assemble(71);
+    assemble(dry ? 5 : 23);
+    if (!dry && !quick) assemble(45), assemble(71);
   } catch (const std::exception& e) {
     std::printf("%s\n", e.what());
     return 1;

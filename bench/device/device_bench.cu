@@ -206,7 +206,7 @@ double sparse_seconds(cusparseSpMatDescr_t a, Local rows, Local columns, const T
 #endif
 
 void measure_copy() {
-  const std::size_t n = std::size_t(quick ? 1 : 4) << 28;
+  const std::size_t n = std::size_t(dry || quick ? 1 : 4) << (dry ? 20 : 28);
   exec::Array<float, Device> from(n), to(n);
   exec::clear_on_device(to.data(), n * sizeof(float));
   const auto some = numbers<float>(1 << 20, 1);
@@ -219,7 +219,7 @@ void measure_copy() {
 
 template <class T>
 void sweeps() {
-  const std::size_t n = ((std::size_t(quick ? 64 : 512) << 20) + 4096) / sizeof(T);
+  const std::size_t n = ((std::size_t(dry || quick ? 64 : 512) << (dry ? 10 : 20)) + 4096) / sizeof(T);
   const std::string problem = message("n=", n), scalar = scalar_name<T>();
   const auto hx = numbers<T>(n, 1), hy = numbers<T>(n, 2);
   auto x = on_device(hx), y = on_device(hy);
@@ -287,7 +287,7 @@ void sweeps() {
 /// The first half of a pipelined BiCGStab iteration with 14 vectors; for comparison the same in BLAS calls.
 template <class T>
 void forward() {
-  const std::size_t n = (std::size_t(quick ? 16 : 128) << 20) / sizeof(T);
+  const std::size_t n = (std::size_t(dry || quick ? 16 : 128) << (dry ? 6 : 20)) / sizeof(T);
   std::vector<std::vector<T>> h;
   std::vector<exec::Array<T, Device>> v;
   for (int k = 0; k < 14; ++k) {
@@ -329,7 +329,7 @@ void forward() {
 
 template <class T>
 void gram_schmidt(int columns) {
-  const std::size_t n = (std::size_t(quick ? 4 : 32) << 20) / sizeof(T) * 4;
+  const std::size_t n = (std::size_t(dry || quick ? 4 : 32) << (dry ? 6 : 20)) / sizeof(T) * 4;
   const auto hq = numbers<T>(n * columns, 1), hv = numbers<T>(n, 2);
   const auto q = on_device(hq);
   auto v = on_device(hv);
@@ -379,7 +379,7 @@ void gram_schmidt(int columns) {
 /// [Q V]^H V and (V - Q C) W with j vectors in Q and s in V.
 template <class T>
 void block_gram_schmidt(int j, int s) {
-  const std::size_t n = (std::size_t(quick ? 1 : 16) << 20) / sizeof(T) * 4;
+  const std::size_t n = (std::size_t(dry || quick ? 1 : 16) << (dry ? 8 : 20)) / sizeof(T) * 4;
   const auto hq = numbers<T>(n * (j + s), 1);
   auto q = on_device(hq);  // basis and block as one matrix for cuBLAS
   const std::string problem = message("n=", n, ", ", j, " + ", s, " columns");
@@ -495,7 +495,7 @@ void products(const Matrix<T>& a, const std::string& problem, int k, bool all) {
 
 template <class T>
 void halo() {
-  const Local n = quick ? 1 << 22 : 1 << 25;
+  const Local n = dry ? 1 << 10 : quick ? 1 << 22 : 1 << 25;
   std::vector<Local> index(n);
   for (Local i = 0; i < n; ++i) index[i] = 2 * i + below(2, 9, i);  // ascending with gaps, as in a halo
   const auto hx = numbers<T>(2 * std::size_t(n), 5);
@@ -626,6 +626,7 @@ void hmatrix(const std::string& name, const HProblem& p) {
 void hmatrices() {
   // As many numbers as in 10ts and 100ts in double precision, and in the precisions that suffice for 1e-4.
   const int full[3] = {8, 0, 0}, mixed[3] = {0, 2, 4};
+  if (dry) return hmatrix("1,000 unknowns, mixed", HProblem(1000, 64, mixed, 2));
   hmatrix("10ts' size, fp64", HProblem(10400, 64, full, 0));
   hmatrix("10ts' size, mixed", HProblem(10400, 64, mixed, 2));
   if (quick) return;
@@ -733,7 +734,7 @@ void all() {
   block_gram_schmidt<double>(11, 5);
   block_gram_schmidt<float>(21, 10);
   block_gram_schmidt<std::complex<double>>(11, 5);
-  const Local side = quick ? 96 : 200;
+  const Local side = dry ? 12 : quick ? 96 : 200;
   const std::string box = message("7-point ", side, "^3");
   {
     const auto a = seven_points<double>(side, 6);
@@ -743,13 +744,13 @@ void all() {
   }
   products(seven_points<float>(side, 6), box, 1, false);
   products(seven_points<std::complex<double>>(side, 6), box, 1, false);
-  const Local n = quick ? 1 << 18 : 3 << 20;
+  const Local n = dry ? 1 << 15 : quick ? 1 << 18 : 3 << 20;
   products(banded<double>(n, 10, 40, 16000, 7), message("band, 10 to 40 in a row, n=", n), 1, true);
   products(banded<double>(n, 2, 6, 16000, 7), message("band, 2 to 6 in a row, n=", n), 1, true);
   halo<double>();
   halo<std::complex<float>>();
   hmatrices();
-  for (const int k : {1, 8, 32}) staged<float>(quick ? 128 : 256, quick ? 120 : 360, k);
+  for (const int k : {1, 8, 32}) staged<float>(dry ? 24 : quick ? 128 : 256, dry ? 20 : quick ? 120 : 360, k);
 }
 
 }  // namespace
@@ -760,9 +761,10 @@ int main(int count, char** words) {
   std::string path, commit = "unknown";
   for (int i = 1; i < count; ++i)
     if (std::strcmp(words[i], "--quick") == 0) device::quick = true;
+    else if (std::strcmp(words[i], "--dry") == 0) device::dry = true;
     else if (std::strcmp(words[i], "--commit") == 0 && i + 1 < count) commit = words[++i];
     else path = words[i];
-  if (path.empty()) return std::fprintf(stderr, "usage: device_bench OUT.json [--commit TEXT] [--quick]\n"), 2;
+  if (path.empty()) return std::fprintf(stderr, "usage: device_bench OUT.json [--commit TEXT] [--quick | --dry]\n"), 2;
   if (!exec::device_available()) return std::puts("no GPU"), 77;
   try {
     std::printf("%s\n", exec::device_name().c_str());

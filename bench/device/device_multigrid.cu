@@ -1,4 +1,4 @@
-// Times of multigrid on a device, compared with the bound by its memory bandwidth: device_multigrid [--quick].
+// Times of multigrid on a device, compared with the bound by its memory bandwidth: device_multigrid [--quick | --dry].
 //
 // Each pass of a level, whole V-cycles, and coarsest-level solves of 8^3 to 64^3 cells, in one launch and with a kernel
 // for each operation. Bounds: bytes that a pass must move (fields and coefficients once) over the bandwidth of a
@@ -26,7 +26,7 @@ void row(const std::string& what, double seconds, double bytes) {
 }
 
 void measure_copy() {
-  const std::size_t n = std::size_t(quick ? 1 : 4) << 27;
+  const std::size_t n = std::size_t(dry || quick ? 1 : 4) << (dry ? 16 : 27);
   exec::Array<double, Device> from(n), to(n);
   copy_bandwidth =
       2. * n * sizeof(double) / time_of([&] { exec::copy_on_device(to.data(), from.data(), n * sizeof(double)); });
@@ -124,9 +124,10 @@ void bottom(int n) {
 void all() {
   measure_copy();
   for (const bool constant : {false, true}) {
-    passes<double>(quick ? 64 : 256, constant);
-    passes<float>(quick ? 64 : 256, constant);
+    passes<double>(dry ? 32 : quick ? 64 : 256, constant);
+    passes<float>(dry ? 32 : quick ? 64 : 256, constant);
   }
+  if (dry) return bottom<double>(8), bottom<float>(8);
   for (const int n : {8, 16, 32, 64}) bottom<double>(n);
   bottom<float>(32);
 }
@@ -138,7 +139,8 @@ int main(int count, char** words) {
   using namespace tacit;
   for (int i = 1; i < count; ++i)
     if (std::strcmp(words[i], "--quick") == 0) device::quick = true;
-    else return std::fprintf(stderr, "usage: device_multigrid [--quick]\n"), 2;
+    else if (std::strcmp(words[i], "--dry") == 0) device::dry = true;
+    else return std::fprintf(stderr, "usage: device_multigrid [--quick | --dry]\n"), 2;
   if (!exec::device_available()) return std::puts("no GPU"), 77;
   try {
     std::printf("%s\n", exec::device_name().c_str());

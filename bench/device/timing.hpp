@@ -10,15 +10,16 @@
 namespace tacit::device {
 
 inline bool quick = false;  // --quick: small problems, few calls
+inline bool dry = false;    // --dry: smaller still and one call, for kernels that the processor runs; nothing is timed
 
 /// Median seconds of one call on the device.
 inline double time_of(const std::function<void()>& call, int most = 30) {
   cudaEvent_t begin, end;
   exec::check_cuda(cudaEventCreate(&begin), "cudaEventCreate");
   exec::check_cuda(cudaEventCreate(&end), "cudaEventCreate");
-  for (int i = 0; i < 3; ++i) call();
+  for (int i = 0; i < (dry ? 1 : 3); ++i) call();
   std::vector<double> seconds;
-  for (int i = 0; i < (quick ? 5 : most); ++i) {
+  for (int i = 0; i < (dry ? 1 : quick ? 5 : most); ++i) {
     exec::check_cuda(cudaEventRecord(begin), "cudaEventRecord");
     call();
     exec::check_cuda(cudaEventRecord(end), "cudaEventRecord");
