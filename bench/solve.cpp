@@ -125,7 +125,8 @@ void run(int argc, char** argv) {
   for (int i = 0; i < repeats; ++i)
     for (std::size_t k = 0; k < iterations.size(); ++k) {
       reports[k] = solve(iterations[k]);
-      seconds[k] += (i > 0 ? "," : "") + std::to_string(reports[k].seconds);
+      if (i > 0) seconds[k] += ',';
+      seconds[k] += std::to_string(reports[k].seconds);
     }
   if (comm.rank() != 0) return;
   for (std::size_t k = 0; k < iterations.size(); ++k) {
