@@ -434,7 +434,8 @@ void cells(int n, bool periodic, bool constant) {
           message("norms of ", name, ": ", here.largest, " for ", there.largest));
     host.smooth(0, 2, false), device.smooth(0, 2, false);
     compare(256, "smoother");
-    for (int i = 0; i < 2; ++i) host.cycle(i == 0), device.cycle(i == 0);
+    for (const auto kind : {precond::Cycle::v, precond::Cycle::f})
+      host.cycle(kind, kind == precond::Cycle::v), device.cycle(kind, kind == precond::Cycle::v);
     compare(exact * 1e2 / double(std::numeric_limits<T>::epsilon()), "cycles");
     const auto counts = device.counts();
     check(counts.solves == 2 && counts.failures == 0 && counts.iterations > 0, "bottoms of " + name);

@@ -315,7 +315,8 @@ class DeepPipelinedCg {
     if (!space.needs_messages())
       return space.template count_sum<real_t<T>>(std::size_t(DelayedLanczos::count(l_)) + (run_.P ? 3 : 2));
     gather(posted);
-    posted.sum = space.start_sum(values_.data(), values_.size());
+    auto sum = space.start_sum(values_.data(), values_.size());
+    std::swap(posted.sum, sum);  // nvcc takes an assignment for an unused result
   }
   /// values_ := this rank's part of the sums.
   void gather(Posted& posted) {

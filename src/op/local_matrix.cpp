@@ -417,11 +417,10 @@ LocalMatrix<T, M>::LocalMatrix(const LocalRowsView<T>& a, Format format) : s_(st
   const bool sell =
       format == Format::sell || (format == Format::automatic && slices.padded <= s.entries + s.entries / 10);
   if (format == Format::automatic || format == Format::bsr) {
-    const double otherwise = sell ? double(slices.padded) * sizeof(T) +
-                                        double(slices.general) * (slices.narrow_slices ? 2 : 4) +
-                                        double(slices.diagonals) * 5
-                                  : double(s.entries) * (sizeof(T) + (slices.narrow_rows ? 2 : 4)) +
-                                        double(s.rows) * sizeof(Global);
+    const double otherwise =
+        sell ? double(slices.padded) * sizeof(T) + double(slices.general) * (slices.narrow_slices ? 2 : 4) +
+                   double(slices.diagonals) * 5
+             : double(s.entries) * (sizeof(T) + (slices.narrow_rows ? 2 : 4)) + double(s.rows) * sizeof(Global);
     const auto pays = [&](double bytes) { return format == Format::bsr || bytes <= 0.95 * otherwise; };
     double of_entry;
     s.grid = BlockGrid::best(a, of_entry);

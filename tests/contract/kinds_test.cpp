@@ -223,9 +223,9 @@ TEST(Kinds, ReportTrueResiduals) {
   on_every_kind([](const Kind& kind, const comm::Communicator& comm) {
     for (const bool hard : {false, true})
       for (const double rtol : {0.5, 1e-2, 1e-5, 1e-10, 1e-13, 1e-17}) {
-        if (!on_host && (rtol > 1e-5 || rtol == 1e-13)) continue;
+        if (!on_host && rtol != (hard ? 1e-17 : 1e-10)) continue;  // of the others in host memory
         System s = kind.system(comm, hard);
-        const int most = on_host ? 200 : 80;
+        const int most = on_host ? 200 : 40;
         const Ended e = kind.solve(s, rtol, most);
         const double truth = residual_of(s);
         SCOPED_TRACE(message(hard ? "hard" : "easy", " to ", rtol, ": ", e.how, " after ", e.iterations));

@@ -773,16 +773,17 @@ TYPED_TEST(Solver, FallbacksAreReportedAndCanBeDisabled) {
             EXPECT_NE(with.report.warnings[0].find(words), std::string::npos) << with.report.warnings[0];
           }
           o.fallbacks = false;
-          if (!on_host) o.max_iterations = with.report.iterations;  // what is asked of it below; thousands take minutes
           const auto without = run(*a.template on<M>(comm), b, o);
           EXPECT_TRUE(without.report.warnings.empty()) << words;
           EXPECT_FALSE(without.report.converged() && without.report.iterations <= with.report.iterations) << words;
           EXPECT_EQ(without.report.precond, "none");
           return with.report;
         };
-        const auto badly = grid<T>(20, 20).map([&](Global r, Global c, T v) { return s(r) * v * s(c); });
+        const Global edge = on_host ? 20 : 10;
+        const auto badly = grid<T>(edge, edge).map([&](Global r, Global c, T v) { return s(r) * v * s(c); });
         Options o;
         for (const auto method : {krylov::Method::cg, krylov::Method::chebyshev, krylov::Method::bicgstab}) {
+          if (!on_host && method != krylov::Method::cg) continue;  // thousands of iterations
           o.method = method;
           const auto r = attempt(badly, o, "inverse diagonal");
           EXPECT_EQ(r.precond, "jacobi");

@@ -32,8 +32,8 @@ struct Stream {
   bool is_default = false, with_default = false;  ///< with_default: ordered with the device's default stream
   std::uint64_t enqueued = 0, done = 0;
   std::deque<Work> pending;
-  int number = 0;   ///< in the order of creation; 0: default streams
-  double time = 0;  ///< on the modelled clock: the end of what was enqueued
+  int number = 0;                               ///< in the order of creation; 0: default streams
+  double time = 0;                              ///< on the modelled clock: the end of what was enqueued
   std::shared_ptr<std::vector<Work>> recorded;  ///< where the stream is being captured: what it is given
 };
 

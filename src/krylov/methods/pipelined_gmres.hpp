@@ -240,7 +240,8 @@ class PipelinedGmres final : public Iteration<T, M> {
     if (!space.needs_messages())
       return space.template count_sum<T>(std::size_t(columns) * std::size_t(first + rows + 1) / 2);
     gather(posted);
-    posted.sum = space.start_sum(gram_.data(), gram_.size());
+    auto sum = space.start_sum(gram_.data(), gram_.size());
+    std::swap(posted.sum, sum);  // nvcc takes an assignment for an unused result
   }
   /// gram_ := this rank's part of the sums, what is above the diagonal column after column.
   void gather(Posted& posted) {
