@@ -27,9 +27,7 @@
 namespace tacit::exec {
 namespace {
 constexpr std::size_t alignment = 128;
-constexpr std::size_t huge = std::size_t(1) << 21;
 constexpr std::size_t unit_of_large = std::size_t(1) << 16;  // blocks are multiples of it
-constexpr std::size_t least_mapped = 16 * huge;              // pages that are never touched are not taken
 
 struct Block {
   char* begin = nullptr;
@@ -37,6 +35,9 @@ struct Block {
 };
 
 #if defined(__linux__) && !defined(TACIT_KEEPS_NOTHING)
+constexpr std::size_t huge = std::size_t(1) << 21;
+constexpr std::size_t least_mapped = 16 * huge;  // pages that are never touched are not taken
+
 /// At least so many bytes of new memory, from the beginning of a large page; null where there are none.
 Block map(std::size_t least) {
   const std::size_t bytes = std::max(least_mapped, (least + huge - 1) / huge * huge);
