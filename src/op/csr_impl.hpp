@@ -345,6 +345,7 @@ template <Scalar T, Memory M>
 void Csr<T, M>::become(Csr&& other) {
   require(other.range() == this->range() && other.domain() == this->domain(),
           "a matrix can become another one of the same rows and columns on the same ranks only");
+  ++times_replaced_;
   entries_ = other.entries_, own_entries_ = other.own_entries_;
   largest_ = other.largest_, fault_ = std::move(other.fault_);
   pattern_ = std::move(other.pattern_), parts_ = std::move(other.parts_);

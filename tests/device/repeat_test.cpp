@@ -12,6 +12,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
 #include <vector>
 
 namespace tacit::test {
@@ -77,6 +78,29 @@ TEST(Repeat, ACycleOfAmgIsOneLaunch) {
       EXPECT_EQ(applied(*A, fresh, other).y, fourth.y);
     }
   }
+}
+
+// A kept preconditioner multiplies by the user's matrix on its finest level.
+TEST(Repeat, SeesNewNumbersOfTheMatrix) {
+  const auto a = grid<double>(24, 20);
+  const auto twice = a.map([](Global, Global, double v) { return 2 * v; });
+  const auto& self = comm::Communicator::self();
+  const auto A = a.on<Device>(self), other = a.on<Device>(self);
+  AmgOptions<double> o;
+  o.coarsest = 8;
+  const AmgOnDevice<double, Device> P(*A, o), never_recorded(*other, o);
+  Vector x(A->domain());
+  x.assign(random_vector<double>(a.n, 3));
+  applied(*A, P, x);
+  const auto before = applied(*A, P, x);
+  EXPECT_EQ(before.graphs, 1);
+  A->become(std::move(*twice.on<Device>(self))), other->become(std::move(*twice.on<Device>(self)));
+  const auto expected = applied(*other, never_recorded, x);
+  EXPECT_NE(expected.y, before.y);
+  EXPECT_EQ(applied(*A, P, x).y, expected.y);
+  const auto again = applied(*A, P, x);  // recorded anew
+  EXPECT_EQ(again.y, expected.y);
+  EXPECT_EQ(again.graphs, 1);
 }
 
 TEST(Repeat, GoesOnWithoutWhereItCannotBeRecorded) {

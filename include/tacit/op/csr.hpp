@@ -120,6 +120,8 @@ class Csr final : public Operator<T, M> {
   /// Becomes `other`, a matrix of the same spaces, in place: what refers to this operator multiplies by it from now on.
   /// Not while a product is pending. Error(usage): other spaces. Local.
   void become(Csr&& other);
+  /// How often become() has given it other arrays, for what keeps their addresses. Local.
+  std::int64_t times_replaced() const { return times_replaced_; }
   /// This rank's diagonal block (rows and columns that it owns, local indices), for block preconditioners.
   LocalRows<T> own_block() const;
   /// Rows and columns [first, first + count) of it, numbered from 0, also as three parts. Local. Host.
@@ -152,6 +154,7 @@ class Csr final : public Operator<T, M> {
   void find_largest(std::span<const T> values, const std::string& fault);
   std::string fault_at(Global k) const;
   Global entries_ = 0, own_entries_ = 0;
+  std::int64_t times_replaced_ = 0;
   double largest_ = 0;
   std::string fault_;
   std::shared_ptr<const comm::Pattern> pattern_;

@@ -85,6 +85,8 @@ class CycleLevels final : public Levels<T, M> {
     if constexpr (std::same_as<M, Device>) {
       const auto& A = *levels_[0].A;
       if (kind != Cycle::k && A.range().comm().size() == 1 && !Trace::on()) {
+        // The finest matrix is the user's, who may give it new numbers, in other arrays.
+        if (A.times_replaced() != replaced_) repeat_.forget(), replaced_ = A.times_replaced();
         const auto before = A.applies();
         repeat_([&] { this->cycle(kind, true); });
         // Products are counted where they are queued, and not when the recorded cycle is launched.
@@ -211,6 +213,7 @@ class CycleLevels final : public Levels<T, M> {
   struct Nothing {};
   [[no_unique_address]] std::conditional_t<std::same_as<M, Device>, exec::Repeat, Nothing> repeat_;
   std::int64_t products_ = 0;  // with A in a cycle
+  std::int64_t replaced_ = 0;  // how often A had other arrays when the cycle was recorded
 };
 
 template <Scalar T, Memory M>
