@@ -111,12 +111,19 @@ class CubeLevels {
     return d;
   }
 
-  static void towards_coarser(precond::mg::LevelData<T>& d, int n) {
+  void towards_coarser(precond::mg::LevelData<T>& d, int n) const {
     auto& p = d.patches[0];
+    // Of solutions: extrapolated from the interior beside a wall.
+    const auto of_solutions = [&](int x) -> precond::mg::SolutionShare<T> {
+      const int step = x % 2 ? 1 : -1, beyond = x / 2 + step;
+      if (cube_.periodic || (beyond >= 0 && beyond < n / 2)) return {T(0.25), step};
+      return {n > 2 ? T(-0.25) : T(0), -step};
+    };
     for (int a = 0; a < 3; ++a) {
       p.child[a] = std::int32_t(d.child.size());
       for (int c = 0; c <= n / 2; ++c) d.child.push_back(2 * c);
       for (int x = 0; x < n; ++x) d.parent.push_back(x / 2), d.share.push_back(T(x % 2 ? 0.25 : -0.25));
+      for (int x = 0; x < n; ++x) d.solution.push_back(of_solutions(x));
     }
   }
   /// Equations are integrated over cells: the coefficient of a coarse face is half the sum of its four fine ones.

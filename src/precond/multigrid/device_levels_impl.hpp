@@ -299,6 +299,8 @@ struct DeviceLevels<T, M>::Parts {
   void full(bool from_zero) {
     const std::size_t last = levels.size() - 1;
     if (last == 0) return solve_bottom(from_zero);
+    for (std::size_t i = 0; i < last; ++i)
+      require(levels[i].solution.size() > 0, "an F-cycle, and level ", i, " has no shares for solutions");
     for (std::size_t i = 0; i < last; ++i) {
       if (i > 0 || from_zero) restrict_f(i);
       else restrict_residual(i, -1);
