@@ -23,20 +23,27 @@ std::vector<Local> node_of_rows(const Nodes& nodes) {
   return node;
 }
 
+/// |a_ij| > theta sqrt(|a_ii a_jj|), of the roots of the diagonal.
+bool is_strong(double size, double root_of_row, double root_of_column, double theta) {
+  return size > theta * (root_of_row * root_of_column);
+}
+
 /// 2^-e with the e for which the square root of `size` is about 2^e; 1 for 0.
 double inverse_root(double size) {
   return size > 0 ? std::ldexp(1.0, -std::ilogb(size) / 2) : 1;
 }
 
-/// aggregates_of() for n nodes. each(I, f) calls f(J, k) for the strong couplings k of node I, until it is true, and
-/// returns whether it was; size(I, J, k) is that of a coupling.
-template <class Each, class Size>
-std::vector<Local> aggregates(std::size_t n, Local& count, Each&& each, Size&& size) {
+/// aggregates_of() for n nodes. each(I, f) calls f(J, k) for the strong couplings k of node I with nodes of this rank,
+/// until it is true, and returns whether it was; size(I, J, k) is that of a coupling; couples(I): whether it has any,
+/// on whatever rank.
+template <class Each, class Size, class Couples>
+std::vector<Local> aggregates(std::size_t n, Local& count, Each&& each, Size&& size, Couples&& couples) {
   constexpr Local free = -2, alone = -1;
   std::vector<Local> of(n, free);
   count = 0;
   for (std::size_t I = 0; I < n; ++I) {
-    if (!each(I, [](std::size_t, std::size_t) { return true; })) {
+    const bool here = each(I, [](std::size_t, std::size_t) { return true; });
+    if (!here && !couples(I)) {
       of[I] = alone;
       continue;
     }
@@ -71,7 +78,8 @@ std::vector<Local> aggregates(std::size_t n, Local& count, Each&& each, Size&& s
 }  // namespace
 
 template <Scalar T>
-Couplings strong_couplings(const op::Rows<T>& rows, const layout::Space& space, const Nodes& nodes, double theta) {
+Couplings strong_couplings(const op::Rows<T>& rows, const layout::Space& space, const Nodes& nodes,
+                           const ByColumn<double>& roots, double theta) {
   const Global first = space.begin(), last = space.end();
   const auto node = node_of_rows(nodes);
   const auto count = std::size_t(nodes.count());
@@ -120,6 +128,13 @@ Couplings strong_couplings(const op::Rows<T>& rows, const layout::Space& space, 
   };
   Couplings found;
   found.start.assign(count + 1, 0);
+  found.outside.resize(count);
+  exec::parallel_for(count, count > 5000, [&](std::size_t I) {
+    for (Local i = nodes.start[I]; i < nodes.start[I + 1]; ++i)
+      for (auto k = std::size_t(rows.start[std::size_t(i)]); k < std::size_t(rows.start[std::size_t(i) + 1]); ++k)
+        if (const Global c = rows.column[k]; c < first || c >= last)
+          found.outside[I] |= is_strong(double(std::abs(rows.value[k])), roots(first + i), roots(c), theta);
+  });
   const auto each_node = [&](auto&& f) {
     exec::parallel_claims(count, exec::by_shares, count > 5000, [&](exec::Claims& claims) {
       Scratch s{std::vector<double>(count, 0), {}};
@@ -147,7 +162,7 @@ std::vector<std::uint8_t> strong_entries(const op::Rows<T>& rows, const layout::
     const double root = roots(own);
     for (auto k = std::size_t(rows.start[i]); k < std::size_t(rows.start[i + 1]); ++k) {
       const double a = double(std::abs(rows.value[k]));
-      strong[k] = rows.column[k] != own && a > 0 && a > theta * (root * roots(rows.column[k]));
+      strong[k] = rows.column[k] != own && a > 0 && is_strong(a, root, roots(rows.column[k]), theta);
     }
   });
   return strong;
@@ -163,9 +178,13 @@ std::vector<Local> aggregates_of(const op::Rows<T>& rows, const layout::Space& s
         return true;
     return false;
   };
-  return aggregates(std::size_t(rows.count()), count, each, [&](std::size_t I, std::size_t J, std::size_t k) {
+  const auto size = [&](std::size_t I, std::size_t J, std::size_t k) {
     const double scale = roots(first + Global(I)) * roots(first + Global(J));
     return float(scale > 0 ? double(std::abs(rows.value[k])) / scale : 1);
+  };
+  return aggregates(std::size_t(rows.count()), count, each, size, [&](std::size_t I) {
+    return std::any_of(strong.begin() + rows.start[I], strong.begin() + rows.start[I + 1],
+                       [](std::uint8_t s) { return s != 0; });
   });
 }
 
@@ -257,7 +276,7 @@ void DampedIdentity<T>::append(Local from, Local to, op::Rows<T>& s, T* diagonal
     const auto stays = [&](std::size_t k, Global c) {
       if (filter_) return filter_->empty() || (*filter_)[k] == in_filtered;
       if (c < first_ || c >= last_)
-        return double(std::abs(rows_.value[k])) > theta_ * (*roots_)(own_column) * (*roots_)(c);
+        return is_strong(double(std::abs(rows_.value[k])), (*roots_)(own_column), (*roots_)(c), theta_);
       const Local J = unit_ ? Local(c - first_) : node_[std::size_t(c - first_)];
       while (coupled < end && strong_->node[coupled] < J) ++coupled;
       return J == I || (coupled < end && strong_->node[coupled] == J);
@@ -313,12 +332,13 @@ std::vector<Local> aggregates_of(const Couplings& strong, Local& count) {
       if (f(std::size_t(strong.node[k]), k)) return true;
     return false;
   };
-  return aggregates(strong.start.size() - 1, count, each,
-                    [&](std::size_t, std::size_t, std::size_t k) { return strong.size[k]; });
+  const auto size = [&](std::size_t, std::size_t, std::size_t k) { return strong.size[k]; };
+  return aggregates(strong.start.size() - 1, count, each, size, [&](std::size_t I) { return strong.outside[I] != 0; });
 }
 
 #define TACIT_INSTANTIATE(T)                                                                                      \
-  template Couplings strong_couplings<T>(const op::Rows<T>&, const layout::Space&, const Nodes&, double);         \
+  template Couplings strong_couplings<T>(const op::Rows<T>&, const layout::Space&, const Nodes&,                  \
+                                         const ByColumn<double>&, double);                                        \
   template std::vector<std::uint8_t> strong_entries<T>(const op::Rows<T>&, const layout::Space&,                  \
                                                        const ByColumn<double>&, double);                          \
   template std::vector<Local> aggregates_of<T>(const op::Rows<T>&, const layout::Space&, const ByColumn<double>&, \

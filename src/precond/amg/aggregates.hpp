@@ -23,7 +23,8 @@ bool is_unit(const Nodes& nodes, Local rows);
 struct Couplings {
   std::vector<Global> start{0};
   std::vector<Local> node;
-  std::vector<float> size;  ///< ||A_IJ||_F / sqrt(||A_II||_F ||A_JJ||_F)
+  std::vector<float> size;            ///< ||A_IJ||_F / sqrt(||A_II||_F ||A_JJ||_F)
+  std::vector<std::uint8_t> outside;  ///< of each node: 1 where it couples strongly with a row of another rank
 };
 
 /// A number for each column in which a rank's rows have entries, also for those of other ranks.
@@ -50,9 +51,11 @@ class ByColumn {
 template <Scalar T>
 ByColumn<double> diagonal_roots(const op::Rows<T>& rows, const layout::Space& space);
 
-/// The nodes J with ||A_IJ|| > theta sqrt(||A_II|| ||A_JJ||), Frobenius norms. Local; threads share the nodes.
+/// The nodes J with ||A_IJ|| > theta sqrt(||A_II|| ||A_JJ||), Frobenius norms; rows of other ranks, whose nodes are not
+/// known here, by entries. Local; threads share the nodes.
 template <Scalar T>
-Couplings strong_couplings(const op::Rows<T>& rows, const layout::Space& space, const Nodes& nodes, double theta);
+Couplings strong_couplings(const op::Rows<T>& rows, const layout::Space& space, const Nodes& nodes,
+                           const ByColumn<double>& roots, double theta);
 
 /// For nodes of one row each, by entries: 1 where i != j and |a_ij| > theta sqrt(|a_ii a_jj|), also in columns of other
 /// ranks; 0 elsewhere. Local; threads share the rows.
@@ -108,10 +111,10 @@ class DampedIdentity {
   std::vector<Local> node_;  // else of each row
 };
 
-/// The aggregate of each node, from 0; -1 for a node without strong couplings. First nodes none of whose neighbours is
-/// in an aggregate found one with all of them, then others join the aggregate that they are coupled to most, and what
-/// is left joins its free neighbours. Local; one pass in the order of nodes, on one thread. Vanek, Mandel, Brezina
-/// (1996), algorithm 5.1, doi 10.1007/BF02238511.
+/// The aggregate of each node, from 0; -1 for a node without strong couplings on any rank. First nodes none of whose
+/// neighbours is in an aggregate found one with all of them, then others join the aggregate that they are coupled to
+/// most, and what is left joins its free neighbours. Local; one pass in the order of nodes, on one thread. Vanek,
+/// Mandel, Brezina (1996), algorithm 5.1, doi 10.1007/BF02238511.
 std::vector<Local> aggregates_of(const Couplings& strong, Local& count);
 /// The same for strong_entries() of these rows.
 template <Scalar T>

@@ -181,7 +181,7 @@ class Aggregation final : public Coarsening<T> {
       level.filter = strong_entries(rows, space, roots, theta_);
       level.aggregate = aggregates_of(rows, space, roots, level.filter, count);
     } else {
-      strong = strong_couplings(rows, space, nodes_, theta_);
+      strong = strong_couplings(rows, space, nodes_, roots, theta_);
       level.aggregate = aggregates_of(strong, count);
       level.filter.resize(rows.column.size());
     }
