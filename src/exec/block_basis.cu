@@ -19,6 +19,8 @@ namespace {
 // The most vectors of one launch, whose pointers are its arguments.
 constexpr int most_rows = 64, most_columns = 32;
 constexpr int tile = 4, groups = 8;
+// The most columns of one launch of a combination, which reads the basis once for them: blocks of ca-gmres have ten.
+constexpr int columns_at_once = 12;
 // The number of slices is chosen so that there are about most_blocks blocks.
 constexpr Global partial_values = most_blocks * groups * tile * tile;
 
@@ -89,7 +91,7 @@ template <int C, int W, class U, class Q>
 void launch_combination(Global n, const Q* const* q, int narrow, const U* const* v, int wide, const std::vector<U>& a,
                         bool add, U* const* out, Q* const* stored, int columns) {
   using Kernel = BlockCombine<U, Q, most_rows, most_columns, C, W, 256>;
-  const ReductionSpace space = reduction_space((most_rows + most_columns) * 16 * sizeof(U), 0);
+  const ReductionSpace space = reduction_space((most_rows + most_columns) * columns_at_once * sizeof(U), 0);
   // The coefficients share the memory of partial sums, which is safe in the order of the stream.
   upload(space.partial, a.data(), a.size() * sizeof(U));
   const Global blocks = blocks_for(n, Global(Kernel::threads) * Kernel::width);
@@ -126,11 +128,10 @@ void combine(const Q* const* q, int j, const U* const* v, int wide, U* const* ou
     };
     if (columns == 1) with(std::integral_constant<int, 1>{});
     else if (columns <= 4) with(std::integral_constant<int, 4>{});
-    else with(std::integral_constant<int, 8>{});
+    else if (columns <= 8) with(std::integral_constant<int, 8>{});
+    else with(std::integral_constant<int, columns_at_once>{});
   }
 }
-constexpr int columns_at_once = 8;
-
 template <class T>
 std::int64_t traffic(std::size_t narrow, int j, int s, int passes, std::size_t n) {
   return std::int64_t((j * narrow + std::size_t(passes) * s * sizeof(T)) * n);

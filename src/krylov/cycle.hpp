@@ -22,6 +22,15 @@ struct Multiple {
   T alpha;
   TACIT_HD void operator()(T x, T& y) const { y = alpha * x; }
 };
+/// v -= h q, and (next, v)
+template <class T>
+struct SubtractAndDot {
+  T h;
+  TACIT_HD exec::Sums<1, T> operator()(T q, T next, T& v) const {
+    v = v - h * q;
+    return {{conj(next) * v}};
+  }
+};
 }  // namespace formula
 
 /// q_0 = r / ||r||, with `left` P r / ||P r||; in the 2-norm also with Norm::max, because the basis is orthonormal.
@@ -105,13 +114,16 @@ void orthogonalise(Orthogonalisation how, const std::vector<const T*>& q, int j,
   const int rounds = how == Orthogonalisation::cgs2 ? 2 : 1;
   for (int round = 0; round < rounds; ++round) {
     if (how == Orthogonalisation::mgs) {
-      for (int i = 0; i < j; ++i) {
-        basis_dots<T, M>(q.data() + i, 1, v.data(), n, c, i == 0);
-        space.sum(c, i == 0 ? 2 : 1);
-        if (i == 0) before = c[1];
-        h[i] = c[0];
-        left = basis_subtract<T, M>(q.data() + i, 1, c, T(1), v.data(), n, i == j - 1);
+      basis_dots<T, M>(q.data(), 1, v.data(), n, c, true);
+      space.sum(c, 2);
+      before = c[1], h[0] = c[0];
+      for (int i = 1; i < j; ++i) {
+        const exec::View<const T, M> last(q[i - 1], n), next(q[i], n);
+        const auto dot = exec::sweep(exec::reads(last, next), exec::updates(v), exec::writes(),
+                                     formula::SubtractAndDot<T>{h[i - 1]});
+        h[i] = space.sum(dot).wait()[0];
       }
+      left = basis_subtract<T, M>(q.data() + j - 1, 1, h.data() + j - 1, T(1), v.data(), n, true);
     } else {
       const bool first = round == 0;
       basis_dots<T, M>(q.data(), j, v.data(), n, c, first);

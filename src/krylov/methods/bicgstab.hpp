@@ -56,7 +56,7 @@ struct BicgstabStepPlain {  // without a preconditioner s-hat is s, which stands
 };
 }  // namespace formula
 
-/// Any square A. An iteration: 2 products, 2 applies of P, 3 reductions, 19 vectors of traffic (20 with P) beside the
+/// Any square A. An iteration: 2 products, 2 applies of P, 3 reductions, 18 vectors of traffic (19 with P) beside the
 /// products'. Vectors: r, d, r0, p, v, t (and p-hat, s-hat), and the best d so far. Breakdowns: rho = (r0, r),
 /// (r0, A p), (t, t), omega = (t, s) / (t, t), where they are no larger than their rounding error.
 template <Scalar T, Memory M>

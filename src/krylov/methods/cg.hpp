@@ -24,6 +24,17 @@ struct CgDirection {
   }
 };
 template <class T>
+struct CgDirectionPointwise {  // P diagonal: z = P r is made where it is needed
+  T alpha, beta;
+  TACIT_HD void operator()(T r, T scaling, T& d, T& p) const {
+    CgDirection<T>{alpha, beta}(scaling * r, d, p);
+  }
+};
+template <class T>
+struct DotsPointwise {  // (r, z), (r, r)
+  TACIT_HD exec::Sums<2, T> operator()(T r, T scaling) const { return {{conj(r) * (scaling * r), T(abs2(r))}}; }
+};
+template <class T>
 struct FlexibleDots {  // (r, z), (r, r), (v, z)
   TACIT_HD exec::Sums<3, T> operator()(T r, T z, T v) const { return {{conj(r) * z, T(abs2(r)), conj(v) * z}}; }
 };
@@ -35,10 +46,19 @@ struct CgResidual {
     return {{T(abs2(r))}};
   }
 };
+template <class T>
+struct CgResidualPointwise {
+  T alpha;
+  TACIT_HD exec::Sums<2, T> operator()(T v, T scaling, T& r) const {
+    r = r - alpha * v;
+    return DotsPointwise<T>{}(r, scaling);
+  }
+};
 }  // namespace formula
 
 /// Hermitian positive definite A and P. An iteration: 1 product, 1 apply of P, 2 reductions, 10 vectors of traffic
-/// (13 with P) beside the product's. Vectors: r, d, p, v (and z).
+/// (12 with P; with a diagonal P those of the apply are among them) beside the product's. Vectors: r, d, p, v (and z,
+/// where P is not diagonal).
 /// Breakdowns: (p, A p) and (r, P r), not positive.
 ///
 /// With a P that varies from call to call the next direction is made orthogonal to A p by (A p, P r) itself, not by
@@ -52,30 +72,45 @@ void cg(const Run<T, M>& run, Monitor& monitor, std::optional<double> goes_on = 
   using namespace exec;
   auto& A = run.A;
   auto& P = run.P;
-  auto &r = run.r, &d = run.d, &p = run.w[0], &v = run.w[1], &z = P ? run.w[2] : r;
+  const bool flexible = op::varies(P);
+  const auto* const D = P && !flexible ? P->pointwise() : nullptr;
+  auto &r = run.r, &d = run.d, &p = run.w[0], &v = run.w[1], &z = P && !D ? run.w[2] : r;
   const auto& space = r.space();
-  const auto dots = [&] {
+  const auto dots = [&] {  // z = P r; (r, z), (r, r)
+    if (D) {
+      P->count_apply();
+      return space.sum(sweep(reads(r, *D), updates(), writes(), formula::DotsPointwise<T>{})).wait();
+    }
+    if (P) P->apply(r, z);
     return space.sum(sweep(reads(r, z), updates(), writes(), layout::formula::Dots<T>{})).wait();
   };
-  const bool flexible = op::varies(P);
   if (!goes_on) layout::fill(p, T(0));
   T alpha{}, beta{};
   CgGuard guard(monitor);
   monitor.solution_by([&](void* x) { solution(d, alpha, p, x); });
   monitor.confirm_by([&] { return layout::max_norm(r); });
 
-  if (P) P->apply(r, z);  // z = P r
   auto [rz, rr] = dots();
   if (goes_on) beta = T(real(rz) / real_t<T>(*goes_on));
   while (std::exchange(goes_on, {}) || monitor.go_on(std::sqrt(double(real(rr))))) {
     if (!guard.allows_direction(real(rz))) break;
-    sweep(reads(z), updates(d, p), writes(), formula::CgDirection<T>{alpha, beta});  // d += alpha p;  p = z + beta p
+    // d += alpha p;  p = z + beta p
+    if (D) sweep(reads(r, *D), updates(d, p), writes(), formula::CgDirectionPointwise<T>{alpha, beta});
+    else sweep(reads(z), updates(d, p), writes(), formula::CgDirection<T>{alpha, beta});
     alpha = T(0);
     A.apply(p, v);  // v = A p
     const auto [pv] = space.sum(sweep(reads(p, v), updates(), writes(), layout::formula::Dot<T>{})).wait();
     if (!guard.allows_step(real(rz), real(pv))) break;
     alpha = T(real(rz) / real(pv));  // alpha = (r, z) / (p, A p)
     const T old = rz;
+    if (D) {  // r -= alpha A p
+      P->count_apply();
+      const auto step = sweep(reads(v, *D), updates(r), writes(), formula::CgResidualPointwise<T>{alpha});
+      const auto both = space.sum(step).wait();
+      rz = both[0], rr = both[1];
+      beta = T(real(rz) / real(old));
+      continue;
+    }
     const auto step = sweep(reads(v), updates(r), writes(), formula::CgResidual<T>{alpha});  // r -= alpha A p
     if (flexible) {
       P->apply(r, z);  // z = P r
@@ -85,7 +120,6 @@ void cg(const Run<T, M>& run, Monitor& monitor, std::optional<double> goes_on = 
       continue;
     }
     if (P) {
-      P->apply(r, z);  // z = P r
       const auto both = dots();
       rz = both[0], rr = both[1];
     } else {

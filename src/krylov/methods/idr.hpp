@@ -29,14 +29,27 @@ struct IdrStep {
   }
 };
 template <class T>
+struct IdrLast {  // d += omega P r,  r -= omega t
+  T omega;
+  TACIT_HD void operator()(T ph, T t, T& d, T& r) const {
+    d = d + omega * ph;
+    r = r - omega * t;
+  }
+};
+template <class T>
+struct IdrLastPlain {  // without P
+  T omega;
+  TACIT_HD void operator()(T t, T& d, T& r) const { IdrLast<T>{omega}(r, t, d, r); }
+};
+template <class T>
 struct IdrSmoothing {  // (t, r), (t, t), (r, r)
   TACIT_HD exec::Sums<3, T> operator()(T t, T r) const { return {{conj(t) * r, T(abs2(t)), T(abs2(r))}}; }
 };
 }  // namespace formula
 
 /// Any square A. A product with A, of s + 1 in a cycle, is an iteration: 1 product, 1 apply of P, 2 reductions, and on
-/// average (3 s^2 + 18 s + 9) / (s + 1) vectors of traffic beside the product's. Vectors: P, G, U (3 s), g, u, v, r, d,
-/// and the best d so far. Breakdowns: M_kk, (t, t), omega = (t, r) / (t, t).
+/// average (3 s^2 + 16 s + 4) / (s + 1) vectors of traffic beside the product's, with P (3 s^2 + 18 s + 5) / (s + 1).
+/// Vectors: P, G, U (3 s), g, u, v, r, d, and the best d so far. Breakdowns: M_kk, (t, t), omega = (t, r) / (t, t).
 template <Scalar T, Memory M>
 class Idr final : public Iteration<T, M> {
   using Vector = layout::Vector<T, M>;
@@ -58,18 +71,14 @@ class Idr final : public Iteration<T, M> {
     for (int k = 0; monitor.go_on(norm); k = (k + 1) % (s_ + 1)) {
       best.look(norm, [&](Vector& to) { layout::copy(d, to); });
       if (k < s_) {
-        auto &u = *u_[s_], &g = *g_[s_], &ahead = P ? v : u;
-        solve(k);                // M c = f, from k on
-        layout::copy(r, ahead);  // v = r - G c
-        subtract(g_, k, s_, T(1), ahead);
-        if (P) P->apply(v, u);  // u = U c + omega P v
-        for (int i = k; i < s_; ++i) c_[i] /= -omega;
-        subtract(u_, k, s_, omega, u);
+        auto &u = *u_[s_], &g = *g_[s_];
+        solve(k);  // M c = f, from k on
+        look_ahead(run, k, omega, u);
         A.apply(u, g);                                  // g = A u
         const double g_norm = products_with_shadow(g);  // m = P^H g
         biorthogonalise(k);                             // g, u orthogonal to p_0 .. p_k-1
-        subtract(g_, 0, k, T(1), g);
-        subtract(u_, 0, k, T(1), u);
+        subtract(g_, k, g);
+        subtract(u_, k, u);
         if (!(std::abs(m_[k]) > tiny * g_norm)) {
           monitor.breakdown("M_kk", std::abs(m_[k]), "the shadow space does not see the new direction");
           break;
@@ -94,8 +103,9 @@ class Idr final : public Iteration<T, M> {
         omega = tr / tt;
         // A residual almost orthogonal to t would make omega small and spoil the next cycle (section 4.4).
         if (angle < 0.7) omega *= T(real_t<T>(0.7 / angle));
-        layout::axpy(omega, ph, d);  // d += omega P r,  r -= omega t,  f = P^H r
-        layout::axpy(-omega, t, r);
+        // d += omega P r,  r -= omega t,  f = P^H r
+        if (P) sweep(reads(ph, t), updates(d, r), writes(), formula::IdrLast<T>{omega});
+        else sweep(reads(t), updates(d, r), writes(), formula::IdrLastPlain<T>{omega});
         norm = shadow_products(r);
       }
     }
@@ -111,12 +121,36 @@ class Idr final : public Iteration<T, M> {
  private:
   static constexpr double tiny = 1e-3 * double(std::numeric_limits<real_t<T>>::epsilon());
 
+  /// u = U c + omega P (r - G c), with the columns from k on.
+  void look_ahead(const Run<T, M>& run, int k, T omega, Vector& u) {
+    const auto* P = run.P;
+    auto& v = P ? run.w[0] : u;
+    layout::copy(run.r, v);
+    terms_.clear(), factors_.clear();
+    const auto take = [&](const std::vector<Vector*>& of, T scale) {
+      for (int i = k; i < s_; ++i)
+        terms_.push_back(of[std::size_t(i)]->data()), factors_.push_back(c_[std::size_t(i)] / scale);
+    };
+    const auto subtract_terms = [&](T scale, Vector& to) {
+      exec::basis_subtract<T, M>(terms_.data(), int(terms_.size()), factors_.data(), scale, to.data(), to.size(),
+                                 false);
+    };
+    take(g_, T(1));
+    if (P) {
+      subtract_terms(T(1), v);
+      P->apply(v, u);
+      terms_.clear(), factors_.clear();
+    }
+    take(u_, -omega);
+    subtract_terms(omega, u);
+  }
   T& entry(int row, int column) { return matrix_[std::size_t(column) * std::size_t(s_) + std::size_t(row)]; }
-  /// to := (to - sum_i c_i v_i) scale, from <= i < end.
-  void subtract(const std::vector<Vector*>& v, int from, int end, T scale, Vector& to) {
-    data_.clear();
-    for (int i = from; i < end; ++i) data_.push_back(v[std::size_t(i)]->data());
-    exec::basis_subtract<T, M>(data_.data(), end - from, &c_[from], scale, to.data(), to.size(), false);
+  /// to := to - sum_i c_i v_i, i < end.
+  void subtract(const std::vector<Vector*>& v, int end, Vector& to) {
+    if (end == 0) return;
+    terms_.clear();
+    for (int i = 0; i < end; ++i) terms_.push_back(v[std::size_t(i)]->data());
+    exec::basis_subtract<T, M>(terms_.data(), end, c_.data(), T(1), to.data(), to.size(), false);
   }
   /// m = P^H v; ||v||. One reduction.
   double products_with_shadow(const Vector& v) {
@@ -150,7 +184,7 @@ class Idr final : public Iteration<T, M> {
     auto& w = run.w;
     s_ = int(std::clamp<Global>(run.r.space().size(), 1, s_));  // there are not more directions than unknowns
     const auto s = std::size_t(s_);
-    u_.clear(), g_.clear(), f_.resize(s), c_.resize(s + 1), m_.resize(s + 1), data_.reserve(s);
+    u_.clear(), g_.clear(), f_.resize(s), c_.resize(s + 1), m_.resize(s + 1), terms_.reserve(2 * s), factors_.reserve(2 * s);
     matrix_.assign(s * s, T(0));
     for (int i = 0; i < s_; ++i) entry(i, i) = T(1);
     for (std::size_t i = 0; i <= s; ++i) u_.push_back(&w[2 + i]), g_.push_back(&w[3 + s + i]);
@@ -165,9 +199,9 @@ class Idr final : public Iteration<T, M> {
   }
 
   int s_, seed_ = 0;
-  std::vector<const T*> p_, data_;
+  std::vector<const T*> p_, terms_;
   std::vector<Vector*> u_, g_;  // s and one to work with
-  std::vector<T> f_, c_, m_, matrix_;
+  std::vector<T> f_, c_, m_, matrix_, factors_;
 };
 
 template <Scalar T, Memory M>

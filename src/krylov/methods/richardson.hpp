@@ -23,6 +23,15 @@ struct RichardsonPointwise {
   }
 };
 template <class T>
+struct RichardsonPlain {
+  T omega;
+  TACIT_HD exec::Sums<1, T> operator()(T f, T v, T& d) const {
+    const T r = f - v;
+    d = d + omega * r;
+    return {{T(abs2(r))}};
+  }
+};
+template <class T>
 struct RichardsonResidual {
   TACIT_HD exec::Sums<1, T> operator()(T f, T v, T& s) const {
     s = f - v;
@@ -32,7 +41,8 @@ struct RichardsonResidual {
 }  // namespace formula
 
 /// d_{k+1} = d_k + omega P (f - A d_k), f = r on entry. With P = Jacobi: the iteration of Stoyanov and Pfreundt (2014).
-/// An iteration: 1 product, 1 apply of P, 1 reduction; 5 vectors of traffic beside the product's when P is diagonal.
+/// An iteration: 1 product, 1 apply of P, 1 reduction; 4 vectors of traffic beside theirs (6 with P; 5 with a diagonal
+/// P, those of the apply included).
 /// ||f - A d_k|| is only known when d_{k+1} is made: convergence is noticed one iteration late, and that step is kept.
 /// Where A does several steps in a pass through memory (Operator::sweeps) and P is diagonal, a pass takes up to
 /// `sweeps` of them: 4 vectors of traffic with the product's, and 1 reduction; convergence is noticed up to a pass
@@ -66,14 +76,18 @@ class Richardson final : public Iteration<T, M> {
     double norm = monitor.norm();
     for (bool first = true; monitor.go_on(norm); first = false) {
       if (!first) run.A.apply(d, v);
-      if (scaling) {  // d += omega P (f - A d)
+      // d += omega P (f - A d)
+      if (!P) {
+        const auto step = sweep(reads(f, v), updates(d), writes(), formula::RichardsonPlain<T>{omega});
+        norm = std::sqrt(double(real(space.sum(step).wait()[0])));
+      } else if (scaling) {
         P->count_apply();
         const auto step = sweep(reads(f, v, *scaling), updates(d), writes(), formula::RichardsonPointwise<T>{omega});
         norm = std::sqrt(double(real(space.sum(step).wait()[0])));
       } else {
-        auto &s = run.w[1], &z = P ? run.w[2] : s;
+        auto &s = run.w[1], &z = run.w[2];
         auto pending = space.sum(sweep(reads(f, v), updates(), writes(s), formula::RichardsonResidual<T>{}));
-        if (P) P->apply(s, z);
+        P->apply(s, z);
         layout::axpy(omega, z, d);
         norm = std::sqrt(double(real(pending.wait()[0])));
       }
