@@ -87,7 +87,13 @@ Counts counts() {
   const std::lock_guard lock(state().mutex);
   Counts c = state().counts;
   c.live_bytes = std::int64_t(memory::used_bytes());
+  const memory::Traffic traffic = memory::traffic();
+  c.bytes_read = std::int64_t(traffic.read), c.bytes_written = std::int64_t(traffic.written);
   return c;
+}
+void watch_traffic(bool on) {
+  const Call call;
+  memory::watch(on);
 }
 std::vector<int> contexts() {
   const std::lock_guard lock(state().mutex);

@@ -5,7 +5,9 @@
 #include <tacit/base/sanitizers.hpp>
 
 #include <sys/mman.h>
+#include <ucontext.h>
 #include <unistd.h>
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -39,6 +41,8 @@ struct State {
   std::map<Address, Address> freed;    // pages, begin to end
   std::map<Address, std::size_t> pinned;
   std::vector<Allocation*> opened;
+  bool watches = false;
+  Traffic traffic;
   std::map<int, std::size_t> used;
   std::set<std::pair<int, int>> peers;
   const char* operation = "";  // what is being carried out
@@ -77,11 +81,22 @@ bool is_freed(Address a) {
   return next != freed.begin() && a < (--next)->second;
 }
 
+void unlock(const Allocation& a) {
+  mprotect(reinterpret_cast<void*>(a.first_page), a.end_page - a.first_page, PROT_READ | PROT_WRITE);
+}
 void open(Allocation& a) {
   if (a.open) return;
   a.open = true;
   state().opened.push_back(&a);  // its capacity is that of all allocations
-  mprotect(reinterpret_cast<void*>(a.first_page), a.end_page - a.first_page, PROT_READ | PROT_WRITE);
+  unlock(a);
+}
+// Only the page that was touched, for reading, or for both from the first write on.
+void open_page(Allocation& a, Address begin, Address touched, bool writes) {
+  if (!std::exchange(a.open, true)) state().opened.push_back(&a);
+  const Address first = touched & ~Address(page - 1);
+  const std::size_t bytes = std::min(first + page, begin + a.bytes) - std::max(first, begin);
+  (writes ? state().traffic.written : state().traffic.read) += bytes;
+  mprotect(reinterpret_cast<void*>(first), page, writes ? PROT_READ | PROT_WRITE : PROT_READ);
 }
 void shut(Allocation& a) {
   a.open = false;
@@ -101,8 +116,17 @@ std::string describe(Address a) {
   return text;
 }
 
+// Whether the access that failed was to write.
+bool is_write([[maybe_unused]] const void* context) {
+#if defined(__x86_64__)
+  return static_cast<const ucontext_t*>(context)->uc_mcontext.gregs[REG_ERR] & 2;
+#else
+  fatal("which pages of device memory are written to is known on x86-64 only");
+#endif
+}
+
 // What an access to an inaccessible page means. Called in the signal handler.
-void touched(int signal, siginfo_t* info, void*) {
+void touched(int signal, siginfo_t* info, void* context) {
   State& s = state();
   if (signal == SIGILL && works) fatal(std::string("a misaligned access, or undefined behaviour, in ") + s.operation);
   const Address a = at(info->si_addr);
@@ -113,6 +137,7 @@ void touched(int signal, siginfo_t* info, void*) {
     if (!may_have(s.device, one->second))
       fatal(std::string(s.operation) + " on device " + std::to_string(s.device) + " without peer access touches " +
             describe(a));
+    if (s.watches) return open_page(one->second, one->first, a, is_write(context));
     return open(one->second);
   }
   // Not ours: with the handler of before the instruction faults again.
@@ -295,12 +320,14 @@ Operation::Operation(int device, const char* what) {
   works = true;
   // What an operation of another device has opened is closed to this one.
   std::erase_if(s.opened, [&](Allocation* a) {
-    if (may_have(device, *a)) return false;
+    if (may_have(device, *a) && !s.watches) return false;
     shut(*a);
     return true;
   });
 }
 Operation::~Operation() {
+  if (state().watches)
+    for (const Allocation* a : state().opened) unlock(*a);  // all pages, for the bytes around
   check_margins();
   works = false;
 }
@@ -309,6 +336,14 @@ void close() {
   State& s = state();
   for (Allocation* a : s.opened) shut(*a);
   s.opened.clear();
+}
+
+void watch(bool on) {
+  close();
+  state().watches = on;
+}
+Traffic traffic() {
+  return state().traffic;
 }
 
 void check_argument(const void* bytes, std::size_t size, int device, const std::string& kernel) {

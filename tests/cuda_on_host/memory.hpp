@@ -53,6 +53,16 @@ class Operation {
 /// Makes all device memory inaccessible. At the end of every call of the runtime.
 void close();
 
+struct Traffic {
+  std::size_t read = 0, written = 0;  ///< bytes
+};
+/// From now on pages are made accessible one by one, anew for every operation, and counted: those that it reads, and
+/// those that it writes. Pages end where their allocation does. A page that is read only after it was written to in the
+/// same operation is not counted as read.
+void watch(bool on);
+/// While it is watched: what all operations so far have touched.
+Traffic traffic();
+
 /// The addresses in a kernel's arguments: of the host, freed, or of another device.
 void check_argument(const void* bytes, std::size_t size, int device, const std::string& kernel);
 

@@ -8,6 +8,7 @@
 #include <map>
 #include <random>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -211,6 +212,43 @@ TEST_F(CudaStreams, CountsWhatIsAsked) {
   EXPECT_EQ(pinned[0], 4.0);
   cudaFree(p);
   cudaFreeHost(pinned);
+}
+
+// Each page that an operation reads or writes counts once for it, and ends where its allocation does.
+TEST_F(CudaStreams, CountsTraffic) {
+  constexpr int threads = 1024;
+  constexpr std::int64_t bytes = threads * sizeof(double), page = 4096, few = 24;
+  double *x = nullptr, *y = nullptr, *small = nullptr;
+  cudaMalloc(&x, bytes);
+  cudaMalloc(&y, bytes);
+  cudaMalloc(&small, few);
+  for (auto* p : {x, y}) cudaMemsetAsync(p, 0, bytes);
+  cudaMemsetAsync(small, 0, few);
+  const auto combine_first = [&](int n) {
+    double a = 1.0;
+    void* arguments[] = {&y, &x, &a};
+    ASSERT_EQ(cudaLaunchKernel(combine, dim3(1), dim3(unsigned(n)), arguments, 0, nullptr), cudaSuccess);
+  };
+  using ReadAndWritten = std::pair<std::int64_t, std::int64_t>;
+  const auto moved = [](const auto& work) {
+    const auto before = cuda_on_host::counts();
+    work();
+    cudaStreamSynchronize(nullptr);
+    const auto after = cuda_on_host::counts();
+    return ReadAndWritten(after.bytes_read - before.bytes_read, after.bytes_written - before.bytes_written);
+  };
+  cudaStreamSynchronize(nullptr);
+  cuda_on_host::watch_traffic(true);
+  EXPECT_EQ(moved([&] { combine_first(threads); }), ReadAndWritten(2 * bytes, bytes));
+  EXPECT_EQ(moved([&] { combine_first(length); }), ReadAndWritten(2 * page, page));
+  EXPECT_EQ(moved([&] { combine_first(threads), combine_first(threads); }), ReadAndWritten(4 * bytes, 2 * bytes));
+  EXPECT_EQ(moved([&] { cudaMemcpyAsync(y, x, bytes, cudaMemcpyDeviceToDevice); }), ReadAndWritten(bytes, bytes));
+  EXPECT_EQ(moved([&] { cudaMemsetAsync(y, 0, 16); }), ReadAndWritten(0, page));
+  double one;
+  EXPECT_EQ(moved([&] { cudaMemcpyAsync(&one, small, 8, cudaMemcpyDeviceToHost); }), ReadAndWritten(few, 0));
+  cuda_on_host::watch_traffic(false);
+  EXPECT_EQ(moved([&] { combine_first(threads); }), ReadAndWritten(0, 0));
+  for (auto* p : {x, y, small}) cudaFree(p);
 }
 
 // Ranks may be threads, each with a device of its own.

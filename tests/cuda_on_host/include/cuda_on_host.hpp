@@ -20,8 +20,14 @@ struct Counts {
   std::int64_t live_bytes = 0;        ///< device memory that is allocated now
   std::int64_t overlapped_waits = 0;  ///< waits for an event whose stream had been given more work after it
   std::int64_t graph_launches = 0;    ///< of the launches
+  std::int64_t bytes_read = 0, bytes_written = 0;  ///< of device memory by kernels, copies and fills: watch_traffic()
 };
 Counts counts();
+
+/// Whether bytes_read and bytes_written are counted; at first not, because it makes kernels slower. Each page of 4 KiB
+/// that an operation reads, or writes, counts once for it, as if caches held everything for one kernel and nothing
+/// beyond: the least traffic of these kernels. x86-64 only.
+void watch_traffic(bool on);
 
 /// The devices on which this process has a context: those that a thread has selected, and the current one at a call
 /// that needs a context.
