@@ -8,6 +8,7 @@
 #include <tacit/exec/device_kernels.hpp>
 #include <tacit/exec/pairs.hpp>
 #include <tacit/exec/sweep.hpp>
+#include <tacit/precond/triangular_on_device.hpp>
 
 #include <cstdio>
 #include <cstdlib>
@@ -326,6 +327,59 @@ void products(const Matrix<T>& a) {
   }
 }
 
+/// Solves with factors of `n` rows in chains: each row has about `entries` of the rows of its chain before it.
+template <class T>
+void triangular(Local n, Local chain, int entries, int k) {
+  const std::string name =
+      message("triangular ", scalar_name<T>(), " n=", n, " chains of ", chain, " entries=", entries, " k=", k);
+  precond::TriangularFactors<T> f;
+  std::uint64_t drawn = 0;
+  const auto strict = [&](bool is_upper) {
+    op::LocalRows<T> s;
+    s.columns = n;
+    for (Local i = 0; i < n; ++i) {
+      const Local first = i / chain * chain, last = std::min(n, first + chain);
+      const Local others = is_upper ? last - i - 1 : i - first;
+      std::vector<Local> column;
+      for (int e = 0; e < entries && others > 0; ++e) {
+        const Local far = e == 0 ? 0 : below(others, seed + 30, ++drawn);
+        column.push_back(is_upper ? i + 1 + far : i - 1 - far);
+      }
+      std::sort(column.begin(), column.end());
+      column.erase(std::unique(column.begin(), column.end()), column.end());
+      for (const Local c : column)
+        s.column.push_back(c), s.value.push_back(number<T>(seed + 31, ++drawn) * T(real_t<T>(0.5 / entries)));
+      s.start.push_back(Global(s.column.size()));
+    }
+    return s;
+  };
+  f.lower = strict(false), f.upper = strict(true);
+  f.upper_inverse = numbers<T>(n, seed + 32);
+  f.row.resize(n);
+  std::iota(f.row.rbegin(), f.row.rend(), 0);
+  f.column = f.row;
+  const auto x = numbers<T>(std::size_t(n) * k, seed + 33);
+  std::vector<T> w(x.size()), expected(x.size());
+  for (int c = 0; c < k; ++c) {
+    const auto at = [&](Local i) { return std::size_t(i) * k + c; };
+    const auto row = [&](const op::LocalRows<T>& s, Local i) {
+      for (Global e = s.start[i]; e < s.start[i + 1]; ++e) w[at(i)] -= s.value[e] * w[at(s.column[e])];
+    };
+    for (Local i = 0; i < n; ++i) w[at(i)] = x[at(f.row[i])], row(f.lower, i);
+    for (Local i = n; i-- > 0;) row(f.upper, i), w[at(i)] *= f.upper_inverse[i], expected[at(f.column[i])] = w[at(i)];
+  }
+  precond::TriangularOnDevice<T, Device> solver(f);
+  const auto dx = on_device(x);
+  for (int again = 0; again < 2; ++again) {
+    Guarded<T> y(std::vector<T>(x.size(), poison<T>()), 0);
+    solver.load(dx.data(), k);
+    solver.solve();
+    solver.store(y.view().data());
+    check_close<T>(y.host(), expected, 64, name);
+    check(y.intact(), "within y: " + name);
+  }
+}
+
 template <class T>
 void gathers(Local n, int k) {
   const std::string name = message(scalar_name<T>(), " n=", n, " k=", k);
@@ -387,6 +441,15 @@ void all() {
   products(awkward<T>(131, 97, 5, false, seed));
   products(awkward<T>(1000, 1000, 40, true, seed));
   if (!small) products(awkward<T>(30001, 30001, 100, true, seed));
+  for (const int k : {1, 2, 3, 4}) {
+    triangular<T>(0, 1, 1, k);
+    triangular<T>(300, 300, 2, k);   // a row a level
+    triangular<T>(1000, 50, 30, k);  // narrow levels of long rows
+    triangular<T>(1800, 2, 1, k);    // wide levels
+    if (small) continue;
+    triangular<T>(40000, 40, 3, k);
+    triangular<T>(100000, 100, 40, k);
+  }
   for (const Local n : {0, 1, 33, 1000, 100001})
     for (const int k : {1, 3})
       if (!small || n < 2000) gathers<T>(n, k);

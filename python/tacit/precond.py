@@ -22,9 +22,8 @@ inner              20 iterations of bicgstab, with jacobi, on a copy of the matr
 
 `precision` is "auto" (single where the tolerance allows it, since the factors are approximate), "single" or "full".
 
-For matrices in the memory of a GPU (:class:`tacit.DeviceCsr`): "none", "jacobi", "spai", "fsai", "polynomial",
-"block-jacobi" and "schwarz" with those as ``solver``, and "amg", whose levels are made by the host and whose cycle
-stays there.
+For matrices in the memory of a GPU (:class:`tacit.DeviceCsr`): all those of stored matrices. Incomplete factors and the
+levels of "amg" are made by the host; their solves and cycles stay there.
 """
 
 from __future__ import annotations
@@ -252,7 +251,7 @@ def make(A: Operator, name: str, **options: Any) -> Operator | None:
         if A.device != "host" and (chosen == "inner" or not isinstance(A, DeviceCsr)):
             raise ValueError(
                 f"precond {chosen!r} works in host memory, and the {A.name} operator is in that of {A.device}; for a"
-                " DeviceCsr there are jacobi, spai, fsai, polynomial and amg"
+                f" DeviceCsr there are {', '.join(n for n in PRECOND_NAMES if n != 'none')}"
             )
         if isinstance(A, HMatrix) and chosen != "jacobi":
             choose("preconditioner of an H-matrix", chosen, HMATRIX_PRECOND_NAMES)

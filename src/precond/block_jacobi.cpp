@@ -457,6 +457,41 @@ op::LocalRows<T> BlockJacobi<T>::factors(int block) const {
   return all;
 }
 
+template <Scalar T>
+TriangularFactors<T> BlockJacobi<T>::triangular_factors() const {
+  const Local n = this->domain().local_size();
+  TriangularFactors<T> all;
+  all.negative = negative_;
+  all.lower.columns = all.upper.columns = n;
+  const auto add_rows = [](op::LocalRows<T>& to, const op::LocalRows<T>& block, Local first) {
+    const Global before = to.start.back();
+    for (Local i = 0; i < block.count(); ++i) to.start.push_back(before + block.start[std::size_t(i) + 1]);
+    for (const Local c : block.column) to.column.push_back(first + c);
+    to.value.insert(to.value.end(), block.value.begin(), block.value.end());
+  };
+  const auto add_numbers = [](std::vector<Local>& to, const std::vector<Local>& block, Local first, Local count) {
+    for (Local i = 0; i < count; ++i) to.push_back(first + (block.empty() ? i : block[i]));
+  };
+  const auto add_exponents = [n](std::vector<int>& to, const std::vector<int>& block, Local first) {
+    if (block.empty()) return;
+    to.resize(std::size_t(n), 0);
+    std::copy(block.begin(), block.end(), to.begin() + first);
+  };
+  for (const Block& b : blocks_->list) {
+    add_rows(all.lower, b.lower.strict(), b.first), add_rows(all.upper, b.upper.strict(), b.first);
+    add_numbers(all.row, b.by.row, b.first, b.count), add_numbers(all.column, b.by.column, b.first, b.count);
+    add_exponents(all.row_exponent, b.by.row_exponent, b.first);
+    add_exponents(all.column_exponent, b.by.column_exponent, b.first);
+    const auto upper = b.upper.inverse();
+    all.upper_inverse.insert(all.upper_inverse.end(), upper.begin(), upper.end());
+    if (!hermitian_) continue;
+    auto lower = b.lower.inverse();
+    lower.resize(std::size_t(b.count), T(1));  // of a block that is inverted by its diagonal alone
+    all.lower_inverse.insert(all.lower_inverse.end(), lower.begin(), lower.end());
+  }
+  return all;
+}
+
 template class BlockJacobi<float>;
 template class BlockJacobi<double>;
 template class BlockJacobi<std::complex<float>>;

@@ -1,4 +1,5 @@
 // The preconditioners that work in device memory.
+#include "block_jacobi_on_device_impl.hpp"
 #include "jacobi_impl.hpp"
 #include "make_impl.hpp"
 #include "polynomial_impl.hpp"
@@ -7,6 +8,7 @@
 namespace tacit::precond {
 
 #define TACIT_INSTANTIATE(T)                                                                                     \
+  template class BlockJacobiOnDevice<T, Device>;                                                                 \
   template class Jacobi<T, Device>;                                                                              \
   template class Spai<T, Device>;                                                                                \
   template class Polynomial<T, Device>;                                                                          \

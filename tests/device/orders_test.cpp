@@ -34,6 +34,34 @@ TEST(Orders, OfStreamsDoNotChangeSolves) {
   }
 }
 
+TEST(Orders, OfStreamsDoNotChangeTriangularSolves) {
+  const auto a = grid<double>(9, 8, 0.3), hermitian = grid<double>(9, 8);
+  const auto A = a.on<Device>(comm::Communicator::self()), H = hermitian.on<Device>(comm::Communicator::self());
+  const auto b = random_vector<double>(a.n, 4);
+  const auto P = precond::make<double, Device>("ilu0", *A), Q = precond::make<double, Device>("ic0", *H);
+  auto few = with(krylov::Method::bicgstab, 1e-12), of_cg = with(krylov::Method::pipelined_cg, 1e-12);
+  few.max_iterations = 4, few.explain = false, of_cg.max_iterations = 4, of_cg.explain = false;
+  in_every_order([&] { return run(*A, b, few, P.get()).x; });
+  in_every_order([&] { return run(*H, b, of_cg, Q.get()).x; });
+}
+
+// Applies one after another share the vectors between them.
+TEST(Orders, OfStreamsDoNotChangeWideLevels) {
+  const auto a = chains<double>(600, 4);
+  const auto A = a.on<Device>(comm::Communicator::self());
+  const auto x = spread<double, Device>(A->domain(), random_vector<double>(a.n, 4));
+  const auto z = spread<double, Device>(A->domain(), random_vector<double>(a.n, 5));
+  in_every_order([&] {
+    const auto P = precond::make<double, Device>("ilu0", *A);
+    layout::Vector<double, Device> y(A->range()), w(A->range());
+    for (int i = 0; i < 3; ++i) P->apply(x, y), P->apply(z, w);
+    auto both = y.to_host();
+    const auto second = w.to_host();
+    both.insert(both.end(), second.begin(), second.end());
+    return both;
+  });
+}
+
 TEST(Orders, OfStreamsDoNotChangeProductsOfRanks) {
   const auto a = scattered<double>(40, 4, 3);
   const auto b = random_vector<double>(a.n, 4);

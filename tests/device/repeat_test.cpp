@@ -1,9 +1,10 @@
-// Work that is recorded once and launched as one graph: the cycle of algebraic multigrid.
+// Work that is recorded once and launched as one graph: the cycle of algebraic multigrid, triangular solves.
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/cuda.hpp>
 #include <tacit/exec/repeat.hpp>
 #include <tacit/krylov/solve.hpp>
 #include <tacit/precond/amg_on_device.hpp>
+#include <tacit/precond/block_jacobi_on_device.hpp>
 
 #include "support/systems.hpp"
 
@@ -28,7 +29,7 @@ struct Applied {
   std::int64_t launches, graphs, products, waits;
 };
 
-Applied applied(const op::Operator<double, Device>& A, const AmgOnDevice<double, Device>& P, const Vector& x) {
+Applied applied(const op::Operator<double, Device>& A, const op::Operator<double, Device>& P, const Vector& x) {
   Vector y(P.range(), x.columns());
   const auto before = cuda_on_host::counts();
   const auto products = A.applies();
@@ -101,6 +102,57 @@ TEST(Repeat, SeesNewNumbersOfTheMatrix) {
   const auto again = applied(*A, P, x);  // recorded anew
   EXPECT_EQ(again.y, expected.y);
   EXPECT_EQ(again.graphs, 1);
+}
+
+// Narrow levels are one launch, wide ones are recorded.
+TEST(Repeat, TriangularSolvesAreThreeLaunches) {
+  using precond::BlockJacobiOnDevice;
+  using precond::Factorisation;
+  const auto narrow = grid<double>(64, 64), wide = chains<double>(600, 5);
+  for (const auto* a : {&narrow, &wide})
+    for (const auto kind : {Factorisation::ilu0, Factorisation::ic0}) {
+      const auto A = a->on<Device>(comm::Communicator::self());
+      const BlockJacobiOnDevice<double, Device> P(*A, kind), fresh(*A, kind);
+      const bool is_narrow = a == &narrow;
+      EXPECT_EQ(P.launches(), is_narrow ? 1 : 10);
+      if (std::getenv("TACIT_TEST_SHOW"))
+        std::printf("%s: %d rows, %d levels, %d launches\n", P.name().c_str(), int(a->n), int(P.levels()),
+                    P.launches());
+      for (const int columns : {1, 2, 1}) {
+        Vector x(A->domain(), columns), other(A->domain(), columns);
+        x.assign(random_vector<double>(a->n * columns, 3)), other.assign(random_vector<double>(a->n * columns, 5));
+        const auto first = applied(*A, P, x), second = applied(*A, P, x), third = applied(*A, P, x);
+        const auto fourth = applied(*A, P, other);
+        EXPECT_EQ(first.launches, 2 + P.launches());
+        EXPECT_EQ(second.y, first.y);
+        EXPECT_EQ(third.y, first.y);
+        EXPECT_EQ(fourth.y, applied(*A, fresh, other).y);
+        for (const auto* later : {&second, &third, &fourth}) {
+          EXPECT_EQ(later->graphs, is_narrow ? 0 : 1);
+          EXPECT_EQ(later->launches, 3);  // x in, the levels, y out
+          EXPECT_EQ(later->waits, 0);
+        }
+      }
+    }
+}
+
+// Factors are those of the numbers that they were made of, as on the host: what is recorded reads no array of A.
+TEST(Repeat, FactorsKeepOldNumbersOfTheMatrix) {
+  const auto a = chains<double>(600, 4);
+  const auto twice = a.map([](Global, Global, double v) { return 2 * v; });
+  const auto& self = comm::Communicator::self();
+  const auto A = a.on<Device>(self);
+  const precond::BlockJacobiOnDevice<double, Device> P(*A);
+  Vector x(A->domain());
+  x.assign(random_vector<double>(a.n, 3));
+  const auto before = applied(*A, P, x).y;
+  EXPECT_EQ(applied(*A, P, x).y, before);
+  A->become(std::move(*twice.on<Device>(self)));
+  const auto after = applied(*A, P, x);
+  EXPECT_EQ(after.graphs, 1);
+  EXPECT_EQ(after.y, before);
+  const precond::BlockJacobiOnDevice<double, Device> anew(*A);
+  EXPECT_NE(applied(*A, anew, x).y, before);
 }
 
 TEST(Repeat, GoesOnWithoutWhereItCannotBeRecorded) {

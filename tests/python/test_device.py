@@ -227,8 +227,13 @@ def test_a_numpy_right_hand_side_is_all_that_moves() -> None:
         "fsai",
         "polynomial",
         "amg",
+        "ilu0",
+        "ic0",
+        "ilut",
         {"name": "block-jacobi", "solver": "spai"},
+        {"name": "block-jacobi", "solver": "ick"},
         {"name": "schwarz", "solver": "jacobi"},
+        {"name": "schwarz", "solver": "ilu0"},
     ],
 )
 def test_preconditioners_are_made_once_or_by_name(precond: Any) -> None:
@@ -279,6 +284,28 @@ def test_new_values() -> None:
     A.update_values(changed)
     assert not A.is_hermitian()
     assert tacit.solve(A, x, precond="jacobi").method == "gmres"
+
+
+def test_incomplete_factors_stay_and_keep_their_numbers() -> None:
+    a = laplacian(20, 20)
+    A = tacit.csr(a, device="cuda")
+    M = tacit.precond.make(A, "ic0")
+    b = tacit.device_array(np.ones(400), A.device)
+    first = tacit.solve(A, b, method="cg", precond=M)
+    before = counts()
+    x = M @ b
+    after = counts()
+    assert after.to_device == before.to_device
+    assert after.to_host == before.to_host
+    expected = tacit.precond.make(tacit.csr(a), "ic0") @ np.ones(400)
+    assert np.allclose(x.to_numpy(), expected, rtol=1e-13)
+    A.update_values((100 * a).data)
+    assert np.array_equal((M @ b).to_numpy(), x.to_numpy())  # of the old numbers, as in host memory
+    assert np.allclose((tacit.precond.make(A, "ic0") @ b).to_numpy(), expected / 100, rtol=1e-13)
+    by_name = tacit.solve(A, b, method="cg", precond="ic0")
+    assert by_name.converged
+    assert by_name.iterations == first.iterations
+    assert true_residual(100 * a, by_name.x.to_numpy(), np.ones(400)) <= 1e-8
 
 
 def test_compositions_use_new_values() -> None:
@@ -470,7 +497,9 @@ def misuse() -> dict[str, tuple[Callable[[Any], Any], type[Exception], str]]:
         "device": (lambda A: A.to("cuda:7"), ValueError, "this process sees"),
         "no device": (lambda A: A.to("tpu"), ValueError, "unknown device"),
         "solve elsewhere": (lambda A: tacit.solve(A, ones, device="cuda:1"), ValueError, "moves it"),
-        "incomplete factors": (lambda A: tacit.solve(A, ones, precond="ilu0"), ValueError, "jacobi, spai"),
+        "a composition by name": (
+            lambda A: tacit.solve(A.shifted(1.0), ones, precond="ilu0"), ValueError, "there are jacobi, block-jacobi, ilu0"
+        ),
         "by trial": (lambda A: tacit.solve(A, ones, precond="auto"), ValueError, "host memory"),
         "inner": (lambda A: tacit.precond.inner(A), ValueError, "host memory"),
         "precond of the host": (

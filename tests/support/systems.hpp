@@ -130,6 +130,19 @@ Whole<T> tridiagonal(Global n, double below, double on, double above) {
   }
   return a;
 }
+/// Tridiagonal blocks of `length` rows.
+template <Scalar T>
+Whole<T> chains(Global count, Global length) {
+  Whole<T> a;
+  a.n = count * length;
+  for (Global i = 0; i < a.n; ++i) {
+    if (i % length > 0) a.push(i - 1, T(-1));
+    a.push(i, T(4));
+    if (i % length + 1 < length) a.push(i + 1, T(-1));
+    a.end_row();
+  }
+  return a;
+}
 /// Tridiagonal with entries -1, 0, 1: (x, A x) is imaginary.
 template <Scalar T>
 Whole<T> skew_tridiagonal(Global n) {

@@ -4,6 +4,7 @@
 #include <tacit/base/names.hpp>
 #include <tacit/op/csr.hpp>
 #include <tacit/op/noted.hpp>
+#include <tacit/precond/triangular_factors.hpp>
 
 #include <memory>
 #include <string>
@@ -78,6 +79,10 @@ class BlockJacobi final : public op::Operator<T, Host>, public op::Noted {
   /// and ick: L, of -A where name() says so), local to the block and in the order of its elimination. Built anew.
   op::LocalRows<T> factors(int block) const;
   int blocks() const;
+  /// The factors of all blocks of this rank, one below the other: the apply as data. Built anew.
+  TriangularFactors<T> triangular_factors() const;
+  /// Whether they are those of ic0 or ick, U = L^H: then the operator is its own adjoint.
+  bool is_hermitian() const { return hermitian_; }
 
  protected:
   int begin(const Vector<T, Host>&, Vector<T, Host>&, bool) const override { return 0; }

@@ -34,9 +34,9 @@ std::span<const Option<Options>> options();
 bool is_symmetric(std::string_view name, const Options& options = {});
 
 /// The preconditioner of this name for A, with the options of docs/reference/preconditioners.md; null for "none".
-/// "polynomial" refers to A; ilu0 and ic0 work in host memory. Collective. Error(usage): a name that does not exist
-/// (with the nearest that does), an option that the kind does not take or whose value does not fit, and what the
-/// constructors say.
+/// "polynomial" refers to A, and so does "amg" on a device. Collective. Error(usage): a name that does not exist (with
+/// the nearest that does), an option that the kind does not take or whose value does not fit, and what the constructors
+/// say.
 template <Scalar T, Memory M>
 std::unique_ptr<op::Operator<T, M>> make(std::string_view name, const op::Csr<T, M>& A, const Options& options = {});
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <tacit/precond/block_jacobi.hpp>
+#include <tacit/precond/block_jacobi_on_device.hpp>
 #include <tacit/precond/make.hpp>
 
 #include <utility>
@@ -17,10 +17,9 @@ std::unique_ptr<op::Operator<T, M>> incomplete_factors(const op::Csr<T, M>& A, F
   how.pivoting = options.pivoting.value_or(how.pivoting);
   how.matching = options.matching.value_or(how.matching);
   how.ordering = options.ordering.value_or(how.ordering);
-  if constexpr (std::same_as<M, Host>) return std::make_unique<BlockJacobi<T>>(A, how, options.blocks.value_or(1));
-  throw Error(
-      ErrorKind::usage,
-      "incomplete factors work in host memory; in that of a GPU there are jacobi, spai, fsai, polynomial and amg");
+  const int blocks = options.blocks.value_or(1);
+  if constexpr (std::same_as<M, Host>) return std::make_unique<BlockJacobi<T>>(A, how, blocks);
+  else return std::make_unique<BlockJacobiOnDevice<T, M>>(A, how, blocks);
 }
 
 template <Scalar T, Memory M>
