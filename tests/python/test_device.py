@@ -498,7 +498,7 @@ def misuse() -> dict[str, tuple[Callable[[Any], Any], type[Exception], str]]:
         "no device": (lambda A: A.to("tpu"), ValueError, "unknown device"),
         "solve elsewhere": (lambda A: tacit.solve(A, ones, device="cuda:1"), ValueError, "moves it"),
         "a composition by name": (
-            lambda A: tacit.solve(A.shifted(1.0), ones, precond="ilu0"), ValueError, "there are jacobi, block-jacobi, ilu0"
+            lambda A: tacit.solve(A.shifted(1.0), ones, precond="ilu0"), ValueError, "jacobi, block-jacobi, ilu0"
         ),
         "by trial": (lambda A: tacit.solve(A, ones, precond="auto"), ValueError, "host memory"),
         "inner": (lambda A: tacit.precond.inner(A), ValueError, "host memory"),
