@@ -152,7 +152,8 @@ std::vector<Formula> formulas() {
   cycle("gmres cgs", gmres(O::cgs), 10, [](int j) { return 2 * j + 6; });
   cycle("gmres cgs2", gmres(O::cgs2), 10, [](int j) { return 4 * j + 9; });
   cycle("gmres mgs", gmres(O::mgs), 10, [](int j) { return 4 * j + 4; });
-  cycle("fgmres", take(Method::fgmres), 10, [](int j) { return 2 * j + 4; }, true);
+  cycle(
+      "fgmres", take(Method::fgmres), 10, [](int j) { return 2 * j + 4; }, true);
   const auto block_of = [](int j, int s) { return (j - 1) / s * s + 1; };  // the first vector of j's block
   cycle("ca-gmres", take(Method::ca_gmres), 20, [&](int j) { return 2. * block_of(j, 10) / 10 + 3 + 1 + 3; });
   // Blocks of t: the recurrence that makes v_j, for all of a block its dots and its update, of which v_m has none.
@@ -212,8 +213,7 @@ TEST_F(Traffic, OfIterations) {
   ASSERT_EQ(A->storage(), "sell-32 (16-bit offsets) on the device");
   const double entries = double(a.value.size()), own = matrix_bytes(entries, true),
                factors = 2 * matrix_bytes((entries + n) / 2, true) + 2 * vector_bytes;  // G, G^H, what is between them
-  if (show)
-    std::printf("| method | P | launches | bytes | of these by formula | ratio |\n|---|---|---|---|---|---|\n");
+  if (show) std::printf("| method | P | launches | bytes | of these by formula | ratio |\n|---|---|---|---|---|---|\n");
   for (const Precond p : {none, diagonal, sparse}) {
     if (p == sparse && !show) continue;  // what P does is the same for all methods
     const auto P = p == none ? nullptr : precond::make<T, Device>(names[p], *A);

@@ -26,9 +26,7 @@ struct CgDirection {
 template <class T>
 struct CgDirectionPointwise {  // P diagonal: z = P r is made where it is needed
   T alpha, beta;
-  TACIT_HD void operator()(T r, T scaling, T& d, T& p) const {
-    CgDirection<T>{alpha, beta}(scaling * r, d, p);
-  }
+  TACIT_HD void operator()(T r, T scaling, T& d, T& p) const { CgDirection<T>{alpha, beta}(scaling * r, d, p); }
 };
 template <class T>
 struct DotsPointwise {  // (r, z), (r, r)

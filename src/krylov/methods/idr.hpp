@@ -184,7 +184,8 @@ class Idr final : public Iteration<T, M> {
     auto& w = run.w;
     s_ = int(std::clamp<Global>(run.r.space().size(), 1, s_));  // there are not more directions than unknowns
     const auto s = std::size_t(s_);
-    u_.clear(), g_.clear(), f_.resize(s), c_.resize(s + 1), m_.resize(s + 1), terms_.reserve(2 * s), factors_.reserve(2 * s);
+    u_.clear(), g_.clear(), f_.resize(s), c_.resize(s + 1), m_.resize(s + 1), terms_.reserve(2 * s),
+        factors_.reserve(2 * s);
     matrix_.assign(s * s, T(0));
     for (int i = 0; i < s_; ++i) entry(i, i) = T(1);
     for (std::size_t i = 0; i <= s; ++i) u_.push_back(&w[2 + i]), g_.push_back(&w[3 + s + i]);
