@@ -1,5 +1,6 @@
 // Tacit's sparse networks for Python, in host memory and in that of a GPU.
 #include "described.hpp"
+#include "on_gpu.hpp"
 
 #include <nanobind/stl/function.h>
 #include <nanobind/stl/shared_ptr.h>
@@ -86,16 +87,11 @@ inference::LayerSource source_of(nb::object source) {
 
 // gpu: below 0 in host memory.
 nb::object made(int layers, const inference::LayerSource& source, const Request& o, int gpu) {
-  if (gpu < 0)
-    return nb::cast(
-        unlocked([&] { return std::make_shared<inference::Network>(layers, source, o.values, o.weight_bytes); }));
-#ifdef TACIT_HAVE_CUDA
-  return nb::cast(unlocked([&] {
-    return std::make_shared<inference::NetworkOnDevice<Device>>(layers, source, gpu, o.values, o.weight_bytes);
-  }));
-#else
-  throw Error(ErrorKind::environment, "this Tacit was built without CUDA");
-#endif
+  return made_on(gpu, comm::Communicator::self(), [&]<class M>(M) {
+    if constexpr (std::same_as<M, Host>)
+      return std::make_shared<inference::Network>(layers, source, o.values, o.weight_bytes);
+    else return std::make_shared<inference::NetworkOnDevice<M>>(layers, source, gpu, o.values, o.weight_bytes);
+  });
 }
 
 }  // namespace

@@ -91,7 +91,7 @@ void bind_arrays(nb::module_& m) {
       .def_prop_ro("closed", [](const Array& a) { return a.of == nullptr; })
       .def("close", [](Array& a) { a.of.reset(); })
       .def("to_numpy",
-           [](const Array& a) {
+           [](Array a) {
              const auto& elements = a.elements();
              auto values = unlocked([&] {
                const exec::UseGpu use(a.gpu);
@@ -154,7 +154,7 @@ void bind_operators(nb::module_& m) {
            })
       // As of operators in host memory: arrays that stay where they are, and NumPy's, which are copied.
       .def("apply",
-           [](const Base& a, const ArrayOnGpu<T>& x, bool adjoint) {
+           [](const Base& a, ArrayOnGpu<T> x, bool adjoint) {
              auto y = together_on(a.gpu, a.of->range().comm(), [&] {
                const auto &from = adjoint ? a.of->range() : a.of->domain(),
                           &to = adjoint ? a.of->domain() : a.of->range();

@@ -28,7 +28,8 @@ struct CsrOnGpu : OnGpu<T> {
   const op::Csr<T, Device>& matrix() const { return static_cast<const op::Csr<T, Device>&>(*this->of); }
 };
 
-/// This rank's elements of a vector, or of k columns, in the memory of one GPU.
+/// This rank's elements of a vector, or of k columns, in the memory of one GPU. What runs without the GIL takes a copy,
+/// since another thread may close() this one meanwhile.
 template <Scalar T>
 struct ArrayOnGpu {
   using Elements = layout::Vector<T, Device>;
@@ -50,6 +51,17 @@ auto together_on(int gpu, const comm::Communicator& comm, F&& f) {
     const exec::UseGpu use(gpu);
     return f();
   });
+}
+
+/// make(Host{}), or with a number of a GPU (from 0 on) make(Device{}) there, as a collective call.
+template <class F>
+nb::object made_on([[maybe_unused]] int gpu, const comm::Communicator& comm, F&& make) {
+  if (gpu < 0) return nb::cast(together(comm, [&] { return make(Host{}); }));
+#ifdef TACIT_HAVE_CUDA
+  return nb::cast(together_on(gpu, comm, [&] { return make(Device{}); }));
+#else
+  throw Error(ErrorKind::environment, "this Tacit was built without CUDA");
+#endif
 }
 
 /// The array as a vector of the space: itself where it was made for this space, else a copy within the device.

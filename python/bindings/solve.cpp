@@ -190,7 +190,7 @@ void bind_scalar(nb::module_& m) {
   // The same in the memory of a GPU: of arrays there, and of NumPy's, which are copied.
   m.def(
       named<T>("solve").c_str(),
-      [](const OnGpu<T>& a, const OnGpu<T>* precond, const ArrayOnGpu<T>& b, const ArrayOnGpu<T>* x0, Options options,
+      [](const OnGpu<T>& a, const OnGpu<T>* precond, ArrayOnGpu<T> b, std::optional<ArrayOnGpu<T>> x0, Options options,
          nb::object callback, bool hermitian) {
         const auto [x, report] = solved_on_gpu<T>(
             a, precond, [&] { return as_vector<T>(b, a.of->range(), a.gpu); },

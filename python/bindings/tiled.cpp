@@ -76,7 +76,6 @@ struct Projection {
     return python::together(a->range().comm(), f);
   }
 };
-#ifdef TACIT_HAVE_CUDA
 /// A tiled operator in the memory of a GPU.
 template <class T>
 struct TiledOnGpu : OnGpu<T> {
@@ -98,7 +97,6 @@ struct ProjectionOnGpu {
     return together_on(gpu, a->range().comm(), f);
   }
 };
-#endif
 
 /// A projector in either memory.
 template <class P>
@@ -248,10 +246,15 @@ void bind_real(nb::module_& m) {
       .def("reuse", [](const Tiled& a, int rows, bool adjoint) {
         return unlocked([&] { return (adjoint ? a.backward() : a.forward()).reuse(rows); });
       });
-  m.def(named<T>("tiled").c_str(), [](const op::Csr<T, Host>& a, const op::TiledRequest& request) {
-    return together(a.range().comm(), [&] {
+  // gpu: below 0 in host memory.
+  m.def(named<T>("tiled").c_str(), [](const op::Csr<T, Host>& a, const op::TiledRequest& request, int gpu) {
+    return made_on(gpu, a.range().comm(), [&]<class M>(M) {
       op::check(request, "tiled");
-      return std::make_shared<Tiled>(a.range(), a.domain(), a.rows(), request.options());
+      if constexpr (std::same_as<M, Host>)
+        return std::make_shared<Tiled>(a.range(), a.domain(), a.rows(), request.options());
+      else
+        return std::make_shared<TiledOnGpu<T>>(
+            gpu, std::make_shared<op::TiledOnDevice<T, M>>(a.range(), a.domain(), a.rows(), request.options()));
     });
   });
 
@@ -259,11 +262,17 @@ void bind_real(nb::module_& m) {
   bind_projector<P>(m, named<T>("Projector").c_str()).def_prop_ro("operator", [](const P& p) { return p.a; });
   m.def(named<T>("projector").c_str(),
         [](const Communicator& comm, Local width, Local height, Local detectors, const Elements<double>& angles,
-           double centre, double pixel, const op::TiledRequest& request) {
-          return together(comm, [&] {
+           double centre, double pixel, const op::TiledRequest& request, int gpu) {
+          return made_on(gpu, comm, [&]<class M>(M) {
             auto projector = projector_of(width, height, detectors, angles, centre, pixel, request);
-            auto a = projector.template matrix<T>(comm, request.options());
-            return std::make_shared<P>(P{std::move(projector), std::move(a)});
+            if constexpr (std::same_as<M, Host>) {
+              auto a = projector.template matrix<T>(comm, request.options());
+              return std::make_shared<P>(P{std::move(projector), std::move(a)});
+            } else {
+              auto a = projector.template on_device<T, M>(comm, request.options());
+              using There = ProjectionOnGpu<T>;
+              return std::make_shared<There>(There{std::move(projector), gpu, std::move(a)});
+            }
           });
         });
 #ifdef TACIT_HAVE_CUDA
@@ -272,26 +281,10 @@ void bind_real(nb::module_& m) {
       .def_prop_ro("entries", [](const OnDevice& a) { return a.matrix().entries(); })
       .def_prop_ro("storage", [](const OnDevice& a) { return a.matrix().storage(); })
       .def_prop_ro("bytes", [](const OnDevice& a) { return a.matrix().bytes(); });
-  m.def(named<T>("device_tiled").c_str(), [](const op::Csr<T, Host>& a, const op::TiledRequest& request, int gpu) {
-    return together_on(gpu, a.range().comm(), [&] {
-      op::check(request, "tiled");
-      return std::make_shared<OnDevice>(
-          gpu, std::make_shared<op::TiledOnDevice<T, Device>>(a.range(), a.domain(), a.rows(), request.options()));
-    });
-  });
   using Projected = ProjectionOnGpu<T>;
   bind_projector<Projected>(m, named<T>("DeviceProjector").c_str())
       .def_ro("gpu", &Projected::gpu)
       .def_prop_ro("operator", [](const Projected& p) { return std::make_shared<OnDevice>(p.gpu, p.a); });
-  m.def(named<T>("device_projector").c_str(),
-        [](const Communicator& comm, Local width, Local height, Local detectors, const Elements<double>& angles,
-           double centre, double pixel, const op::TiledRequest& request, int gpu) {
-          return together_on(gpu, comm, [&] {
-            auto projector = projector_of(width, height, detectors, angles, centre, pixel, request);
-            auto a = projector.template on_device<T, Device>(comm, request.options());
-            return std::make_shared<Projected>(Projected{std::move(projector), gpu, std::move(a)});
-          });
-        });
 #endif
 }
 

@@ -59,10 +59,21 @@ def place(device: str, comm: _core.Communicator) -> int:
     return -1 if kinds == "host" else number(device, comm)
 
 
+def of(handle: Any) -> str:
+    """Where a compiled object is: "host", or "cuda:0" or the like. Local."""
+    gpu = getattr(handle, "gpu", None)
+    return "host" if gpu is None else f"cuda:{gpu}"
+
+
+def on(device: str) -> str:
+    """A place as texts name it behind what is there: "" in host memory, " on cuda:0"."""
+    return "" if device == "host" else f" on {device}"
+
+
 class _View(NamedTuple):
     """What an array in the memory of a GPU says of itself."""
 
-    address: int
+    address: int  #: 0 for a DeviceArray
     shape: tuple[int, ...]
     strides: tuple[int, ...] | None  #: in elements; None: row after row without gaps
     dtype: np.dtype[Any]
@@ -105,7 +116,7 @@ class DeviceArray:
 
     @property
     def device(self) -> str:
-        return f"cuda:{self._handle.gpu}"
+        return of(self._handle)
 
     @property
     def ndim(self) -> int:
@@ -130,6 +141,9 @@ class DeviceArray:
         """A copy in host memory. Waits until the elements are there; local."""
         found: Array = self._handle.to_numpy()
         return found.reshape(self.shape)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("a DeviceArray can be neither pickled nor copied; x.to_numpy() is a copy in host memory")
 
     def close(self) -> None:
         """Gives the memory up for other arrays of Tacit's, or with :func:`release_memory` for all uses, as soon as no
@@ -213,7 +227,9 @@ def view(value: Any, what: str) -> _View:
     if isinstance(value, DeviceArray):
         if value._handle.closed:
             raise ValueError(f"{what} is a DeviceArray that was closed")
-        return _View(value._handle.address, value.shape, None, value.dtype, value._handle.gpu, 0, value)
+        # Without the address: an array whose address was asked for may be in use elsewhere, and is waited for when it
+        # is freed.
+        return _View(0, value.shape, None, value.dtype, value._handle.gpu, 0, value)
     said = _interface(value)
     # Where the interface names no stream, DLPack waits for what computes the elements.
     by_dlpack = said is None or ("stream" not in said and hasattr(value, "__dlpack__"))

@@ -87,7 +87,7 @@ void State::give_up() {
 }
 
 void State::renumber() {
-  exchanges.made = std::uint32_t(reduce(Global(exchanges.made), Operation::max));
+  exchanges.numbered = std::uint32_t(reduce(Global(exchanges.numbered), Operation::max));
 }
 
 int State::renew() {

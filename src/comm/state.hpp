@@ -27,7 +27,7 @@ struct Exchanges {
   int under_way = 0;  // posted and not closed
   Path path = Path::automatic;
   std::map<int, Path> fastest;  // by the binary logarithm of an exchange's bytes
-  std::uint32_t made = 0, opened = 0;
+  std::uint32_t numbered = 0, opened = 0;
 };
 
 struct State final : Agreement::Services, std::enable_shared_from_this<State> {

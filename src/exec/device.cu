@@ -4,6 +4,8 @@
 #include <tacit/exec/gpus.hpp>
 #include <tacit/exec/memory.hpp>
 
+#include "device_memory.hpp"
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -139,7 +141,7 @@ ReductionSpace reduction_space(std::size_t partial_bytes, std::size_t result_byt
     check_cuda(cudaFree(std::exchange(kept.partial, nullptr)), "cudaFree");
     kept.partial_bytes = 0;
     const std::size_t bytes = std::bit_ceil(std::max<std::size_t>(partial_bytes, 256 * 1024));
-    check_cuda(cudaMalloc(&kept.partial, bytes), "cudaMalloc");
+    kept.partial = allocate_beside_arrays(bytes);
     kept.partial_bytes = bytes;
   }
   if (kept.result_bytes < result_bytes) {

@@ -4,6 +4,8 @@
 #include <tacit/exec/gpus.hpp>
 #include <tacit/exec/memory.hpp>
 
+#include "device_memory.hpp"
+
 #include <cstdlib>
 #include <map>
 #include <mutex>
@@ -27,7 +29,7 @@ void free_on(int gpu, void* p) noexcept {
 
 /// The arrays of the legacy default stream that are in use, and those that were freed and are kept. That stream orders
 /// the work of all host threads, so that kernels which still read a freed array come before those of its next owner.
-/// Arrays of other streams are not kept.
+/// Arrays that are made or freed on other streams are not kept.
 class Arrays {
  public:
   void* take(std::size_t bytes) {
@@ -42,16 +44,15 @@ class Arrays {
       if (found->second.empty()) kept_.erase(found);
       kept_bytes_[gpu] -= bytes;
     } else {
-      cudaError_t code = cudaMalloc(&p, bytes);
-      if (code == cudaErrorMemoryAllocation && !kept_.empty()) {
-        cudaGetLastError();
-        release_all();
-        code = cudaMalloc(&p, bytes);
-      }
-      if (code != cudaSuccess) check_cuda(code, message("cudaMalloc of ", bytes, " bytes").c_str());
+      p = allocate_locked(bytes);
     }
     used_.emplace(p, Used{gpu, bytes, orders});
     return p;
+  }
+  /// cudaMalloc, in place of what is kept where there is too little memory for both.
+  void* allocate(std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    return allocate_locked(bytes);
   }
 
   void give(void* p) noexcept {
@@ -61,7 +62,7 @@ class Arrays {
     const auto [gpu, bytes, ordered] = found->second;
     used_.erase(found);
     try {
-      if (keeps_ && ordered && kept_bytes_[gpu] + bytes <= most(gpu)) {
+      if (keeps_ && ordered && current_stream() == nullptr && kept_bytes_[gpu] + bytes <= most(gpu)) {
         kept_[{gpu, bytes}].push_back(p);
         kept_bytes_[gpu] += bytes;
         return;
@@ -96,6 +97,17 @@ class Arrays {
     std::size_t bytes;
     bool ordered;  // by the legacy default stream
   };
+  void* allocate_locked(std::size_t bytes) {
+    void* p = nullptr;
+    cudaError_t code = cudaMalloc(&p, bytes);
+    if (code == cudaErrorMemoryAllocation && !kept_.empty()) {
+      cudaGetLastError();
+      release_all();
+      code = cudaMalloc(&p, bytes);
+    }
+    if (code != cudaSuccess) check_cuda(code, message("cudaMalloc of ", bytes, " bytes").c_str());
+    return p;
+  }
   void release_all() noexcept {
     for (const auto& [what, arrays] : kept_)
       for (void* const p : arrays) free_on(what.first, p);
@@ -125,6 +137,9 @@ void* device_allocate(std::size_t bytes) {
 }
 void device_free(void* p) noexcept {
   if (p) Arrays::of_process().give(p);
+}
+void* allocate_beside_arrays(std::size_t bytes) {
+  return Arrays::of_process().allocate(bytes);
 }
 void keep_device_memory(bool keep) {
   Arrays::of_process().set_keeping(keep);

@@ -94,12 +94,12 @@ Queues<Device>::Use::~Use() {
 }
 
 Queues<Device>::Queues(const std::vector<int>& ids) : impl_(std::make_unique<Impl>()) {
-  int there = 0, before = 0;
+  int there = 0;
   check_cuda(cudaGetDeviceCount(&there), "cudaGetDeviceCount");
-  check_cuda(cudaGetDevice(&before), "cudaGetDevice");
-  for (const int id : ids) {
+  for (const int id : ids)
     if (id < 0 || id >= there) throw Error(ErrorKind::environment, message("CUDA device ", id, " of ", there));
-    check_cuda(cudaSetDevice(id), "cudaSetDevice");
+  for (const int id : ids) {
+    const UseGpu on(id);
     auto& q = *impl_->queues.emplace_back(std::make_unique<Impl::Queue>(Impl::Queue{id}));
     check_cuda(cudaStreamCreateWithFlags(&q.stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
     check_cuda(cudaStreamCreateWithFlags(&q.aside, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
@@ -114,7 +114,6 @@ Queues<Device>::Queues(const std::vector<int>& ids) : impl_(std::make_unique<Imp
       else check_cuda(code, "cudaDeviceEnablePeerAccess");
     }
   }
-  return_to_gpu(before);
 }
 Queues<Device>::~Queues() = default;
 

@@ -44,6 +44,7 @@ bool Repeat::launch() {
 bool Repeat::begin() {
   if (impl_->state == Impl::State::first) return impl_->state = Impl::State::second, false;
   if (impl_->state == Impl::State::impossible) return false;
+  impl_->destroy();  // what an error in here has left
   check_cuda(cudaGetDevice(&impl_->gpu), "cudaGetDevice");
   check_cuda(cudaStreamCreateWithFlags(&impl_->stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
   check_cuda(cudaStreamBeginCapture(impl_->stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
@@ -51,14 +52,14 @@ bool Repeat::begin() {
   return true;
 }
 
-void Repeat::give_up() noexcept {
+void Repeat::give_up(bool for_good) noexcept {
   impl_->scope.reset();
   cudaGraph_t graph = nullptr;
   cudaStreamEndCapture(impl_->stream, &graph);
   if (graph) cudaGraphDestroy(graph);
   cudaGetLastError();
   impl_->destroy();
-  impl_->state = Impl::State::impossible;
+  impl_->state = for_good ? Impl::State::impossible : Impl::State::first;
 }
 
 bool Repeat::end() {

@@ -254,9 +254,6 @@ void Csr<T, M>::store(RowsView<T, Index> rows, Rows<T>* owned, Format format) {
   pattern_ =
       std::make_shared<const comm::Pattern>(comm::Pattern::build(comm, from.partition().offsets(), std::move(needed)));
   parts_->send_index = exec::Array<Local, M>::from(pattern_->send_index);
-  // Made here, not at the first product, which a failing rank may not reach: exchanges must have the same numbers on
-  // all ranks.
-  if (comm.size() > 1) exchange(1);
   own_entries_ = entries_here;
   entries_ = comm.all_sum(entries_here);
   largest_ = comm.all_max(double(found.largest));
@@ -358,8 +355,9 @@ template <Scalar T, Memory M>
 comm::Exchange& Csr<T, M>::exchange(int columns) const {
   auto& e = parts_->exchanges[columns];
   if (!e) {
-    e = std::make_unique<comm::Exchange>(this->domain().comm(), pattern_, sizeof(T) * columns);
+    // The ghosts first: where memory runs out, a later call finds neither.
     parts_->ghosts[columns] = exec::Array<T, M>(std::size_t(pattern_->ghost_count()) * columns);
+    e = std::make_unique<comm::Exchange>(this->domain().comm(), pattern_, sizeof(T) * columns);
   }
   return *e;
 }

@@ -182,9 +182,6 @@ Stencil<T>::Stencil(Space space, const Grid& grid, const Weights<T>& weights)
     }
     p.pattern = std::make_shared<const comm::Pattern>(
         comm::Pattern::build(comm, space.partition().offsets(), std::move(needed)));
-    // Made here, not at the first product, which a failing rank may not reach: exchanges must have the same numbers on
-    // all ranks.
-    if (comm.size() > 1) exchange(1);
 
     // All values of entries already occur on a grid with at most four points along each axis.
     Grid small = grid;

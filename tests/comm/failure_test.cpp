@@ -17,6 +17,7 @@
 #include <fstream>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <thread>
 
 #ifdef __linux__
@@ -426,6 +427,28 @@ TEST(Failure, OfTheTransportIsNotLostInDestructors) {
         EXPECT_GT(failures, 2);
       },
       {2, 3, 4});
+}
+
+// A rank that fails before it makes an exchange, which the others have made and opened.
+TEST(Failure, BeforeAnExchangeIsMade) {
+  on_ranks([](const Communicator& c) {
+    if (c.size() == 1) return;
+    const Communicator d = c.duplicate();
+    const auto pattern = ring(d);
+    std::unique_ptr<comm::Exchange> late;
+    const auto use = [&] {
+      if (!late) late = std::make_unique<comm::Exchange>(d, pattern, 8);
+      exchange_once(*late);
+    };
+    const std::string text = thrown(d, [&] {
+      if (last(d)) throw Error(ErrorKind::usage, "before its exchange");
+      use();
+    });
+    EXPECT_TRUE(has(text, "before its exchange")) << text;
+    EXPECT_EQ(thrown(d, use), nothing);
+    comm::Exchange another(d, pattern, 8);
+    EXPECT_EQ(thrown(d, [&] { exchange_once(another), exchange_once(*late); }), nothing);
+  });
 }
 
 TEST(Failure, RenewsTheTransportWhenTagsRunOut) {

@@ -36,6 +36,8 @@ struct State {
   std::set<int> contexts;
   std::optional<Wait> left_out;
   std::int64_t left_out_number = -1, waits_of_kind = 0;
+  std::optional<std::int64_t> refused;  // allocations until one finds no memory
+  bool has_refused = false;
 };
 State& state() {
   static State* const one = new State;  // never destroyed: calls are made while the process ends
@@ -117,6 +119,11 @@ void set_seed(std::uint64_t seed) {
 void leave_out(std::optional<Wait> kind, std::int64_t number) {
   const std::lock_guard lock(state().mutex);
   state().left_out = kind, state().left_out_number = number, state().waits_of_kind = 0;
+}
+bool refuse_memory(std::optional<std::int64_t> number) {
+  const std::lock_guard lock(state().mutex);
+  state().refused = number;
+  return std::exchange(state().has_refused, false);
 }
 void set_rates(const std::optional<Rates>& rates) {
   const Call call;
@@ -335,6 +342,11 @@ cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
   *memory = nullptr;
   if (bytes == 0) return cudaSuccess;
   if (captures) return failed(cudaErrorStreamCaptureUnsupported);
+  if (auto& left = state().refused; left && (*left)-- == 0) {
+    left.reset();
+    state().has_refused = true;
+    return failed(cudaErrorMemoryAllocation);
+  }
   *memory = memory::allocate(device_of_thread, bytes);
   if (!*memory) return failed(cudaErrorMemoryAllocation);
   ++state().counts.allocations;

@@ -1,6 +1,7 @@
 // Device memory: what is kept for later arrays and reductions, results that are read later, and contexts of devices.
 #include <tacit/exec/basis.hpp>
 #include <tacit/exec/cuda.hpp>
+#include <tacit/exec/devices.hpp>
 #include <tacit/exec/gpus.hpp>
 #include <tacit/exec/memory.hpp>
 
@@ -58,6 +59,43 @@ TEST_F(DeviceMemory, ArraysOfOtherStreamsAreNotKept) {  // whose work the next o
   }
   EXPECT_EQ(live(), before);
   exec::destroy_stream(stream);
+}
+
+TEST_F(DeviceMemory, ArraysFreedOnOtherStreamsAreNotKept) {  // which may still work with them
+  const auto before = live();
+  cudaStream_t stream = nullptr;
+  exec::check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  {
+    Array<double, Device> a(1000);
+    const exec::StreamScope scope(stream);
+    a = {};
+  }
+  EXPECT_EQ(live(), before);
+  exec::destroy_stream(stream);
+}
+
+// What is kept for later arrays is no reason to refuse other memory.
+TEST_F(DeviceMemory, ReductionsTakeTheMemoryOfKeptArrays) {
+  { const Array<double, Device> a(1000); }
+  const auto before = live();
+  std::thread([&] {  // has no space for reductions yet
+    cuda_on_host::refuse_memory(0);
+    EXPECT_NO_THROW(exec::reduction_space(64, 64));
+    EXPECT_TRUE(cuda_on_host::refuse_memory(std::nullopt));
+    EXPECT_GE(live(), before - 8000 + 64);
+    EXPECT_LT(live(), before + (1 << 19));
+  })
+      .join();
+  EXPECT_EQ(live(), before - 8000);
+}
+
+TEST_F(DeviceMemory, AGroupWithAMissingDeviceLeavesTheThreadWhereItWas) {
+  const Array<double, Device> here(10);
+  EXPECT_THROW(exec::Devices<Device>({1, 9}), Error);
+  EXPECT_THROW(exec::Devices<Device>({1, -1}), Error);
+  int now = -1;
+  exec::check_cuda(cudaGetDevice(&now), "cudaGetDevice");
+  EXPECT_EQ(now, 0);
 }
 
 TEST_F(DeviceMemory, KeptArraysStayOnTheirDevice) {

@@ -1,6 +1,7 @@
 // Work that is recorded once and launched as one graph: the cycle of algebraic multigrid, triangular solves.
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/cuda.hpp>
+#include <tacit/exec/memory.hpp>
 #include <tacit/exec/repeat.hpp>
 #include <tacit/krylov/solve.hpp>
 #include <tacit/precond/amg_on_device.hpp>
@@ -153,6 +154,24 @@ TEST(Repeat, FactorsKeepOldNumbersOfTheMatrix) {
   EXPECT_EQ(after.y, before);
   const precond::BlockJacobiOnDevice<double, Device> anew(*A);
   EXPECT_NE(applied(*A, anew, x).y, before);
+}
+
+// An interrupt by the user, say, while a stream is recorded.
+TEST(Repeat, PassesOnWhatIsNoFaultOfTheRecording) {
+  exec::Array<double, Device> x(1);
+  exec::Repeat repeat;
+  int calls = 0;
+  const auto once = [&] {
+    if (++calls == 2) throw Error(ErrorKind::interrupted, "by the user");
+    exec::clear_on_device(x.data(), 8);
+  };
+  repeat(once);
+  EXPECT_THROW(repeat(once), Error);
+  EXPECT_EQ(calls, 2);
+  const auto before = cuda_on_host::counts().graph_launches;
+  for (int i = 0; i < 4; ++i) repeat(once);
+  EXPECT_EQ(calls, 4);  // as it is, recorded, and then as a graph
+  EXPECT_EQ(cuda_on_host::counts().graph_launches - before, 3);
 }
 
 TEST(Repeat, GoesOnWithoutWhereItCannotBeRecorded) {

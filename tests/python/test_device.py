@@ -6,6 +6,7 @@ kernels on the processor and counts what it is asked for.
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import gc
 import os
@@ -443,6 +444,46 @@ def test_arrays_speak_both_protocols() -> None:
     with pytest.raises(TypeError, match="to_numpy"):
         np.asarray(tacit.device_array(values))
     assert len(tacit.device_array(np.empty(0)).to_numpy()) == 0
+
+
+@pytest.mark.parametrize("how", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_arrays_are_not_copied_unawares(how: Callable[[Any], Any]) -> None:
+    with pytest.raises(TypeError, match="neither pickled nor copied"):
+        how(tacit.device_array(np.ones(3)))
+
+
+def test_own_arrays_are_freed_without_a_wait() -> None:
+    """Only those whose address another library has asked for may be in use when they are freed."""
+    A = tacit.csr(laplacian(6, 6), device="cuda")
+    x = A @ (A @ tacit.device_array(np.ones(36), A.device))
+    before = counts().waits
+    for _ in range(5):
+        x = A @ x
+    assert counts().waits == before
+    ByInterface(x)
+    del x
+    assert counts().waits == before + 1
+
+
+def test_an_array_may_be_closed_by_another_thread(python: Callable[..., Any]) -> None:
+    done = python(
+        """
+        import threading, time
+        import numpy as np, tacit
+        for _ in range(5):
+            x = tacit.device_array(np.ones(4_000_000))
+            found = []
+            other = threading.Thread(target=lambda: found.append(x.to_numpy()))
+            other.start()
+            time.sleep(0.002)
+            x.close()
+            y = tacit.device_array(np.zeros(4_000_000))
+            other.join()
+            assert found[0].min() == found[0].max() == 1
+        """,
+        TACIT_KEEP_DEVICE_MEMORY="0",
+    )
+    assert done.returncode == 0
 
 
 def test_memory_is_given_back() -> None:

@@ -202,12 +202,6 @@ class Queues<Device> {
 void* pinned_allocate(std::size_t bytes);
 void pinned_free(void* p) noexcept;
 
-template <class... R, class... U, class... W>
-std::int64_t sweep_bytes(std::size_t n, const Reads<R...>&, const Updates<U...>&, const Writes<W...>&) {
-  return std::int64_t(n * (0 + ... + sizeof(typename R::scalar)) + n * (0 + ... + (2 * sizeof(typename U::scalar))) +
-                      n * (0 + ... + sizeof(typename W::scalar)));
-}
-
 template <class T>
 struct AddInto {
   TACIT_HD void operator()(T x, T& y) const { y = y + x; }
@@ -395,7 +389,7 @@ class Devices {
       return sweep(in, io, out, f);
     } else {
 #ifdef __CUDACC__
-      const Span span("sweep", "exec", Trace::on() ? detail::sweep_bytes(n, in, io, out) : 0);
+      const Span span("sweep", "exec", detail::sweep_bytes(n, in, io, out));
       return start_device_sweep(n, in, io, out, f);
 #else
       static_assert(std::same_as<M, Host>, "kernels on CUDA devices are compiled by nvcc");

@@ -126,6 +126,14 @@ void same_size(std::size_t& n, bool& first, const Tuple& views) {
       views);
 }
 
+/// The memory traffic of a sweep over n elements.
+template <class... R, class... U, class... W>
+std::int64_t sweep_bytes(std::size_t n, const Reads<R...>&, const Updates<U...>&, const Writes<W...>&) {
+  constexpr std::size_t each = (0 + ... + sizeof(typename R::scalar)) + (0 + ... + (2 * sizeof(typename U::scalar))) +
+                               (0 + ... + sizeof(typename W::scalar));
+  return std::int64_t(n * each);
+}
+
 /// What a sweep reads and writes.
 template <class... R, class... U, class... W>
 auto touched(const Reads<R...>& in, const Updates<U...>& io, const Writes<W...>& out) {
@@ -258,11 +266,7 @@ auto sweep(const Reads<R...>& in, const Updates<U...>& io, const Writes<W...>& o
   if constexpr (is_group<M>) {
     return group_sweep(n, in, io, out, f);
   } else {
-    const Span span("sweep", "exec",
-                    Trace::on() ? std::int64_t(n * (0 + ... + sizeof(typename R::scalar)) +
-                                               n * (0 + ... + (2 * sizeof(typename U::scalar))) +
-                                               n * (0 + ... + sizeof(typename W::scalar)))
-                                : 0);
+    const Span span("sweep", "exec", detail::sweep_bytes(n, in, io, out));
     if constexpr (std::same_as<M, Host>) {
       return detail::host_sweep(n, in, io, out, f);
     } else {

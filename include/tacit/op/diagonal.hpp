@@ -75,8 +75,9 @@ class Diagonal : public Operator<T, M> {
       const auto one = values(1).to_host();
       std::vector<T> all(one.size() * std::size_t(columns));
       for (std::size_t i = 0; i < all.size(); ++i) all[i] = one[i / std::size_t(columns)];
-      found = by_columns_.emplace(columns, Vector<T, M>(this->domain(), columns)).first;
-      found->second.assign(all);
+      Vector<T, M> made(this->domain(), columns);
+      made.assign(all);
+      found = by_columns_.emplace(columns, std::move(made)).first;
     }
     return found->second;
   }

@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tacit::op {
@@ -87,7 +88,7 @@ class TiledSpmm final : public Operator<T, Host> {
   struct Parts;
   void build(std::vector<Global> touched, const RowSource<T>& forward, const RowSource<T>& backward,
              const TiledSpmmOptions& options);
-  void spread(std::vector<Global> touched, const TiledSpmmOptions& options);
+  std::pair<Local, Local> spread(std::vector<Global> touched, const TiledSpmmOptions& options);
   void settle_facts();
   const TiledMatrix<T>& stored(bool adjoint) const;
   Cost cost_of(bool adjoint) const;

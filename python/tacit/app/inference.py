@@ -110,7 +110,7 @@ class Network:
     @property
     def device(self) -> str:
         """ "host", or the GPU that holds the weights: "cuda:0" or the like."""
-        return f"cuda:{self._handle.gpu}" if hasattr(self._handle, "gpu") else "host"
+        return _device.of(self._handle)
 
     @property
     def streams(self) -> bool:
@@ -120,7 +120,7 @@ class Network:
     def __repr__(self) -> str:
         return (
             f"<tacit network of {self.layers} layers, {self.inputs} inputs{', streamed' if self.streams else ''}"
-            f"{'' if self.device == 'host' else ' on ' + self.device}>"
+            f"{_device.on(self.device)}>"
         )
 
     def infer(

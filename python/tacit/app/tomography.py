@@ -72,7 +72,7 @@ class Projector:
         self.comm = comm
         self.dtype = np.dtype(dtype)
         self.image_shape, self.sinogram_shape = image, sinogram
-        self.device = f"cuda:{handle.gpu}" if hasattr(handle, "gpu") else "host"
+        self.device = _device.of(handle)
         kind = op.TiledSpmm if self.device == "host" else op.DeviceTiledSpmm
         self.operator: op.Operator = kind(handle.operator, comm, dtype)
         self.nnz = int(handle.entries)
@@ -105,7 +105,7 @@ class Projector:
         return (
             f"<tacit projector of {self.image_shape[0]} x {self.image_shape[1]} pixels on {self.sinogram_shape[0]}"
             f" angles x {self.sinogram_shape[1]} bins, {self.nnz} entries, {self.storage}"
-            f"{'' if self.device == 'host' else ' on ' + self.device}>"
+            f"{_device.on(self.device)}>"
         )
 
 
@@ -189,11 +189,9 @@ def projector(
     t, geometry, o = agreed(on, look)
     told = agree(on, o, TILED, angles=checksum(t), **{f"the geometry's {k}": v for k, v in geometry.items()})
     rows, columns, bins, middle, side, scalar, kind = [*told.values()][1:]
-    gpu = () if kind == "host" else (_device.number(device, on),)
+    gpu = -1 if kind == "host" else _device.number(device, on)
     with using_threads(threads) if threads else contextlib.nullcontext():
-        handle = core("device_projector" if gpu else "projector", scalar)(
-            on, columns, rows, bins, t, middle, side, o, *gpu
-        )
+        handle = core("projector", scalar)(on, columns, rows, bins, t, middle, side, o, gpu)
     return Projector(handle, on, scalar, (rows, columns), (len(t), bins))
 
 

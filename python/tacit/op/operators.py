@@ -71,7 +71,7 @@ class Operator:
 
     @property
     def device(self) -> str:
-        return "host" if self._gpu is None else f"cuda:{self._gpu}"
+        return _device.of(self._handle)
 
     def to(self, device: str) -> Operator:
         """This operator in the memory of another device: a copy, or itself where it is there. Collective.

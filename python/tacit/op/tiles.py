@@ -154,11 +154,11 @@ def tiled(
 
     kind, o = agreed(stored_a.comm, look)
     agree(stored_a.comm, o, TILED, device=kind)
-    if kind != "host":
-        gpu = _device.number(device, stored_a.comm)
-        handle = core("device_tiled", stored_a._scalar)(stored_a._handle, o, gpu)
+    gpu = -1 if kind == "host" else _device.number(device, stored_a.comm)
+    handle = core("tiled", stored_a._scalar)(stored_a._handle, o, gpu)
+    if gpu >= 0:
         return DeviceTiledSpmm(handle, stored_a.comm, stored_a.dtype)
-    made = TiledSpmm(core("tiled", stored_a._scalar)(stored_a._handle, o), stored_a.comm, stored_a.dtype)
+    made = TiledSpmm(handle, stored_a.comm, stored_a.dtype)
     made._options = dict(options)
     return made
 

@@ -217,10 +217,6 @@ SparseReduction::SparseReduction(Communicator communicator, std::span<const Glob
       list = std::move(next);
       p.levels.push_back(std::move(level));
     }
-    // Made here, so that ranks number exchanges alike.
-    if (ranks > 1)
-      for (auto& level : p.levels)
-        for (const std::size_t bytes : {sizeof(float), sizeof(double)}) p.exchange(level, bytes);
   });
 }
 

@@ -13,9 +13,12 @@ namespace tacit::comm {
 
 Exchange::Exchange(Communicator comm, std::shared_ptr<const Pattern> pattern, std::size_t element_bytes,
                    std::optional<Path> path)
-    : comm_(std::move(comm)), pattern_(std::move(pattern)), element_bytes_(element_bytes), own_path_(path) {
+    : comm_(std::move(comm)),
+      pattern_(std::move(pattern)),
+      element_bytes_(element_bytes),
+      channel_(-1),  // none, until the path is set up and after a failure
+      own_path_(path) {
   auto& s = *comm_.state_;
-  channel_ = detail::State::exchange_channel + int(s.exchanges.made++ % detail::State::exchange_channels);
   const auto lock = s.transport_lock->take();
   s.exchanges.all.push_back(this);
 }
@@ -55,6 +58,7 @@ void Exchange::give_up() noexcept {
   const auto lock = comm_.state_->transport_lock->take();
   route_.reset();  // the transport keeps buffers that it may still read; windows are no longer consistent
   found_.reset();
+  channel_ = -1;
   opened_ = 0;
 }
 
@@ -80,6 +84,9 @@ bool Exchange::in_use() const {
 
 void Exchange::make_route(Path path, std::string& why) {
   auto& s = *comm_.state_;
+  // Given here, where all ranks are, and anew after a failure: some may not have made this object before it.
+  if (channel_ < 0)
+    channel_ = detail::State::exchange_channel + int(s.exchanges.numbered++ % detail::State::exchange_channels);
   auto made = std::make_unique<detail::Route>(comm_, s, pattern_, element_bytes_, s.tag(channel_), path, why);
   if (!why.empty()) return;
   const auto lock = s.transport_lock->take();

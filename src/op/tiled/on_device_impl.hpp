@@ -46,16 +46,8 @@ void TiledOnDevice<T, M>::build(std::vector<Global> touched, const RowSource<T>&
   refuse(o.tune, "tuning was asked for");
   refuse(options.clusters.has_value(), "an order by clusters was asked for");
   refuse(options.minibatch != 0, "messages of ", options.minibatch, " columns were asked for");
-  const Space &to = this->range(), &from = this->domain();
-  require(comm == from.comm(), "rows and columns of a tiled matrix are on two communicators");
-  require(!to.is_replicated() && !from.is_replicated(), "a tiled matrix works on distributed spaces");
-  const bool by_columns = split_ == Split::columns;
-  const Space& shared = by_columns ? to : from;
-  const Local there = checked_cast<Local>(touched.size(), "the number of elements that a rank touches");
-  const Local rows = by_columns ? there : to.local_size(), columns = by_columns ? from.local_size() : there;
-  local_ = comm.size() == 1 && Global(touched.size()) == shared.size();
-  reduction_ =
-      std::make_unique<comm::SparseReduction>(comm, shared.partition().offsets(), std::move(touched), options.groups);
+  detail::TiledPart part(this->range(), this->domain(), split_, std::move(touched), options.groups);
+  local_ = part.local, reduction_ = std::move(part.reduction);
   const bool halves = o.vectors == Vectors::half;
   const int at_once = halves ? (o.columns <= 16 ? 16 : 64) : o.columns <= 1 ? 1 : o.columns <= 8 ? 8 : 32;
   const auto values = o.values == Values::half ? Values::half : Values::full;
@@ -67,11 +59,9 @@ void TiledOnDevice<T, M>::build(std::vector<Global> touched, const RowSource<T>&
       if (std::any_of(out.value.begin() + first, out.value.end(), [](T v) { return !std::isfinite(v); })) wrong = true;
     };
   };
-  forward_ = std::make_unique<Matrix>(rows, columns, watched(forward), at_once, values, o.vectors);
-  backward_ = std::make_unique<Matrix>(columns, rows, watched(backward), at_once, values, o.vectors);
-  require(forward_->entries() == backward_->entries(), "a matrix of ", forward_->entries(),
-          " entries, its transpose of ", backward_->entries());
-  entries_ = comm.all_sum(forward_->entries());
+  forward_ = std::make_unique<Matrix>(part.rows, part.columns, watched(forward), at_once, values, o.vectors);
+  backward_ = std::make_unique<Matrix>(part.columns, part.rows, watched(backward), at_once, values, o.vectors);
+  entries_ = detail::entries_of(comm, forward_->entries(), backward_->entries());
   largest_ = comm.all_max(forward_->largest());
   if (comm.all_max(Global(wrong)) > 0) fault_ = "the matrix has a value that is not finite";
 }
@@ -99,11 +89,7 @@ Cost TiledOnDevice<T, M>::cost_of(bool adjoint) const {
   Cost c;
   c.flops = 2.0 * double(a.entries());
   c.bytes = a.bytes() + sizeof(T) * (double(a.rows()) + double(a.columns()));
-  if (this->range().comm().size() > 1) {
-    const bool spread = !sums(adjoint);
-    c.messages = double(reduction_->messages(spread));
-    c.message_bytes = double(reduction_->values(spread)) * sizeof(T);
-  }
+  detail::add_messages<T>(c, this->range().comm(), *reduction_, !sums(adjoint));
   return c;
 }
 

@@ -71,14 +71,10 @@ TiledSpmm<T>::TiledSpmm(Space range, Space domain, Split split, std::vector<Glob
                         const TiledSpmmOptions& options)
     : Operator<T, Host>(std::move(range), std::move(domain)), split_(split), parts_(std::make_unique<Parts>()) {
   comm::collective(this->range().comm(), [&] {
-    const Local there = checked_cast<Local>(touched.size(), "the number of elements that a rank touches");
-    const bool by_columns = split_ == Split::columns;
-    const Local rows = by_columns ? there : this->range().local_size(),
-                columns = by_columns ? this->domain().local_size() : there;
+    const auto [rows, columns] = spread(std::move(touched), options);
     require(forward && backward && forward->rows() == rows && forward->columns() == columns &&
                 backward->rows() == columns && backward->columns() == rows,
             "the products of a rank with ", rows, " rows and ", columns, " columns are of another size");
-    spread(std::move(touched), options);
     parts_->forward = std::move(forward), parts_->backward = std::move(backward);
     settle_facts();
   });
@@ -87,28 +83,21 @@ TiledSpmm<T>::TiledSpmm(Space range, Space domain, Split split, std::vector<Glob
 template <Scalar T>
 TiledSpmm<T>::~TiledSpmm() = default;
 
-// Sets up the reduction of partial values.
+// Sets up the reduction of partial values; the rows and columns of this rank's part.
 template <Scalar T>
-void TiledSpmm<T>::spread(std::vector<Global> touched, const TiledSpmmOptions& options) {
-  const Space &to = this->range(), &from = this->domain();
-  const auto& comm = to.comm();
-  require(comm == from.comm(), "rows and columns of a tiled matrix are on two communicators");
-  require(!to.is_replicated() && !from.is_replicated(), "a tiled matrix works on distributed spaces");
+std::pair<Local, Local> TiledSpmm<T>::spread(std::vector<Global> touched, const TiledSpmmOptions& options) {
   require(options.minibatch >= 0, "messages of ", options.minibatch, " columns");
   parts_->minibatch = options.minibatch;
-  const Space& shared = split_ == Split::columns ? to : from;
-  parts_->local = comm.size() == 1 && Global(touched.size()) == shared.size();
-  parts_->reduction =
-      std::make_unique<comm::SparseReduction>(comm, shared.partition().offsets(), std::move(touched), options.groups);
+  detail::TiledPart part(this->range(), this->domain(), split_, std::move(touched), options.groups);
+  parts_->local = part.local, parts_->reduction = std::move(part.reduction);
+  return {part.rows, part.columns};
 }
 
 // Sets the properties of the whole matrix.
 template <Scalar T>
 void TiledSpmm<T>::settle_facts() {
   const auto& comm = this->range().comm();
-  require(parts_->forward->entries() == parts_->backward->entries(), "a matrix of ", parts_->forward->entries(),
-          " entries, its transpose of ", parts_->backward->entries());
-  entries_ = comm.all_sum(parts_->forward->entries());
+  entries_ = detail::entries_of(comm, parts_->forward->entries(), parts_->backward->entries());
   largest_ = comm.all_max(parts_->forward->largest());
   const std::string fault = parts_->forward->fault();
   const int first = int(comm.all_min(Global(fault.empty() ? comm.size() : comm.rank())));
@@ -118,11 +107,7 @@ void TiledSpmm<T>::settle_facts() {
 template <Scalar T>
 void TiledSpmm<T>::build(std::vector<Global> touched, const RowSource<T>& forward, const RowSource<T>& backward,
                          const TiledSpmmOptions& options) {
-  const bool by_columns = split_ == Split::columns;
-  const Local there = checked_cast<Local>(touched.size(), "the number of elements that a rank touches");
-  spread(std::move(touched), options);
-  const Space &to = this->range(), &from = this->domain();
-  const Local rows = by_columns ? there : to.local_size(), columns = by_columns ? from.local_size() : there;
+  const auto [rows, columns] = spread(std::move(touched), options);
   TiledOptions there_options = options.matrix, back_options = options.matrix;
   RowSource<T> there_source, back_source;
   if (options.clusters) {
@@ -167,14 +152,10 @@ const comm::SparseReduction& TiledSpmm<T>::reduction() const {
 template <Scalar T>
 Cost TiledSpmm<T>::cost_of(bool adjoint) const {
   const auto& matrix = product(adjoint);
-  const bool spread = !sums(adjoint);
   Cost c;
   c.flops = matrix.flops();
   c.bytes = matrix.bytes() + sizeof(T) * (double(matrix.rows()) + double(matrix.columns()));
-  if (this->range().comm().size() > 1) {
-    c.messages = double(parts_->reduction->messages(spread));
-    c.message_bytes = double(parts_->reduction->values(spread)) * sizeof(T);
-  }
+  detail::add_messages<T>(c, this->range().comm(), *parts_->reduction, !sums(adjoint));
   return c;
 }
 

@@ -4,10 +4,47 @@
 #include <tacit/op/tiled_spmm.hpp>
 
 #include <algorithm>
+#include <memory>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 namespace tacit::op::detail {
+
+/// A rank's part of a tiled operator: its numbers of rows and columns, and how its sums get to other ranks.
+struct TiledPart {
+  Local rows = 0, columns = 0;
+  bool local = false;  ///< one rank, which touches all elements: nothing is added over ranks or spread
+  std::unique_ptr<comm::SparseReduction> reduction;
+
+  /// `touched`: as for TiledSpmm. Collective. Error(usage) for spaces that have no such operator.
+  TiledPart(const Space& to, const Space& from, Split split, std::vector<Global> touched, const comm::Groups& groups) {
+    const auto& comm = to.comm();
+    require(comm == from.comm(), "rows and columns of a tiled matrix are on two communicators");
+    require(!to.is_replicated() && !from.is_replicated(), "a tiled matrix works on distributed spaces");
+    const Local there = checked_cast<Local>(touched.size(), "the number of elements that a rank touches");
+    const bool by_columns = split == Split::columns;
+    const Space& shared = by_columns ? to : from;
+    rows = by_columns ? there : to.local_size(), columns = by_columns ? from.local_size() : there;
+    local = comm.size() == 1 && Global(touched.size()) == shared.size();
+    reduction = std::make_unique<comm::SparseReduction>(comm, shared.partition().offsets(), std::move(touched), groups);
+  }
+};
+
+/// The number of entries over all ranks, of parts whose matrix and transpose have these. Collective. Error(usage) where
+/// they differ.
+inline Global entries_of(const comm::Communicator& comm, Global forward, Global backward) {
+  require(forward == backward, "a matrix of ", forward, " entries, its transpose of ", backward);
+  return comm.all_sum(forward);
+}
+
+/// Adds the messages of a product that begins with a spread, or ends with sums, of T.
+template <class T>
+void add_messages(Cost& cost, const comm::Communicator& comm, const comm::SparseReduction& reduction, bool spread) {
+  if (comm.size() == 1) return;
+  cost.messages = double(reduction.messages(spread));
+  cost.message_bytes = double(reduction.values(spread)) * sizeof(T);
+}
 
 /// From rows as for Csr, but with entries in any order, which have to stay: Split::rows. Twice the matrix in memory.
 template <class T>

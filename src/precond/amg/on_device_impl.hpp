@@ -67,10 +67,7 @@ class CycleLevels final : public Levels<T, M> {
       to.A = i > 0 ? to.own.get() : &A;
       if (from.P) to.P = copy(*from.P), to.R = copy(*from.R);
       to.scaling = from.scaling(), to.rho = from.rho();
-      if (from.mover) {
-        to.mover = copy(*from.mover);
-        to.moving = std::make_unique<Vector>(to.R->range());
-      }
+      if (from.mover) to.mover = copy(*from.mover);
       if (i + 1 == host.count() && host.bottom())
         inverse_ = std::make_unique<op::Csr<T, M>>(space, space, host.bottom()->inverse().value());
     }
@@ -99,8 +96,9 @@ class CycleLevels final : public Levels<T, M> {
     this->cycle(kind, true);
   }
   void make_vectors(int columns) {
-    if (levels_[0].u && levels_[0].u->columns() == columns) return;
+    if (columns_ == columns) return;
     if constexpr (std::same_as<M, Device>) repeat_.forget();
+    columns_ = 0;  // until all are made: memory may run out
     for (Level& level : levels_) {
       const layout::Space& space = level.A->range();
       for (auto* v : {&level.u, &level.f, &level.r, &level.m}) *v = std::make_unique<Vector>(space, columns);
@@ -110,6 +108,7 @@ class CycleLevels final : public Levels<T, M> {
       for (const T s : level.scaling) each.insert(each.end(), std::size_t(columns), s);
       level.m->assign(each);
     }
+    columns_ = columns;
   }
 
  private:
@@ -199,7 +198,7 @@ class CycleLevels final : public Levels<T, M> {
   }
   const op::Operator<T, M>& matrix(std::size_t i) const override { return *levels_[i].A; }
   bool is_hermitian() const override { return hermitian_; }
-  int columns() const override { return levels_[0].f->columns(); }
+  int columns() const override { return columns_; }
   void store_f(std::size_t i, Vector& f) const override { layout::copy(*levels_[i].f, f); }
   void load_f(std::size_t i, const Vector& f) override { layout::copy(f, *levels_[i].f); }
   void store_u(std::size_t i, Vector& u) const override { layout::copy(*levels_[i].u, u); }
@@ -207,7 +206,7 @@ class CycleLevels final : public Levels<T, M> {
 
   bool hermitian_;
   AmgSmoother smoother_;
-  int sweeps_;
+  int sweeps_, columns_ = 0;
   std::vector<Level> levels_;
   std::unique_ptr<op::Csr<T, M>> inverse_;
   struct Nothing {};

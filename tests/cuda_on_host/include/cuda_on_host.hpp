@@ -51,6 +51,10 @@ enum class Wait {
 /// nullopt: none is left out.
 void leave_out(std::optional<Wait> kind, std::int64_t number = -1);
 
+/// Plants a fault: the cudaMalloc of this number, counted from 0 from now on, finds no memory. nullopt: none. Returns
+/// whether the one that was planted before has been met.
+bool refuse_memory(std::optional<std::int64_t> number);
+
 /// A model of the time that devices take, for tests of what overlaps: each stream has a clock, and so has each link to
 /// the host in each direction and each pair of devices. Modelled, never measured; 0 costs nothing. Calls of the runtime
 /// take no time but where they wait.

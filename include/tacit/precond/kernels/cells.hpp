@@ -102,6 +102,38 @@ TACIT_HD inline bool find_cell(const PatchShape& p, int item, CellAt& c) {
   return true;
 }
 
+/// f(c) for the cells of a piece that have this colour (-1: of both, first those of colour 0).
+template <int Threads, exec::Team Tm, class F>
+TACIT_HD void each_coloured(const Tm& team, const PatchShape& p, const Piece& piece, int colour, const F& f) {
+  exec::for_items<Threads>(team, [&](int t) {
+    for (int of = colour < 0 ? 0 : colour; of <= (colour < 0 ? 1 : colour); ++of)
+      if (CellAt c; find_coloured(p, piece.first + t, of, c)) f(c);
+  });
+}
+/// f(c, its number in natural order) for the cells of a piece.
+template <int Threads, exec::Team Tm, class F>
+TACIT_HD void each_cell(const Tm& team, const PatchShape& p, const Piece& piece, const F& f) {
+  exec::for_items<Threads>(team, [&](int t) {
+    if (CellAt c; find_cell(p, piece.first + t, c)) f(c, p.first + piece.first + t);
+  });
+}
+/// The sum of f(c) over the cells of patch p that are children of a cell of its image and have this colour (-1: of
+/// both).
+template <class T, class F>
+TACIT_HD T sum_of_children(const LevelView<T>& fine, const PatchShape& p, const CellAt& coarse, int colour,
+                           const F& f) {
+  const std::int32_t *const xs = fine.child + p.child[0] + coarse.x, *const ys = fine.child + p.child[1] + coarse.j,
+                            *const zs = fine.child + p.child[2] + coarse.k;
+  T sum = 0;
+  for (int k = zs[0]; k < zs[1]; ++k)
+    for (int j = ys[0]; j < ys[1]; ++j) {
+      const int half = colour < 0 ? -1 : half_of(p, colour, j, k);
+      for (int x = xs[0]; x < xs[1]; ++x)
+        if (half < 0 || (x + 1) % 2 == half) sum += f(cell_at(p, x, j, k));
+    }
+  return sum;
+}
+
 /// Where the neighbours along an axis stand, low and high; at the other end where the axis is periodic in itself.
 struct Ends {
   std::int64_t low, high;
@@ -175,9 +207,7 @@ struct HalfSweep {
   TACIT_HD void operator()(const Tm& team, Shared&) const {
     const Piece piece = pieces[team.block()];
     const PatchShape p = level.patches[piece.patch];
-    exec::for_items<Threads>(team, [&](int t) {
-      CellAt c;
-      if (!find_coloured(p, piece.first + t, colour, c)) return;
+    each_coloured<Threads>(team, p, piece, colour, [&](const CellAt& c) {
       T known = level.f[c.here];
       if (!from_zero) known += gather<Constant>(level, p, c);
       if constexpr (Constant) {
@@ -207,9 +237,7 @@ struct SmoothStep {
   TACIT_HD void operator()(const Tm& team, Shared&) const {
     const Piece piece = pieces[team.block()];
     const PatchShape p = level.patches[piece.patch];
-    exec::for_items<Threads>(team, [&](int t) {
-      CellAt c;
-      if (!find_cell(p, piece.first + t, c)) return;
+    each_cell<Threads>(team, p, piece, [&](const CellAt& c, std::int64_t) {
       T change = b * (scale[c.here] * residual_at<false>(level, p, c));
       if (!first) change += a * step[c.here];
       step[c.here] = change;
@@ -234,19 +262,9 @@ struct ResidualRestriction {
   TACIT_HD void operator()(const Tm& team, Shared&) const {
     const Piece piece = pieces[team.block()];
     const PatchShape p = fine.patches[piece.patch], image = images[piece.patch];
-    exec::for_items<Threads>(team, [&](int t) {
-      CellAt coarse;
-      if (!find_cell(image, piece.first + t, coarse)) return;
-      const std::int32_t *const xs = fine.child + p.child[0] + coarse.x, *const ys = fine.child + p.child[1] + coarse.j,
-                                *const zs = fine.child + p.child[2] + coarse.k;
-      T sum = 0;
-      for (int k = zs[0]; k < zs[1]; ++k)
-        for (int j = ys[0]; j < ys[1]; ++j) {
-          const int half = colour < 0 ? -1 : half_of(p, colour, j, k);
-          for (int x = xs[0]; x < xs[1]; ++x)
-            if (half < 0 || (x + 1) % 2 == half) sum += residual_at<Constant>(fine, p, cell_at(p, x, j, k));
-        }
-      to[coarse.here] = sum;
+    each_cell<Threads>(team, image, piece, [&](const CellAt& coarse, std::int64_t) {
+      to[coarse.here] =
+          sum_of_children(fine, p, coarse, colour, [&](const CellAt& c) { return residual_at<Constant>(fine, p, c); });
     });
   }
 };
@@ -265,16 +283,8 @@ struct SumsOfChildren {
   TACIT_HD void operator()(const Tm& team, Shared&) const {
     const Piece piece = pieces[team.block()];
     const PatchShape p = fine.patches[piece.patch], image = images[piece.patch];
-    exec::for_items<Threads>(team, [&](int t) {
-      CellAt coarse;
-      if (!find_cell(image, piece.first + t, coarse)) return;
-      const std::int32_t *const xs = fine.child + p.child[0] + coarse.x, *const ys = fine.child + p.child[1] + coarse.j,
-                                *const zs = fine.child + p.child[2] + coarse.k;
-      T sum = 0;
-      for (int k = zs[0]; k < zs[1]; ++k)
-        for (int j = ys[0]; j < ys[1]; ++j)
-          for (int x = xs[0]; x < xs[1]; ++x) sum += fine.f[cell_at(p, x, j, k).here];
-      to[coarse.here] = sum;
+    each_cell<Threads>(team, image, piece, [&](const CellAt& coarse, std::int64_t) {
+      to[coarse.here] = sum_of_children(fine, p, coarse, -1, [&](const CellAt& c) { return fine.f[c.here]; });
     });
   }
 };
@@ -297,28 +307,26 @@ struct AddCoarse {
   TACIT_HD void operator()(const Tm& team, Shared&) const {
     const Piece piece = pieces[team.block()];
     const PatchShape p = fine.patches[piece.patch], image = images[piece.patch];
-    exec::for_items<Threads>(team, [&](int t) {
-      CellAt c;
-      if (!find_coloured(p, piece.first + t, colour, c)) return;
+    each_coloured<Threads>(team, p, piece, colour, [&](const CellAt& c) {
       const int x = fine.parent[p.axis[0] + c.x], y = fine.parent[p.axis[1] + c.j], z = fine.parent[p.axis[2] + c.k];
       const CellAt middle = cell_at(image, x, y, z);
       const T value = from[middle.here];
       T sum = value;
-      if (way == Way::solution) {
-        const auto add = [&](const SolutionShare<T>& s, const Ends& e) {
-          if (s.weight != T(0)) sum += s.weight * (from[s.step < 0 ? e.low : e.high] - value);
-        };
-        if (fine.dimensions > 1) add(fine.solution[p.axis[1] + c.j], across<1>(image, middle));
-        if (fine.dimensions > 2) add(fine.solution[p.axis[2] + c.k], across<2>(image, middle));
-        add(fine.solution[p.axis[0] + c.x], beside(image, middle));
-      } else if (way == Way::linear) {
-        const auto add = [&](T share, const Ends& e) {
-          if (share != T(0)) sum += (share < 0 ? -share : share) * (from[share < 0 ? e.low : e.high] - value);
-        };
-        if (fine.dimensions > 1) add(fine.share[p.axis[1] + c.j], across<1>(image, middle));
-        if (fine.dimensions > 2) add(fine.share[p.axis[2] + c.k], across<2>(image, middle));
-        add(fine.share[p.axis[0] + c.x], beside(image, middle));
-      }
+      const auto add = [&](T weight, bool low, const Ends& e) {
+        if (weight != T(0)) sum += weight * (from[low ? e.low : e.high] - value);
+      };
+      const auto add_all = [&](const auto& add_from) {
+        if (fine.dimensions > 1) add_from(p.axis[1] + c.j, across<1>(image, middle));
+        if (fine.dimensions > 2) add_from(p.axis[2] + c.k, across<2>(image, middle));
+        add_from(p.axis[0] + c.x, beside(image, middle));
+      };
+      if (way == Way::solution)
+        add_all([&](int at, const Ends& e) { add(fine.solution[at].weight, fine.solution[at].step < 0, e); });
+      else if (way == Way::linear)
+        add_all([&](int at, const Ends& e) {
+          const T share = fine.share[at];
+          add(share < 0 ? -share : share, share < 0, e);
+        });
       fine.u[c.here] = set ? sum : fine.u[c.here] + sum;
     });
   }
@@ -360,14 +368,10 @@ struct NormsOf {
     const Piece piece = pieces[team.block()];
     const PatchShape p = level.patches[piece.patch];
     Norms norms;
-    exec::for_items<Threads>(team, [&](int t) {
-      for (int of = colour < 0 ? 0 : colour; of <= (colour < 0 ? 1 : colour); ++of) {
-        CellAt c;
-        if (!find_coloured(p, piece.first + t, of, c)) continue;
-        norms.take(double(what == Quantity::residual ? residual_at<Constant>(level, p, c)
-                          : what == Quantity::u      ? level.u[c.here]
-                                                     : level.f[c.here]));
-      }
+    each_coloured<Threads>(team, p, piece, colour, [&](const CellAt& c) {
+      norms.take(double(what == Quantity::residual ? residual_at<Constant>(level, p, c)
+                        : what == Quantity::u      ? level.u[c.here]
+                                                   : level.f[c.here]));
     });
     norms = team.sum(norms);
     if (team.rank() == 0) partial[team.block()] = norms;
@@ -391,10 +395,8 @@ struct CopyCells {
   TACIT_HD void operator()(const Tm& team, Shared&) const {
     const Piece piece = pieces[team.block()];
     const PatchShape p = patches[piece.patch];
-    exec::for_items<Threads>(team, [&](int t) {
-      CellAt c;
-      if (!find_cell(p, piece.first + t, c)) return;
-      const std::int64_t natural = columns * (p.first + piece.first + t);
+    each_cell<Threads>(team, p, piece, [&](const CellAt& c, std::int64_t number) {
+      const std::int64_t natural = columns * number;
       if constexpr (IntoField) to[c.here] = scale * (from[natural] - mean);
       else to[natural] = scale * (from[c.here] - mean);
     });
