@@ -27,6 +27,8 @@ void bind_krylov(nb::module_& m) {
           [](Options& o, const std::string& name) { o.method = value_of<krylov::Method>(name); })
       .def_rw("callback_stops", &Options::callback_stops);
   m.def("check_solve", &krylov::check);
+  m.def("classical_of",
+        [](const std::string& name) { return to_string(krylov::classical_of(value_of<krylov::Method>(name))); });
 
   nb::class_<Report>(m, "Report")
       .def_prop_ro("reason", [](const Report& r) { return krylov::to_string(r.reason); })

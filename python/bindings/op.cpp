@@ -272,6 +272,7 @@ void bind_scalar(nb::module_& m) {
       .def_prop_ro("domain_offsets", [](const Base& a) { return offsets_of(a.domain().partition()); })
       .def_prop_ro("comm", [](const Base& a) { return a.range().comm(); })
       .def_prop_ro("has_adjoint", &Base::has_adjoint)
+      .def_prop_ro("varies", [](const Base& a) { return op::varies(&a); })
       .def_prop_ro("has_diagonal", &Base::has_diagonal)
       .def_prop_ro("fault", &Base::fault)
       .def_prop_ro("applies", &Base::applies)

@@ -64,7 +64,7 @@ PRECOND: Mapping[str, Option] = {
     'p_max': Option('whole', None, (), 0.0, INFINITY, False, 0, 'at least 0 entries (0: all)', 'pmis, hmis: a row of the interpolation keeps so many of its largest entries', '4', ('amg',)),
     'aggressive': Option('whole', None, (), 0.0, INFINITY, False, 0, 'at least 0 levels', 'pmis, hmis: the first so many levels are coarsened more, along two couplings', '0', ('amg',)),
     'smoother': Option('choice', None, ('spai0', 'jacobi', 'l1-jacobi', 'gauss-seidel', 'chebyshev'), -INFINITY, INFINITY, False, 0, 'a number', 'of each level', 'spai0', ('amg',)),
-    'cycle': Option('choice', None, ('V', 'W', 'F', 'K', 'mult-additive', 'U'), -INFINITY, INFINITY, False, 0, 'a number', 'how coarser levels are visited: V, W, F, K or mult-additive', 'V', ('amg',)),
+    'cycle': Option('choice', None, ('V', 'W', 'F', 'K', 'mult-additive'), -INFINITY, INFINITY, False, 0, 'a number', 'how coarser levels are visited', 'V', ('amg',)),
     'sweeps': Option('whole', None, (), 1.0, INFINITY, False, 0, 'at least 1 sweep', 'of the smoother before and after the coarser level', '1', ('amg',)),
     'coarsest': Option('whole', None, (), 1.0, INFINITY, False, 0, 'at least 1 unknown', 'a level of at most so many unknowns is left to the bottom solver', '400', ('amg',)),
     'agglomerate_below': Option('whole', None, (), 0.0, INFINITY, False, 0, 'at least 0 unknowns', 'levels with fewer unknowns a rank move to fewer ranks; 0: none moves', 'levels of fewer than 4096 to as many ranks as are predicted to take the least time', ('amg',)),
@@ -149,7 +149,7 @@ MACHINE_LEVEL: Mapping[str, Option] = {
     'gap': Option('real', 0.0, (), 0.0, 1000000000000000.0, False, 0, 'a number from 0 to 1e15', 'G within the group', '', ()),
 }
 MULTIGRID: Mapping[str, Option] = {
-    'cycle': Option('choice', 'V', ('V', 'W', 'F', 'K', 'mult-additive', 'U'), -INFINITY, INFINITY, False, 0, 'a number', 'F: full multigrid, a solve goes on with V; U: a V-cycle that ends where boxes have smallest_box cells along an axis, no box moves to another rank', '', ()),
+    'cycle': Option('choice', 'V', ('V', 'W', 'F', 'K', 'U'), -INFINITY, INFINITY, False, 0, 'a number', 'F: full multigrid, a solve goes on with V; U: a V-cycle that ends where boxes have smallest_box cells along an axis, no box moves to another rank', '', ()),
     'smoother': Option('choice', 'gauss-seidel', ('gauss-seidel', 'chebyshev', 'jacobi', 'l1-jacobi'), -INFINITY, INFINITY, False, 0, 'a number', 'gauss-seidel is red-black', '', ()),
     'interpolation': Option('choice', None, ('constant', 'linear', 'quadratic', 'cubic', 'quartic'), -INFINITY, INFINITY, False, 0, 'a number', 'of corrections; above linear exact for averages over cells', 'constant; quadratic with the fourth-order stencil', ()),
     'restriction': Option('choice', 'constant', ('constant', 'linear', 'quadratic', 'cubic', 'quartic'), -INFINITY, INFINITY, False, 0, 'a number', 'of residuals: the adjoint of this interpolation; constant sums them over the children', '', ()),
@@ -297,7 +297,7 @@ class InferOptions(TypedDict, total=False):
 class MultigridOptions(TypedDict, total=False):
     """Options of Multigrid, for type checkers."""
 
-    cycle: Literal['V', 'W', 'F', 'K', 'mult-additive', 'U']
+    cycle: Literal['V', 'W', 'F', 'K', 'U']
     smoother: Literal['gauss-seidel', 'chebyshev', 'jacobi', 'l1-jacobi']
     interpolation: Literal['constant', 'linear', 'quadratic', 'cubic', 'quartic'] | None
     restriction: Literal['constant', 'linear', 'quadratic', 'cubic', 'quartic']

@@ -283,8 +283,8 @@ class Amg(Preconditioner):
         Pmis, hmis: the first so many levels are coarsened more, along two couplings. At least 0 levels. Default: 0.
     smoother : one of ['spai0', 'jacobi', 'l1-jacobi', 'gauss-seidel', 'chebyshev'], optional
         Of each level. Default: spai0.
-    cycle : one of ['V', 'W', 'F', 'K', 'mult-additive', 'U'], optional
-        How coarser levels are visited: V, W, F, K or mult-additive. Default: V.
+    cycle : one of ['V', 'W', 'F', 'K', 'mult-additive'], optional
+        How coarser levels are visited. Default: V.
     sweeps : int, optional
         Of the smoother before and after the coarser level. At least 1 sweep. Default: 1.
     coarsest : int, optional
@@ -326,7 +326,7 @@ class Amg(Preconditioner):
     p_max: int | None = None
     aggressive: int | None = None
     smoother: Literal['spai0', 'jacobi', 'l1-jacobi', 'gauss-seidel', 'chebyshev'] | None = None
-    cycle: Literal['V', 'W', 'F', 'K', 'mult-additive', 'U'] | None = None
+    cycle: Literal['V', 'W', 'F', 'K', 'mult-additive'] | None = None
     sweeps: int | None = None
     coarsest: int | None = None
     block: int | None = None

@@ -312,12 +312,8 @@ class Solve final : public OuterIteration {
     // ||A|| may exceed the largest entry by the length of the rows.
     constexpr double margin = 200, epsilon = std::numeric_limits<real_t<T>>::epsilon();
     if (!reached(norm, goal_) || margin * epsilon * A_size_ * length_of_x <= goal_) return norm;
-    // Beyond this the factor and its product with x may leave the range.
-    constexpr int far = std::numeric_limits<real_t<T>>::max_exponent / 4;
-    if constexpr (std::same_as<M, Host>) {
-      const auto factor = std::ldexp(real_t<T>(negated_ ? -1 : 1), -a_exponent_);
-      if (std::abs(a_exponent_) < far && op::precise_residual(*given_A_, factor, b_, x, r)) return length(r);
-    }
+    if constexpr (std::same_as<M, Host>)
+      if (op::precise_residual(*given_A_, std::ldexp(negated_ ? -1.0 : 1.0, -a_exponent_), b_, x, r)) return length(r);
     // Perturbations are half a unit on average; the sums in A x have rounding errors too.
     const double noise = 2 * noise_of(x);
     return norm + noise > goal_ ? norm + noise : norm;

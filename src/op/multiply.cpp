@@ -320,7 +320,8 @@ Rows<T> product_of(std::size_t count, const Numbering& number, MakeWorker&& make
 /// Error(usage) where these are no rows of that number with columns in `columns`.
 template <class T>
 void require_rows(const char* of, const Rows<T>& rows, Local count, const Space& columns) {
-  require(rows.count() == count, of, " has ", rows.count(), " rows on this rank; the space of its rows has ", count);
+  require(rows.count() == count, of, " has ", rows.count(), " rows on rank ", columns.comm().rank(),
+          "; the space of its rows has ", count);
   require(rows.start.back() == Global(rows.column.size()) && rows.column.size() == rows.value.size(), of, " has ",
           rows.column.size(), " columns and ", rows.value.size(), " values; its rows have ", rows.start.back(),
           " entries");

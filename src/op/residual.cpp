@@ -34,12 +34,16 @@ struct Sum {
   using R = real_t<T>;
   using Real = std::conditional_t<std::same_as<R, double>, Twice, Once>;
   explicit Sum(T b) : re{double(std::real(b))}, im{double(std::imag(b))} {}
-  void subtract(T a, T x) {
-    re.subtract(std::real(a), std::real(x));
+  /// factor a x. The factor goes to a, whose product with it is a number of the scaled problem; that with x may leave
+  /// the range.
+  void subtract(double factor, T a, T x) {
+    const double real = factor * double(std::real(a));
+    re.subtract(real, std::real(x));
     if constexpr (is_complex<T>) {
-      re.subtract(-std::imag(a), std::imag(x));
-      im.subtract(std::real(a), std::imag(x));
-      im.subtract(std::imag(a), std::real(x));
+      const double imag = factor * double(std::imag(a));
+      re.subtract(-imag, std::imag(x));
+      im.subtract(real, std::imag(x));
+      im.subtract(imag, std::real(x));
     }
   }
   T value() const {
@@ -69,10 +73,10 @@ std::vector<T> ghosts_of(const Csr<T, Host>& A, const Vector<T, Host>& x) {
 }  // namespace
 
 template <Scalar T, Memory M>
-bool precise_residual(const Operator<T, M>& A, real_t<T> factor, const Vector<T, M>& b, const Vector<T, M>& x,
+bool precise_residual(const Operator<T, M>& A, double factor, const Vector<T, M>& b, const Vector<T, M>& x,
                       Vector<T, M>& r) {
   int exponent = 0;
-  require(std::abs(std::frexp(factor, &exponent)) == real_t<T>(0.5), "the factor of a precise residual is ", factor,
+  require(std::abs(std::frexp(factor, &exponent)) == 0.5, "the factor of a precise residual is ", factor,
           "; a power of two, or minus one, is needed");
   const auto* const csr = dynamic_cast<const Csr<T, M>*>(&A);
   if (!csr || x.columns() != 1) return false;
@@ -89,21 +93,21 @@ bool precise_residual(const Operator<T, M>& A, real_t<T> factor, const Vector<T,
   const auto& places = csr->pattern().ghosts;
   const Global from = A.domain().begin(), to = from + A.domain().local_size();
   const auto at = [&](Global j) {
-    return factor * (j >= from && j < to ? x.data()[j - from]
-                                         : ghosts[std::size_t(std::ranges::lower_bound(places, j) - places.begin())]);
+    return j >= from && j < to ? x.data()[j - from]
+                               : ghosts[std::size_t(std::ranges::lower_bound(places, j) - places.begin())];
   };
   exec::each(std::size_t(rows.count()), rows.count() > 10000, [&](std::size_t i) {
     Sum<T> sum(b.data()[i]);
     for (Global k = rows.start[i]; k < rows.start[i + 1]; ++k)
-      sum.subtract(rows.value[std::size_t(k)], at(rows.column[std::size_t(k)]));
+      sum.subtract(factor, rows.value[std::size_t(k)], at(rows.column[std::size_t(k)]));
     r.data()[i] = sum.value();
   });
   A.count_apply();
   return true;
 }
 
-#define TACIT_RESIDUAL(T)                                                                              \
-  template bool precise_residual<T, Host>(const Operator<T, Host>&, real_t<T>, const Vector<T, Host>&, \
+#define TACIT_RESIDUAL(T)                                                                           \
+  template bool precise_residual<T, Host>(const Operator<T, Host>&, double, const Vector<T, Host>&, \
                                           const Vector<T, Host>&, Vector<T, Host>&);
 TACIT_RESIDUAL(float)
 TACIT_RESIDUAL(double)

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 namespace tacit::op {
@@ -45,40 +46,36 @@ FetchedValues<T>::FetchedValues(const comm::Communicator& comm, std::size_t own,
   exchange_ = std::make_unique<comm::Exchange>(comm, pattern_, sizeof(T));
 }
 
-namespace {
-
-/// The places of rows, with the numbers of their entries as values: first, first + 1, ...
 template <Scalar T>
-Rows<double> numbered(const Rows<T>& rows, Global first) {
-  Rows<double> r{rows.start, rows.column, exec::Buffer<double>(rows.column.size())};
-  std::iota(r.value.begin(), r.value.end(), double(first));  // exact up to 2^53
-  return r;
+std::optional<TripleProductPlan<T>> TripleProductPlan<T>::make(const Rows<T>& Q, const Rows<T>& A, const Rows<T>& P,
+                                                               bool Q_is_P, const Rows<T>& C, const Space& inner,
+                                                               const Space& columns, Global most) {
+  TripleProductPlan plan(Q, A, P, Q_is_P, C, inner, columns, std::min(most, most_planned_entries));
+  if (plan.R_start_.empty()) return {};
+  return plan;
 }
-
-}  // namespace
 
 template <Scalar T>
 TripleProductPlan<T>::TripleProductPlan(const Rows<T>& Q, const Rows<T>& A, const Rows<T>& P, bool Q_is_P,
-                                        const Rows<T>& C, const Space& inner, const Space& columns)
+                                        const Rows<T>& C, const Space& inner, const Space& columns, Global most)
     : rows_(A.count()), same_(Q_is_P) {
   const Span span("plan of a triple product", "op");
   const auto& comm = inner.comm();
-  comm::collective(comm, [&] {
-    (void)checked_cast<Local>(P.column.size(), "the number of entries of the last factor on a rank");
-    (void)checked_cast<Local>(Q.column.size(), "the number of entries of the first factor on a rank");
-  });
+  const std::size_t of_A = A.column.size(), of_P = P.column.size(), of_Q = Q.column.size();
+  const std::size_t own = of_A + of_P + (same_ ? 0 : of_Q);  // values that a rank gives
+  if (comm.all_max(Global(comm.size() > 1 ? own : std::max(of_P, of_Q))) > most) return;
   Fetched<double> fetched;  // with numbers of entries as values
   if (comm.size() > 1) {
-    const std::size_t of_Q = same_ ? 0 : Q.column.size(), own = A.column.size() + P.column.size() + of_Q;
-    const Global first = FetchedValues<T>::offset(comm, own), first_of_P = first + Global(A.column.size());
-    const auto P_numbers = numbered(P, first_of_P);
-    const auto Q_numbers = same_ ? P_numbers : numbered(Q, first_of_P + Global(P.column.size()));
-    fetched = detail::fetch(Q_numbers, numbered(A, first), inner, P_numbers, columns);
+    const Global first = FetchedValues<T>::offset(comm, own), first_of_P = first + Global(of_A);
+    const auto P_numbers = with_numbers(P, first_of_P);
+    const auto Q_numbers = same_ ? P_numbers : with_numbers(Q, first_of_P + Global(of_P));
+    fetched = detail::fetch(Q_numbers, with_numbers(A, first), inner, P_numbers, columns);
+    fetched_A_ = fetched.A.column.size(), fetched_Q_ = fetched.Q.column.size(), fetched_P_ = fetched.P.column.size();
+    if (comm.all_max(Global(std::max(of_P, of_Q) + fetched_A_ + fetched_Q_ + fetched_P_)) > most) return;
     std::vector<Global> needed;
     for (const auto* rows : {&fetched.A, &fetched.Q, &fetched.P})
       for (const double k : rows->value) needed.push_back(Global(k));
     fetched_ = FetchedValues<T>(comm, own, std::move(needed));
-    fetched_A_ = fetched.A.column.size(), fetched_Q_ = fetched.Q.column.size(), fetched_P_ = fetched.P.column.size();
   }
   others_ = fetched.row_of_P;
   const auto append_starts = [](const std::vector<Global>& from, auto& to) {

@@ -8,6 +8,7 @@
 #include "support/reference.hpp"
 #include "support/systems.hpp"
 
+#include <cmath>
 #include <limits>
 #include <string>
 
@@ -71,6 +72,30 @@ TYPED_TEST(Residual, HasTheDigitsThatAPlainProductLoses) {
   });
 }
 
+/// A 2^-e with the factor 2^e is A, to the bit, also where 2^e x would leave the range.
+TYPED_TEST(Residual, TakesFactorsFarFromOne) {
+  using T = TypeParam;
+  constexpr int most = std::same_as<real_t<T>, float> ? 100 : 990;
+  test::on_ranks([](const Communicator& comm) {
+    const Global n = 40;
+    const auto matrix = test::random_matrix<T>(n, n, 3, [](Global i, Global j) { return (i * 7 + j * 5) % 11 < 4; });
+    const auto space = layout::Space::distributed(comm, n);
+    std::vector<T> x(n);
+    for (Global i = 0; i < n; ++i) x[std::size_t(i)] = test::number<T>(5, std::uint64_t(i)) * real_t<T>(0x1p60);
+    const auto B = test::spread(space, matrix.times(x)), X = test::spread(space, x);
+    Vector<T> expected(space), r(space);
+    const op::Csr<T> plain(space, space, matrix.rows_of(space));
+    ASSERT_TRUE(op::precise_residual<T>(plain, 1, B, X, expected));
+    for (const int e : {-most, most}) {
+      auto rows = matrix.rows_of(space);
+      for (T& v : rows.value) v *= real_t<T>(std::ldexp(1.0, -e));
+      const op::Csr<T> scaled(space, space, std::move(rows));
+      ASSERT_TRUE(op::precise_residual<T>(scaled, std::ldexp(1.0, e), B, X, r));
+      for (std::size_t i = 0; i < r.size(); ++i) EXPECT_EQ(r.data()[i], expected.data()[i]) << "2^" << e;
+    }
+  });
+}
+
 TYPED_TEST(Residual, IsRefusedWhereThereAreSeveralColumns) {
   using T = TypeParam;
   test::on_ranks([](const Communicator& comm) {
@@ -78,7 +103,7 @@ TYPED_TEST(Residual, IsRefusedWhereThereAreSeveralColumns) {
     const op::Csr<T> A(space, space, test::Reference<T>::diagonal(7, [](Global) { return T(2); }).rows_of(space));
     Vector<T> b(space, 2), x(space, 2), r(space, 2);
     layout::fill(r, T(3));
-    EXPECT_FALSE(op::precise_residual<T>(A, real_t<T>(1), b, x, r));
+    EXPECT_FALSE(op::precise_residual<T>(A, 1, b, x, r));
     for (std::size_t i = 0; i < r.size(); ++i) EXPECT_EQ(r.data()[i], T(3));
   });
 }
@@ -101,7 +126,7 @@ TYPED_TEST(Residual, OfMatricesThatAreNotSquare) {
       const auto X = test::spread(domain, x);
       Vector<T> r(range);
       layout::fill(r, T(1));
-      ASSERT_TRUE(op::precise_residual<T>(A, real_t<T>(1), r, X, r));
+      ASSERT_TRUE(op::precise_residual<T>(A, 1, r, X, r));
       for (Global i = range.begin(); i < range.end(); ++i)
         EXPECT_LE(std::abs(r.data()[i - range.begin()] - (T(1) - product[std::size_t(i)])), 60 * test::epsilon<T>());
     }

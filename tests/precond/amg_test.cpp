@@ -1105,8 +1105,10 @@ TEST(Amg, NamesWhatIsOutOfRange) {
         if (A->range().end() == a.n && !o.near_null.empty()) o.near_null.back() = value;
       };
     };
-    expect("near_null has nan", last(std::numeric_limits<double>::quiet_NaN()));
-    expect("near_null has inf", last(std::numeric_limits<double>::infinity()));
+    const std::string where = message(" in row ", a.n - 1, " of vector 0 (counted from 0), a row of rank ",
+                                      A->range().partition().owner(a.n - 1), ";");
+    expect("near_null has nan" + where, last(std::numeric_limits<double>::quiet_NaN()));
+    expect("near_null has inf" + where, last(std::numeric_limits<double>::infinity()));
     expect("vector 1 of near_null (counted from 0) is zero", [&](auto& o) {
       for (Local i = 0; i < A->range().local_size(); ++i) o.near_null.insert(o.near_null.end(), {1.0, 0.0});
     });

@@ -1,4 +1,6 @@
 // Algebraic multigrid that takes new values: the bits of a new set-up, with the places of entries that it has.
+#include "../../src/precond/amg/matrix_levels.hpp"
+
 #include <tacit/krylov/solve.hpp>
 #include <tacit/precond/amg.hpp>
 
@@ -284,6 +286,38 @@ TEST(AmgUpdateOf, WhatCannotKeepItsLevelsIsMadeAnew) {
         }
       },
       {1, 3});
+}
+
+/// The numbers of plans are 32-bit; here the limit is lowered.
+TEST(AmgUpdateOf, MatricesTooLargeForPlansMakeWholeProducts) {
+  on_ranks(
+      [](const comm::Communicator& comm) {
+        const auto space = Space::distributed(comm, 37 * 29);
+        for (const double convection : {0.0, 0.5}) {
+          const auto a = grid<double>(37, 29, convection), b = a.map([](Global, Global, double v) { return 8 * v; });
+          AmgOptions<double> o;
+          o.coarsest = 8;
+          const auto A = a.on(space), B = b.on(space);
+          const precond::MatrixLevels<double> anew(*B, o);
+          const Global entries = comm.all_max(anew.level(0).P->own_entries());
+          for (const Global most : {entries - 1, 20 * entries}) {
+            const bool planned = most > entries;
+            update(*A, a);
+            precond::MatrixLevels<double> levels(*A, o);
+            for (int time = 0; time < 3; ++time) {
+              update(*A, time == 1 ? a : b);
+              EXPECT_TRUE(levels.update(most));
+              EXPECT_EQ(levels.plan_bytes() > 0, planned) << most;
+            }
+            ASSERT_EQ(levels.count(), anew.count());
+            for (std::size_t i = 1; i < levels.count(); ++i) {
+              EXPECT_EQ(levels.level(i).A().rows().value, anew.level(i).A().rows().value) << "level " << i;
+              EXPECT_EQ(levels.level(i - 1).P->rows().value, anew.level(i - 1).P->rows().value) << "level " << i;
+            }
+          }
+        }
+      },
+      {1, 2, 3});
 }
 
 TEST(AmgUpdateOf, RefusesValuesThatAreNotFinite) {

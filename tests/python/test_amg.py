@@ -88,8 +88,8 @@ def test_near_null_vectors_on_ranks(ranks: int, empty: bool) -> None:
         (lambda n: np.ones((n, 1, 1)), ValueError, r"shape \(1600, 1, 1\)"),
         (lambda n: np.ones(n + 1), ValueError, "1601 elements; 1600 are needed"),
         (lambda n: np.zeros(n), ValueError, "vector 0 of near_null .* is zero"),
-        (lambda n: np.where(np.arange(n) == 7, np.nan, 1.0), ValueError, "near_null has nan at number 7"),
-        (lambda n: np.where(np.arange(n) == 7, np.inf, 1.0), ValueError, "near_null has inf at number 7"),
+        (lambda n: np.where(np.arange(n) == 7, np.nan, 1.0), ValueError, "near_null has nan in row 7 of vector 0"),
+        (lambda n: np.where(np.arange(n) == 7, np.inf, 1.0), ValueError, "near_null has inf in row 7 of vector 0"),
         (lambda n: np.full(n, 1j), TypeError, "near_null is complex"),
         (lambda _: "linear", ValueError, "near_null is 'linear'"),
         (lambda n: [None] * n, TypeError, "near_null has elements of type object"),
@@ -104,7 +104,10 @@ def test_near_null_vectors_that_are_refused(near_null: Callable[[int], Any], err
 def test_one_rank_is_wrong() -> None:
     a = laplacian(N, N)
     wrong: list[tuple[Callable[[int, int], Any], str]] = [
-        (lambda r, n: np.full(n, np.nan if r == 1 else 1.0), "near_null has nan at number 0"),
+        (
+            lambda r, n: np.full(n, np.nan if r == 1 else 1.0),
+            r"nan in row 533 of vector 0 \(counted from 0\), a row of rank 1;",
+        ),
         (lambda r, n: np.ones(n + (r == 1)), "near_null has"),
         (lambda r, n: None if r == 1 else np.ones(n), "near_null is 1 vectors on rank 0 and none on rank 1"),
         (lambda r, n: np.ones((n, 1 + (r == 1))), "near_null is 1 vectors on rank 0 and 2 vectors on rank 1"),
@@ -129,7 +132,8 @@ def test_options_and_matrices_that_are_refused() -> None:
         (dict(strength=1.0), "strength is 1"),
         (dict(strength=float("nan")), "strength is nan"),
         (dict(block=7), "block is 7"),
-        (dict(cycle="U"), "this one is U"),
+        (dict(cycle="U"), r"unknown cycle 'U' \(V, W, F, K, mult-additive\)"),
+        (dict(cycle="u"), r"unknown cycle 'u' \(V, W, F, K, mult-additive\)"),
         (dict(smoother="sor"), "unknown smoother 'sor'"),
         (dict(coarsening="rs"), "unknown coarsening 'rs'"),
         (dict(coarsening="pmis", p_max=-1), "p_max is -1"),
@@ -147,6 +151,31 @@ def test_options_and_matrices_that_are_refused() -> None:
         tacit.precond.amg(tacit.csr(a))
     with pytest.raises(ValueError, match="3 by 4"):
         tacit.precond.amg(tacit.csr(np.ones((3, 4))))
+
+
+def test_methods_for_hermitian_preconditioners_tell_of_others() -> None:
+    A = tacit.csr(laplacian(N, N))
+    b = np.random.default_rng(0).standard_normal((N * N, 2))
+    full = tacit.precond.Amg(cycle="F")
+    made = tacit.precond.amg(A, cycle="F")
+    for method, precond, told in [
+        ("cg", full, True),
+        ("pipelined-cg", full, True),
+        ("minres", full, True),
+        ("cg", made, True),
+        ("cg", "spai", True),
+        ("cg", "amg", False),
+        ("cg", tacit.precond.Amg(cycle="K"), False),  # cg is flexible then
+        ("cg", "ilu0", False),
+        ("cg", np.eye(N * N), False),
+        ("bicgstab", full, False),
+        ("auto", full, False),
+    ]:
+        for right, options in ((b[:, 0], {}), (b[:, 0], {"ordering": "rcm"}), (b, {})):
+            warnings = tacit.solve(A, right, method=method, precond=precond, **options).warnings
+            found = [text for text in warnings if "need not be Hermitian where A is" in text]
+            assert len(found) == told, (method, precond, warnings)
+            assert not told or f"{method} takes it for a Hermitian map" in found[0]
 
 
 @pytest.mark.parametrize("scalar", SCALARS)

@@ -193,6 +193,14 @@ def test_what_is_refused() -> None:
         tacit.solve(A, np.ones(x.size), method="cg", precond=dict(name="ic0", coordinates=x))
 
 
+def test_auto_finds_the_nodes_of_a_body() -> None:
+    """A quarter of the couplings between unknowns of one kind have the sign of the diagonal, which suits amg here."""
+    a, _ = clamped(60, 7, 7)
+    b = np.random.default_rng(0).standard_normal(a.shape[0])
+    found = tacit.solve(a, b, rtol=1e-8)
+    assert found.converged and found.choice.startswith("auto: cg with jacobi") and "then cg with amg" in found.choice
+
+
 def test_one_rank_is_wrong() -> None:
     a, x = clamped(6, 3)
 
@@ -202,7 +210,11 @@ def test_one_rank_is_wrong() -> None:
         given = [x if not last else x[:-1], x if not last else None, x if not last else np.where(x == 6, np.inf, x)]
         tacit.precond.amg(A, coordinates=given[which])
 
-    texts = ["coordinates has", "coordinates is of 2 dimensions on rank 0 and none on rank", "coordinates have inf"]
+    texts = [
+        "coordinates has",
+        "coordinates is of 2 dimensions on rank 0 and none on rank",
+        r"coordinates have inf at node \d+ of rank 2",
+    ]
     for which, text in enumerate(texts):
         with pytest.raises(ValueError, match=text):
             tacit.comm.run_threads(3, lambda comm, which=which: rank(comm, which))

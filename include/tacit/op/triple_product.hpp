@@ -6,7 +6,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
+#include <numeric>
+#include <optional>
 #include <span>
 #include <type_traits>
 #include <vector>
@@ -44,6 +47,17 @@ class Places {
 /// Rows that are worked on together: plans know where in their lists a block begins.
 constexpr Local block_rows_of_plans = 64;
 
+/// Entries that a plan's 32-bit numbers count on a rank.
+constexpr Global most_planned_entries = std::numeric_limits<Local>::max();
+
+/// The places of the entries of rows, and as their values numbers: first, first + 1, ..., exact up to 2^53.
+template <Scalar T>
+Rows<double> with_numbers(const Rows<T>& rows, Global first) {
+  Rows<double> r{rows.start, rows.column, exec::Buffer<double>(rows.column.size())};
+  std::iota(r.value.begin(), r.value.end(), double(first));
+  return r;
+}
+
 /// Brings values of other ranks' arrays, each time the same ones.
 template <Scalar T>
 class FetchedValues {
@@ -79,11 +93,13 @@ class FetchedValues {
 template <Scalar T>
 class TripleProductPlan {
  public:
-  /// The factors of triple_product() and the C that it has made, of which only places count. `Q_is_P`: Q will have the
-  /// numbers of P. Collective: the messages of triple_product(), and one more between neighbours. Error(usage): P or Q
-  /// has 2^31 entries or more on a rank (on all ranks), or on several ranks A, P and Q together (on that rank).
-  TripleProductPlan(const Rows<T>& Q, const Rows<T>& A, const Rows<T>& P, bool Q_is_P, const Rows<T>& C,
-                    const Space& inner, const Space& columns);
+  /// Of the factors of triple_product() and the C that it has made, of which only places count. `Q_is_P`: Q will have
+  /// the numbers of P. None, on all ranks, where a rank has more than `most` entries of P or Q, or has to do with more
+  /// than that of A, P and Q, its own or fetched, on several ranks. Collective: the messages of triple_product(), one
+  /// more between neighbours, and two reductions.
+  static std::optional<TripleProductPlan> make(const Rows<T>& Q, const Rows<T>& A, const Rows<T>& P, bool Q_is_P,
+                                               const Rows<T>& C, const Space& inner, const Space& columns,
+                                               Global most = most_planned_entries);
   /// The values of R and C, in the order of their entries, from those of the factors on this rank: those of
   /// triple_product(), real ones to the bit but for the signs of zeros, the same for any number of threads. Q is not
   /// read where it is P. Cost: the numbers and places once, 2 flops for each product of entries; several threads both
@@ -99,6 +115,9 @@ class TripleProductPlan {
   double bytes() const;
 
  private:
+  /// Without rows of R (R_start_ is empty) where the entries are too many.
+  TripleProductPlan(const Rows<T>& Q, const Rows<T>& A, const Rows<T>& P, bool Q_is_P, const Rows<T>& C,
+                    const Space& inner, const Space& columns, Global most);
   /// Some rows that follow each other: where their places begin, and their columns of Q on this rank.
   struct Block {
     Local row = 0, rows = 0, least = 0, most = -1;

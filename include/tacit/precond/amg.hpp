@@ -137,9 +137,9 @@ class Amg final : public op::Operator<T, Host>, public op::Noted, public op::Var
   /// zero (to rounding, beside the largest of their row) than when its levels were made, and classical ones; returns
   /// whether levels were kept. Until it is called, the finest level has the new values and the coarser ones the old.
   /// Cost: the first update finds the places that later ones use, and takes longer than set-up; later ones take about a
-  /// third of it (mult-additive cycles: four fifths, each time). Memory: update_bytes(). Collective; the messages of
-  /// set-up, later one exchange for each product. Error(input): values that are not finite. Errors of the constructor
-  /// where all is made anew: then there are no levels, and any use throws Error(usage), until an update succeeds.
+  /// third (mult-additive cycles, and with 2^31 entries of A, P and R on a rank: four fifths, each time). Memory:
+  /// update_bytes(). Collective; the messages of set-up, later one exchange for each product. Error(input): values that
+  /// are not finite. Errors of the constructor where all is made anew: any use then throws, until an update succeeds.
   bool update();
   std::string name() const override { return "amg"; }
   op::Cost cost() const override;

@@ -514,12 +514,26 @@ def _solve(
     facts["seconds"] = {"setup": setup, "solve": report.seconds}
     facts["trace"] = _gather_trace(on, origin) if trace else None
     result = (ColumnsResult if many else Result)(like(form(own), b), report, **facts)
+    if M is not None and not symmetric:
+        result.warnings.extend(_takes_for_hermitian(ready.options.method, M if made is None else made))
     if made is not None and levels_before is not None:
         result.warnings.extend(_failures_below(made.name, levels_before, facts["levels"]))
     if 0 < result.unknowns < on.size:
         spare = on.size - result.unknowns
         result.warnings.append(f"{on.size} ranks for {result.unknowns} unknowns: {spare} of them have no rows")
     return result
+
+
+def _takes_for_hermitian(method: str, M: Any) -> list[str]:
+    """What a solve is told of a linear preconditioner that need not be Hermitian where the matrix is. Local."""
+    if _core.classical_of(method) not in ("cg", "minres", "chebyshev") or getattr(M._handle, "varies", True):
+        return []
+    if isinstance(M, _precond.Multilevel) and M._handle.has_adjoint:  # which amg has where it is Hermitian
+        return []
+    return [
+        f"{M.name} with these options need not be Hermitian where A is, and {method} takes it for a Hermitian map: it may "
+        "need more iterations or stagnate; bicgstab and gmres take any preconditioner"
+    ]
 
 
 def _failures_below(name: str, before: dict[str, Any], after: dict[str, Any]) -> list[str]:

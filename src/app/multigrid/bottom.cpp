@@ -81,7 +81,7 @@ std::span<const Option<MultigridRequest>> multigrid_options() {
   static const std::vector<Option<O>> all = [] {
     std::vector<Option<O>> made{
         option<O>(
-            "cycle", within(&O::levels, &L::cycle),
+            "cycle", within(&O::levels, &L::cycle), {"V", "W", "F", "K", "U"},
             "F: full multigrid, a solve goes on with V; U: a V-cycle that ends where boxes have smallest_box cells "
             "along an axis, no box moves to another rank"),
         option<O>("smoother", within(&O::levels, &L::smoother), "gauss-seidel is red-black"),

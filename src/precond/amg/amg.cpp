@@ -159,14 +159,18 @@ Amg<T>::Amg(const op::Csr<T>& A, const AmgOptions<T>& options)
       require(*o.max_complexity >= 1, "max_complexity is ", *o.max_complexity, "; at least 1 is needed");
     require(o.block >= 1, "block is ", o.block, "; at least 1 unknown is in a node");
     const Local n = A.range().local_size();
-    require(n % o.block == 0, "block is ", o.block, ", and ", n,
-            " rows of a rank are no multiple of it; give each rank whole nodes");
+    require(n % o.block == 0, "block is ", o.block, ", and the ", n, " rows of rank ", comm.rank(),
+            " are no multiple of it; give each rank whole nodes");
     require(n == 0 || o.near_null.size() % std::size_t(n) == 0, "near_null has ", o.near_null.size(), " numbers for ",
-            n, " rows of this rank");
+            n, " rows of rank ", comm.rank());
     const auto finite = [](T v) { return std::isfinite(std::real(v)) && std::isfinite(std::imag(v)); };
     const auto wrong = std::find_if_not(o.near_null.begin(), o.near_null.end(), finite);
-    require(wrong == o.near_null.end(), "near_null has ", wrong == o.near_null.end() ? T(0) : *wrong, " at number ",
-            wrong - o.near_null.begin(), " of this rank (counted from 0); finite numbers are needed");
+    if (wrong != o.near_null.end() && n > 0) {
+      const Global at = wrong - o.near_null.begin(), vectors = Global(o.near_null.size()) / n;
+      throw Error(ErrorKind::usage, message("near_null has ", *wrong, " in row ", A.range().begin() + at / vectors,
+                                            " of vector ", at % vectors, " (counted from 0), a row of rank ",
+                                            comm.rank(), "; finite numbers are needed"));
+    }
   });
   require_values();
   comm::collective(comm, [&] {

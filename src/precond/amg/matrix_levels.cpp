@@ -86,6 +86,7 @@ template <Scalar T>
 void MatrixLevels<T>::clear() {
   levels_.clear(), plans_.clear(), bottom_.reset(), note_.clear(), choice_.clear(), work_.clear();
   plan_bytes_ = matrix_bytes_ = 0;
+  too_large_for_plans_ = false;
 }
 
 template <Scalar T>
@@ -157,7 +158,7 @@ void MatrixLevels<T>::make_levels() {
 }
 
 template <Scalar T>
-bool MatrixLevels<T>::update() {
+bool MatrixLevels<T>::update(Global most) {
   const op::Csr<T>& A = A_;
   const bool hermitian = op::is_hermitian(A);
   auto values = exec::Array<T, Host>::uninitialised(std::size_t(A.own_entries()));
@@ -171,7 +172,7 @@ bool MatrixLevels<T>::update() {
     return false;
   }
   try {
-    if (plans_.empty()) update_and_plan();
+    if (plans_.empty()) update_and_plan(most);
     else update_by_plans(std::move(values));
   } catch (...) {  // some levels have new numbers and others old ones
     clear();
@@ -181,10 +182,10 @@ bool MatrixLevels<T>::update() {
 }
 
 template <Scalar T>
-void MatrixLevels<T>::update_and_plan() {
+void MatrixLevels<T>::update_and_plan(Global most) {
   const op::Csr<T>& A = A_;
   // Transfers of mult-additive cycles are smoothed once more, which plans do not do.
-  const bool planned = options_.cycle != Cycle::mult_additive;
+  const bool planned = options_.cycle != Cycle::mult_additive && !too_large_for_plans_;
   std::vector<std::unique_ptr<LevelPlan<T>>> plans;
   op::Rows<T> rows = A.rows();
   for (std::size_t i = 0;; ++i) {
@@ -197,8 +198,14 @@ void MatrixLevels<T>::update_and_plan() {
     if (i + 1 == levels_.size()) break;
     auto coarser = coarsening_->again(i, rows, space, roots, rho);
     auto next = product_of(coarser, rows, space);
-    if (planned)
-      plans.push_back(std::make_unique<LevelPlan<T>>(rows, space, coarsening_->smoothing(i, space), coarser, next.C));
+    if (planned && !too_large_for_plans_) {
+      auto product = op::TripleProductPlan<T>::make(coarser.Q ? *coarser.Q : coarser.P, rows, coarser.P, !coarser.Q,
+                                                    next.C, space, coarser.space, most);
+      if (product)
+        plans.push_back(std::make_unique<LevelPlan<T>>(std::move(*product), rows.value, space,
+                                                       coarsening_->smoothing(i, space), coarser));
+      else plans.clear(), too_large_for_plans_ = true;
+    }
     if (options_.cycle == Cycle::mult_additive)
       smooth_transfers(coarser.P, next.R, rows, fine.scaling(), space, coarser.space, hermitian_);
     fine.P->update_values(coarser.P.value);

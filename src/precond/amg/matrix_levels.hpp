@@ -18,8 +18,9 @@ class MatrixLevels final : public Levels<T> {
   /// A is kept by reference. Collective.
   MatrixLevels(const op::Csr<T>& A, const AmgOptions<T>& options);
   /// As Amg::update(). Whether the coarser levels were kept. After an error in making new ones there are none, until
-  /// an update succeeds. Collective.
-  bool update();
+  /// an update succeeds. Plans are kept for levels whose factors have at most `most` entries on a rank (see
+  /// op::TripleProductPlan::make); where one has more, none are kept, and each update makes whole products. Collective.
+  bool update(Global most = op::most_planned_entries);
   std::size_t count() const override { return levels_.size(); }
   bool is_hermitian() const override { return hermitian_; }
   MatrixLevel<T>& level(std::size_t i) { return *levels_[i]; }
@@ -37,7 +38,7 @@ class MatrixLevels final : public Levels<T> {
   double matrix_bytes() const { return matrix_bytes_; }
 
  private:
-  void update_and_plan();
+  void update_and_plan(Global most);
   void update_by_plans(exec::Array<T, Host> values);
   void make_bottom_solver();
   /// By how many ranks into one the rows of `next` are gathered; 1: they stay. `rows`: the unknowns of the level above.
@@ -72,6 +73,7 @@ class MatrixLevels final : public Levels<T> {
   std::vector<std::unique_ptr<MatrixLevel<T>>> levels_;
   std::unique_ptr<Coarsening<T>> coarsening_;
   std::vector<std::unique_ptr<LevelPlan<T>>> plans_;  // of all levels but the last; made by the first update
+  bool too_large_for_plans_ = false;
   double plan_bytes_ = 0, matrix_bytes_ = 0;
   Global couplings_ = 0;  // of A when levels were made
   std::unique_ptr<Bottom<T>> bottom_;

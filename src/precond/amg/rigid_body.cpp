@@ -15,7 +15,8 @@ RigidBodyModes::RigidBodyModes(std::span<const double> coordinates, int dimensio
     const auto wrong =
         std::find_if_not(coordinates.begin(), coordinates.end(), [](double x) { return std::isfinite(x); });
     require(wrong == coordinates.end(), "coordinates have ", wrong == coordinates.end() ? 0.0 : *wrong, " at node ",
-            (wrong - coordinates.begin()) / dimension, " of this rank (counted from 0); finite numbers are needed");
+            (wrong - coordinates.begin()) / dimension, " of rank ", comm.rank(),
+            " (counted from 0); finite numbers are needed");
   });
   const auto D = std::size_t(dimension);
   // The box instead of the mean: its corners do not depend on the order of additions. Halves, as a sum may overflow.

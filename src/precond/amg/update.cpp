@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 #include <type_traits>
 #include <utility>
 
@@ -20,14 +19,6 @@ using layout::Space;
 using op::block_rows_of_plans;
 
 namespace {
-
-/// The entries' numbers first, first + 1, ... as values, exact up to 2^53.
-template <Scalar T>
-op::Rows<double> numbered(const op::Rows<T>& rows, Global first) {
-  op::Rows<double> r{rows.start, rows.column, exec::Buffer<double>(rows.column.size())};
-  std::iota(r.value.begin(), r.value.end(), double(first));
-  return r;
-}
 
 /// The place of column c in row i.
 template <Scalar T>
@@ -190,7 +181,7 @@ void SmoothingPlan<T>::list_terms_of_others(const Space& space, op::Rows<T> sent
   sent.value.resize(sent.column.size());
   const std::size_t own = sent.column.size() + own_of_t;
   const Global first = op::FetchedValues<T>::offset(comm, own);
-  const auto adjoint = op::adjoint(numbered(sent, first), space, space);
+  const auto adjoint = op::adjoint(op::with_numbers(sent, first), space, space);
   std::vector<Global> k(adjoint.column.begin(), adjoint.column.end());
   std::sort(k.begin(), k.end());
   k.erase(std::unique(k.begin(), k.end()), k.end());
@@ -198,7 +189,7 @@ void SmoothingPlan<T>::list_terms_of_others(const Space& space, op::Rows<T> sent
   own_t.start.assign(start_.begin(), start_.begin() + rows_ + 1);
   own_t.column = own_columns;
   own_t.value.resize(own_of_t);
-  const auto rows_of_T = op::rows_of_others(space, numbered(own_t, first + Global(sent.column.size())), k);
+  const auto rows_of_T = op::rows_of_others(space, op::with_numbers(own_t, first + Global(sent.column.size())), k);
   std::vector<Global> needed;
   for (const double number : adjoint.value) needed.push_back(Global(number));
   for (const double number : rows_of_T.value) needed.push_back(Global(number));

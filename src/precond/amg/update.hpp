@@ -71,12 +71,12 @@ std::vector<double> diagonal_roots(const NumberedRows<T>& rows, const Halo& halo
 /// All that is kept of a level for new numbers.
 template <Scalar T>
 struct LevelPlan {
-  /// From what has been made of a level's matrix A. Collective.
-  LevelPlan(const op::Rows<T>& A, const layout::Space& space, Smoothing<T> smoothed, const Coarser<T>& coarser,
-            const op::Rows<T>& C)
-      : product(coarser.Q ? *coarser.Q : coarser.P, A, coarser.P, !coarser.Q, C, space, coarser.space),
+  /// `planned`: the triple product for a level's matrix A, which has these values. Collective.
+  LevelPlan(op::TripleProductPlan<T> planned, std::span<const T> values, const layout::Space& space,
+            Smoothing<T> smoothed, const Coarser<T>& coarser)
+      : product(std::move(planned)),
         halo(space, product.others()),
-        smoothing(numbered(A.value), halo, std::move(smoothed), coarser.P, coarser.Q ? &*coarser.Q : nullptr) {}
+        smoothing(numbered(values), halo, std::move(smoothed), coarser.P, coarser.Q ? &*coarser.Q : nullptr) {}
   NumberedRows<T> numbered(std::span<const T> values) const {
     return {product.row_starts(), product.columns(), values};
   }

@@ -1,0 +1,289 @@
+// What LocalMatrix tells of its entries: copies of rows and of blocks, sums and counts; and new values for all.
+#include <tacit/base/error.hpp>
+
+#include "storage.hpp"
+
+#include <array>
+#include <cmath>
+#include <string>
+#include <utility>
+
+namespace tacit::op {
+template <Scalar T, Memory M>
+template <class F>
+void LocalMatrix<T, M>::Storage::each_value(int b, F&& f) const {
+  if (format != Format::sell) {
+    Local now = -1, k = 0;
+    return each(b, b + 1, [&](Local row, Local, const T& v) {
+      if (row != now) now = row, k = 0;
+      f(row, k++, v);
+    });
+  }
+  const T* from = value.data() + block[b].value;
+  const std::uint8_t* masks = mask.data() + block[b].diagonal;
+  for (Local base = block[b].row; base < block[b + 1].row; base += slice) {
+    const std::uint32_t kind = shape[base / slice];
+    const Local steps = Local(kind / 2), here = std::min(slice, block[b + 1].row - base);
+    const bool diagonals = kind & 1;
+    unsigned full = (1u << slice) - 1;
+    for (Local j = 0; diagonals && j < steps; ++j) full &= masks[j];
+    for (Local l = 0; l < here; ++l) {
+      const Local row = base + l, n = diagonals ? steps : width[std::size_t(row)];
+      if (!diagonals || full == (1u << slice) - 1) {
+        for (Local j = 0; j < n; ++j) f(row, j, from[std::ptrdiff_t(j) * slice + l]);
+      } else {
+        for (Local j = 0, k = 0; j < n; ++j)
+          if (masks[j] >> l & 1) f(row, k++, from[std::ptrdiff_t(j) * slice + l]);
+      }
+    }
+    from += std::ptrdiff_t(steps) * slice;
+    if (diagonals) masks += steps;
+  }
+}
+
+template <Scalar T, Memory M>
+void LocalMatrix<T, M>::Storage::copy_diagonal(int b, T* to) const {
+  if (format != Format::sell)
+    return each(b, b + 1, [&](Local row, Local of, const T& v) {
+      if (of == row) to[row] = v;
+    });
+  Global v = block[b].value, index = block[b].index, d = block[b].diagonal;
+  for (Local base = block[b].row; base < block[b + 1].row; base += slice) {
+    const std::uint32_t kind = shape[base / slice];
+    const Local steps = Local(kind / 2), here = std::min(slice, block[b + 1].row - base);
+    if (kind & 1) {
+      for (Local j = 0; j < steps; ++j)
+        for (Local l = 0; diagonal[d + j] == 0 && l < here; ++l)
+          if (mask[d + j] >> l & 1) to[base + l] = value[v + Global(j) * slice + l];
+      d += steps;
+    } else {
+      for (Local l = 0; l < here; ++l)
+        for (Local j = 0; j < width[std::size_t(base + l)]; ++j)
+          if (const Global at = Global(j) * slice + l; column_of(base, index + at) == base + l) {
+            to[base + l] = value[v + at];
+            break;
+          }
+      index += Global(steps) * slice;
+    }
+    v += Global(steps) * slice;
+  }
+}
+
+template <Scalar T, Memory M>
+void LocalMatrix<T, M>::copy_values(const Global* begin, T* to) const requires std::same_as<M, Host> {
+  exec::parallel_for(std::size_t(blocks()), blocks() > 16, [&](std::size_t b) {
+    s_->each_value(int(b), [&](Local row, Local k, const T& v) { to[begin[row] + k] = v; });
+  });
+}
+
+template <Scalar T, Memory M>
+LocalRows<T> LocalMatrix<T, M>::rows() const {
+  const Storage& s = *s_;
+  LocalRows<T> a{s.columns, s.row_begin, s.column_begin};
+  a.start.reserve(std::size_t(s.rows) + 1);
+  a.column.reserve(std::size_t(s.entries));
+  a.value.reserve(std::size_t(s.entries));
+  s.each(0, blocks(), [&](Local row, Local column, T value) {
+    a.start.resize(std::size_t(row) + 1, Global(a.column.size()));
+    a.column.push_back(column);
+    a.value.push_back(value);
+  });
+  a.start.resize(std::size_t(s.rows) + 1, s.entries);
+  return a;
+}
+
+template <Scalar T, Memory M>
+void LocalMatrix<T, M>::copy_rows(const Global* begin, Global shift, Global* column,
+                                  T* value) const requires std::same_as<M, Host> {
+  exec::parallel_for(std::size_t(blocks()), blocks() > 16, [&](std::size_t b) {
+    Local now = -1;
+    Global k = 0;
+    s_->each(int(b), int(b) + 1, [&](Local row, Local of, T v) {
+      if (row != now) now = row, k = begin[row];
+      column[k] = shift + of, value[k++] = v;
+    });
+  });
+}
+
+template <Scalar T, Memory M>
+template <class F>
+void LocalMatrix<T, M>::Storage::each_of_block(Local first, Local count, const F& f) const {
+  const auto number = [&](Local row) {  // of the block of rows that has this row
+    const auto after =
+        std::upper_bound(block.begin(), block.end(), row, [](Local r, const Block& b) { return r < b.row; });
+    return int(after - block.begin()) - 1;
+  };
+  if (count <= 0) return;
+  const int from = number(first), to = number(first + count - 1) + 1;
+  exec::parallel_for(std::size_t(to - from), to - from > 1, [&](std::size_t b) {
+    each(from + int(b), from + int(b) + 1, [&](Local row, Local of, T v) {
+      const Local r = row - first, c = of - first;
+      if (r >= 0 && r < count && c >= 0 && c < count) f(r, c, v);
+    });
+  });
+}
+
+namespace {
+
+/// Turns start[i + 1], the length of row i, into where the row begins; put() then makes it where the row ends.
+template <Scalar T>
+void begin_rows(LocalRows<T>& a, Local columns) {
+  a.columns = columns;
+  Global sum = 0;
+  for (std::size_t i = 1; i < a.start.size(); ++i) sum += std::exchange(a.start[i], sum);
+  a.column.resize(std::size_t(sum));
+  a.value.resize(std::size_t(sum));
+}
+template <Scalar T>
+void put(LocalRows<T>& a, Local row, Local column, T value) {
+  const Global k = a.start[std::size_t(row) + 1]++;
+  a.column[std::size_t(k)] = column;
+  a.value[std::size_t(k)] = value;
+}
+
+}  // namespace
+
+template <Scalar T, Memory M>
+LocalRows<T> LocalMatrix<T, M>::block(Local first, Local count) const requires std::same_as<M, Host> {
+  LocalRows<T> a;
+  a.start.resize(std::size_t(count) + 1);
+  s_->each_of_block(first, count, [&](Local r, Local, T) { ++a.start[std::size_t(r) + 1]; });
+  begin_rows(a, count);
+  s_->each_of_block(first, count, [&](Local r, Local c, T v) { put(a, r, c, v); });
+  return a;
+}
+
+template <Scalar T, Memory M>
+SplitRows<T> LocalMatrix<T, M>::split_block(Local first, Local count,
+                                            bool with_upper) const requires std::same_as<M, Host> {
+  SplitRows<T> a;
+  a.lower.start.resize(std::size_t(count) + 1);
+  a.upper.start.resize(with_upper ? std::size_t(count) + 1 : 1);
+  a.diagonal.resize(std::size_t(count));
+  s_->each_of_block(first, count, [&](Local r, Local c, T) {
+    if (c < r) ++a.lower.start[std::size_t(r) + 1];
+    else if (with_upper && c > r) ++a.upper.start[std::size_t(r) + 1];
+  });
+  begin_rows(a.lower, count);
+  begin_rows(a.upper, count);
+  s_->each_of_block(first, count, [&](Local r, Local c, T v) {
+    if (c < r) put(a.lower, r, c, v);
+    else if (c == r) a.diagonal[std::size_t(r)] = v;
+    else if (with_upper) put(a.upper, r, c, v);
+  });
+  return a;
+}
+
+template <Scalar T, Memory M>
+Global LocalMatrix<T, M>::entries() const requires std::same_as<M, Host> {
+  return s_->entries;
+}
+
+template <Scalar T, Memory M>
+void LocalMatrix<T, M>::add_node_couplings(int b, double* sums) const requires std::same_as<M, Host> {
+  const Storage& s = *s_;
+  const int all = blocks(), samples = std::min(all, 16);
+  std::vector<Local> met;
+  const auto count_node = [&] {
+    sums[0] += double(met.size());
+    std::sort(met.begin(), met.end());
+    sums[1] += double(b) * b * double(std::unique(met.begin(), met.end()) - met.begin());
+    met.clear();
+  };
+  for (int i = 0; i < samples; ++i) {
+    // Scattered by the golden ratio, as equal steps may follow a grid.
+    const std::uint64_t fraction = std::uint64_t(i) * 0x9e3779b97f4a7c15u >> 32;
+    const int at = samples < all ? int(fraction * std::uint64_t(all) >> 32) : i;
+    const Local first = (s.block[std::size_t(at)].row + b - 1) / b, last = s.block[std::size_t(at) + 1].row / b;
+    Local node = first;
+    s.each(at, at + 1, [&](Local r, Local c, T) {
+      if (r / b < first || r / b >= last) return;
+      if (r / b != node) count_node(), node = r / b;
+      met.push_back(c / b);
+    });
+    count_node();
+  }
+}
+
+template <Scalar T, Memory M>
+void LocalMatrix<T, M>::add_couplings(std::span<const T> diagonal, int b,
+                                      double* sums) const requires std::same_as<M, Host> {
+  const auto count = std::size_t(blocks());
+  std::vector<std::array<double, 2>> of(count);
+  exec::parallel_for(count, count > 1, [&](std::size_t i) {
+    auto& mine = of[i];
+    s_->each(int(i), int(i) + 1, [&](Local r, Local c, T v) {
+      if (c == r || (c - r) % b != 0) return;
+      const double size = double(std::abs(v));
+      mine[0] += size;
+      if (real(v * conj(diagonal[std::size_t(r)])) > 0) mine[1] += size;
+    });
+  });
+  for (const auto& mine : of) sums[0] += mine[0], sums[1] += mine[1];
+}
+
+template <Scalar T, Memory M>
+void LocalMatrix<T, M>::count_entries(std::span<Local> count) const {
+  const Storage& s = *s_;
+  exec::parallel_for(std::size_t(blocks()), blocks() > 1, [&](std::size_t b) {
+    if (s.format != Format::sell) {
+      s.each(int(b), int(b) + 1, [&](Local r, Local, T) { ++count[std::size_t(r)]; });
+      return;
+    }
+    const std::uint8_t* mask = s.mask.data() + s.block[b].diagonal;
+    for (Local base = s.block[b].row; base < s.block[b + 1].row; base += slice) {
+      const std::uint32_t shape = s.shape[base / slice];
+      const Local rows = std::min(slice, s.block[b + 1].row - base);
+      for (Local l = 0; l < rows && !(shape & 1); ++l) count[std::size_t(base + l)] += s.width[std::size_t(base + l)];
+      for (std::uint32_t j = 0; (shape & 1) && j < shape / 2; ++j, ++mask)
+        for (Local l = 0; l < rows; ++l) count[std::size_t(base + l)] += *mask >> l & 1;
+    }
+  });
+}
+
+template <Scalar T, Memory M>
+void LocalMatrix<T, M>::set_values(const Global* begin, const T* values, T* diagonal) requires std::same_as<M, Host> {
+  exec::parallel_for(std::size_t(blocks()), blocks() > 16, [&](std::size_t b) {
+    // each_value() is of a constant matrix, and this one is not.
+    s_->each_value(int(b), [&](Local row, Local k, const T& v) { const_cast<T&>(v) = values[begin[row] + k]; });
+    if (diagonal) s_->copy_diagonal(int(b), diagonal);
+  });
+}
+
+template <Scalar T, Memory M>
+double LocalMatrix<T, M>::bytes() const {
+  return s_->bytes();
+}
+
+template <Scalar T, Memory M>
+std::string LocalMatrix<T, M>::storage() const {
+  const Storage& s = *s_;
+  std::string notes = s.diagonal.size() ? "diagonals" : "";
+  if (s.offset.size()) notes += notes.empty() ? "16-bit offsets" : ", 16-bit offsets";
+  else if (s.column.size() && !notes.empty()) notes += ", 32-bit columns";
+  if (s.rest.count())
+    notes = message(notes, notes.empty() ? "" : ", ", 100 * (s.entries - s.rest.entries()) / s.entries,
+                    " % of entries in blocks");
+  const std::string size = s.format == Format::csr ? "" : message("-", s.format == Format::sell ? slice : s.grid.b);
+  return message(to_string(s.format), size, notes.empty() ? "" : " (" + notes + ")");
+}
+
+#define TACIT_INSTANTIATE(T)                                                                 \
+  template void LocalMatrix<T, Host>::copy_values(const Global*, T*) const;                  \
+  template LocalRows<T> LocalMatrix<T, Host>::rows() const;                                  \
+  template void LocalMatrix<T, Host>::copy_rows(const Global*, Global, Global*, T*) const;   \
+  template LocalRows<T> LocalMatrix<T, Host>::block(Local, Local) const;                     \
+  template SplitRows<T> LocalMatrix<T, Host>::split_block(Local, Local, bool) const;         \
+  template Global LocalMatrix<T, Host>::entries() const;                                     \
+  template void LocalMatrix<T, Host>::add_node_couplings(int, double*) const;                \
+  template void LocalMatrix<T, Host>::add_couplings(std::span<const T>, int, double*) const; \
+  template void LocalMatrix<T, Host>::count_entries(std::span<Local>) const;                 \
+  template void LocalMatrix<T, Host>::set_values(const Global*, const T*, T*);               \
+  template double LocalMatrix<T, Host>::bytes() const;                                       \
+  template std::string LocalMatrix<T, Host>::storage() const;
+TACIT_INSTANTIATE(float)
+TACIT_INSTANTIATE(double)
+TACIT_INSTANTIATE(std::complex<float>)
+TACIT_INSTANTIATE(std::complex<double>)
+
+}  // namespace tacit::op

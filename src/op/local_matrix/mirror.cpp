@@ -1,0 +1,189 @@
+// Whether the stored entries are those of a Hermitian matrix.
+#include <tacit/op/hermitian.hpp>
+
+#include "storage.hpp"
+
+#include <atomic>
+#include <bit>
+#include <cmath>
+
+namespace tacit::op {
+
+/// Where the slices of SELL begin, by which find() goes to a row.
+template <Scalar T, Memory M>
+struct LocalMatrix<T, M>::Storage::Places {
+  std::vector<Global> value, index, diagonal;
+  explicit Places(const Storage& s);
+};
+
+template <Scalar T, Memory M>
+LocalMatrix<T, M>::Storage::Places::Places(const Storage& s) {
+  if (s.format != Format::sell) return;
+  const std::size_t slices = s.shape.size();
+  value.reserve(slices), index.reserve(slices), diagonal.reserve(slices);
+  Global v = 0, i = 0, d = 0;
+  for (std::size_t q = 0; q < slices; ++q) {
+    value.push_back(v), index.push_back(i), diagonal.push_back(d);
+    const Global steps = s.shape[q] / 2;
+    v += steps * slice;
+    (s.shape[q] & 1 ? d : i) += s.shape[q] & 1 ? steps : steps * slice;
+  }
+}
+
+template <Scalar T, Memory M>
+const T* LocalMatrix<T, M>::Storage::find(const Places& places, Local row, Local of) const {
+  // The first of n ascending numbers that is not below `wanted`.
+  const auto search = [](Global n, Global wanted, auto&& number) {
+    Global from = 0;
+    while (n > 0) {
+      const Global half = n / 2;
+      if (Global(number(from + half)) < wanted) from += half + 1, n -= half + 1;
+      else n = half;
+    }
+    return from;
+  };
+  if (format == Format::csr) {
+    const Global first = start[row], n = start[row + 1] - first;
+    const Global k = search(n, of, [&](Global i) { return column_of(row, first + i); });
+    return k < n && column_of(row, first + k) == of ? value.data() + first + k : nullptr;
+  }
+  if (format == Format::sell) {
+    const Local q = row / slice, l = row - q * slice, steps = Local(shape[q] / 2);
+    const T* const v = value.data() + places.value[std::size_t(q)] + l;
+    if (shape[q] & 1) {
+      const Global d = places.diagonal[std::size_t(q)];
+      const Global j = search(steps, of - row, [&](Global i) { return diagonal[d + i]; });
+      return j < steps && diagonal[d + j] == of - row && (mask[d + j] >> l & 1) ? v + j * slice : nullptr;
+    }
+    const Global at = places.index[std::size_t(q)] + l, n = width[std::size_t(row)];
+    const auto column_at = [&](Global j) { return column_of(q * slice, at + j * slice); };
+    const Global j = search(n, of, column_at);
+    return j < n && column_at(j) == of ? v + j * slice : nullptr;
+  }
+  const Local b = grid.b, r = grid.block_row(row);
+  if (r >= 0 && of >= grid.column) {
+    const Local i = row - grid.first_row(r), c = (of - grid.column) / b, j = (of - grid.column) % b;
+    const Global first = start[r], n = start[r + 1] - first;
+    const Global k = search(n, c, [&](Global e) { return column_of(r, first + e); });
+    if (k < n && column_of(r, first + k) == c) return value.data() + ((first + k) * b + j) * b + i;
+  }
+  const Local p = rest.place(row);
+  if (p == rest.count() || rest.row(p) != row) return nullptr;
+  const auto columns_outside = rest.columns_of(p);
+  const auto c = std::lower_bound(columns_outside.begin(), columns_outside.end(), of);
+  if (c == columns_outside.end() || *c != of) return nullptr;
+  return rest.values_of(p).data() + (c - columns_outside.begin());
+}
+
+namespace {
+
+/// Whether n entries are the conjugates of these.
+template <class T>
+inline bool are_conjugates(const T* a, const T* mirror, int n) {
+  bool same = true;
+  for (int i = 0; i < n; ++i) same &= a[i] == conj(mirror[i]);
+  return same;
+}
+
+}  // namespace
+
+/// A slice that is stored by diagonals: an entry d right of the diagonal has its mirror entry on the diagonal -d of at
+/// most two slices, which are looked up once for all rows of the slice. Adds the entries below the diagonal to `below`,
+/// and those above it that have a mirror entry to `met`.
+template <Scalar T, Memory M>
+bool LocalMatrix<T, M>::Storage::slice_mirrors_itself(const Places& places, std::size_t q, std::span<const T> diagonals,
+                                                      Global& below, Global& met) const {
+  const Global from = places.diagonal[q], steps = shape[q] / 2;
+  bool all = true;
+  for (Global j = 0; j < steps; ++j) {
+    const Local d = diagonal[from + j];
+    const unsigned present = mask[from + j];
+    if (d < 0) {
+      below += std::popcount(present);
+      continue;
+    }
+    const T* const v = value.data() + places.value[q] + j * slice;
+    for (Local l = 0; l < slice;) {
+      const Local r = Local(q) * slice + l, other = (r + d) / slice, at = r + d - other * slice;
+      const Local lanes = std::min(slice - l, slice - at);
+      const unsigned full = (1u << lanes) - 1, here = present >> l & full;
+      const T* mirrors = v;
+      unsigned there = 0;
+      if (here) {
+        const Global first = places.diagonal[std::size_t(other)], n = shape[std::size_t(other)] / 2;
+        Global k = n - 1 - j;  // where the other slice has the same diagonals
+        if (k < 0 || diagonal[first + k] != -d)
+          for (k = 0; k < n && diagonal[first + k] != -d;) ++k;
+        if (k < n)
+          mirrors = value.data() + places.value[std::size_t(other)] + k * slice + at, there = mask[first + k] >> at;
+      }
+      // Without prefetches each slice waits for the memory.
+      const std::ptrdiff_t ahead = 16 * std::ptrdiff_t(steps) * slice;
+      __builtin_prefetch(v + l + ahead), __builtin_prefetch(mirrors + ahead);
+      there &= here;
+      if (d > 0) met += std::popcount(there);
+      const bool whole = there == full && (lanes == slice ? are_conjugates(v, mirrors, slice)
+                                                          : are_conjugates(v + l, mirrors, int(lanes)));
+      for (Local m = 0; !whole && m < lanes; ++m) {
+        if (!(here >> m & 1)) continue;
+        const T mirror = there >> m & 1 ? conj(mirrors[m]) : T{};
+        all = all && mirror_each_other(v[l + m], mirror, double(std::abs(diagonals[std::size_t(r + m)])),
+                                       double(std::abs(diagonals[std::size_t(r + d + m)])));
+      }
+      l += lanes;
+    }
+  }
+  return all;
+}
+
+template <Scalar T, Memory M>
+bool LocalMatrix<T, M>::mirrors_itself(std::span<const T> diagonal) const {
+  const Storage& s = *s_;
+  const typename Storage::Places places(s);
+  std::atomic<bool> same = true;
+  std::atomic<Global> below = 0, met = 0;
+  // Entries above the diagonal look for their mirror entries; if these are as many as the entries below it, they are
+  // all of them.
+  const bool by_diagonals = s.format == Format::sell && std::all_of(s.shape.data(), s.shape.data() + s.shape.size(),
+                                                                    [](std::uint32_t shape) { return shape & 1; });
+  if (by_diagonals) {
+    constexpr std::size_t part = 1024;
+    const std::size_t slices = s.shape.size();
+    exec::parallel_for((slices + part - 1) / part, slices > part, [&](std::size_t p) {
+      Global low = 0, pairs = 0;
+      bool here = same.load(std::memory_order_relaxed);
+      for (std::size_t q = p * part; here && q < std::min((p + 1) * part, slices); ++q)
+        here = s.slice_mirrors_itself(places, q, diagonal, low, pairs);
+      below += low, met += pairs;
+      if (!here) same.store(false, std::memory_order_relaxed);
+    });
+  }
+  const auto size = [&](Local i) { return double(std::abs(diagonal[std::size_t(i)])); };
+  const auto compare = [&](bool upper) {
+    exec::parallel_for(std::size_t(blocks()), blocks() > 1, [&](std::size_t b) {
+      Global low = 0, pairs = 0;
+      bool here = same.load(std::memory_order_relaxed);
+      if (!here) return;
+      s.each(int(b), int(b) + 1, [&](Local r, Local c, T v) {
+        low += c < r;
+        if (upper ? c < r : c >= r) return;
+        const T* const found = s.find(places, c, r);
+        const T mirror = found ? conj(*found) : T{};
+        pairs += found && c != r;
+        here = here && (v == mirror || mirror_each_other(v, mirror, size(r), size(c)));
+      });
+      below += low, met += pairs;
+      if (!here) same.store(false, std::memory_order_relaxed);
+    });
+    return same.load();
+  };
+  return (by_diagonals ? same.load() : compare(true)) && (met == below || compare(false));
+}
+
+#define TACIT_INSTANTIATE(T) template bool LocalMatrix<T, Host>::mirrors_itself(std::span<const T>) const;
+TACIT_INSTANTIATE(float)
+TACIT_INSTANTIATE(double)
+TACIT_INSTANTIATE(std::complex<float>)
+TACIT_INSTANTIATE(std::complex<double>)
+
+}  // namespace tacit::op

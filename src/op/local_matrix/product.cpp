@@ -1,0 +1,368 @@
+// Products of LocalMatrix: with one and with several vectors, as tasks, and repeated ones (powers).
+#include <tacit/base/trace.hpp>
+
+#include "../recurrence_impl.hpp"
+#include "storage.hpp"
+
+#include <cstring>
+#include <utility>
+
+namespace tacit::op {
+namespace {
+
+// The number of blocks that a thread multiplies between two polls: some tens of microseconds.
+constexpr int poll_blocks = 16;
+constexpr int column_tile = 8;  // columns of x that are multiplied at once
+
+// Prefetches: without it one core does not keep enough loads of the matrix in flight.
+template <class T>
+[[gnu::always_inline]] inline void fetch_ahead(const T* p) {
+  __builtin_prefetch(reinterpret_cast<const char*>(p) + 1024);
+}
+
+// One row of CSR times one column of x. Index is the row's column list: offsets from r or absolute.
+template <class T, class Index>
+inline T csr_row(const T* value, const Index* index, Global n, const T* x) {
+  T sum{};
+  for (Global k = 0; k < n; ++k) sum += value[k] * x[index[k]];
+  return sum;
+}
+
+// Calls f(first, m) for tiles of m columns; m is a compile-time constant, so that sums stay in registers.
+template <class F>
+inline void each_tile(int columns, F&& f) {
+  int first = 0;
+  for (; first + column_tile <= columns; first += column_tile) f(first, std::integral_constant<int, column_tile>{});
+  const auto rest = [&]<int... M>(std::integer_sequence<int, M...>) {
+    (void)((columns - first == M + 1 && (f(first, std::integral_constant<int, M + 1>{}), true)) || ...);
+  };
+  rest(std::make_integer_sequence<int, column_tile - 1>{});
+}
+
+// sum[c] += a x[c] for m columns. Complex numbers as pairs of reals, which gcc vectorises; with the same roundings.
+template <class T, class Width>
+inline void add_multiple(T a, const T* x, T* sum, Width m) {
+  if constexpr (is_complex<T>) {
+    const auto re = a.real(), im = a.imag();
+    const auto* const from = reinterpret_cast<const real_t<T>*>(x);
+    auto* const to = reinterpret_cast<real_t<T>*>(sum);
+    for (int c = 0; c < m; ++c) {
+      const auto real = re * from[2 * c] - im * from[2 * c + 1], imaginary = re * from[2 * c + 1] + im * from[2 * c];
+      to[2 * c] += real, to[2 * c + 1] += imaginary;
+    }
+  } else {
+    for (int c = 0; c < m; ++c) sum[c] += a * x[c];
+  }
+}
+
+template <class T, int C>
+struct Register {
+  typedef T type __attribute__((vector_size(C * sizeof(T))));
+};
+
+// y[c] = sum of value(k) x(k)[c] over k < n that are there, for m columns.
+template <class T, class Width, class Value, class At, class There>
+inline void sum_columns(Width m, Global n, T* y, Value&& value, At&& x, There&& there) {
+  if constexpr (!is_complex<T> && (m == 2 || m == 4 || m == 8)) {  // gcc 12 does not keep an array in a register
+    using V = typename Register<T, int(m)>::type;
+    V sum = {}, from;
+    for (Global k = 0; k < n; ++k)
+      if (there(k)) {
+        std::memcpy(&from, x(k), sizeof from);
+        sum += value(k) * from;
+      }
+    std::memcpy(y, &sum, sizeof sum);
+  } else {
+    T sum[m] = {};
+    for (Global k = 0; k < n; ++k)
+      if (there(k)) add_multiple(value(k), x(k), sum, m);
+    std::copy_n(sum, int(m), y);
+  }
+}
+
+template <class T, class Index>
+inline void csr_row_columns(const T* value, const Index* index, Global n, const T* x, T* y, int columns) {
+  each_tile(columns, [&](int c0, auto m) {
+    sum_columns(
+        m, n, y + c0, [&](Global k) { return value[k]; },
+        [&](Global k) { return x + std::ptrdiff_t(index[k]) * columns + c0; }, [](Global) { return true; });
+  });
+}
+
+// One general slice of SELL times one column of x: lane l is a row, so a step is one SIMD instruction wide.
+template <int C, class T, class Index>
+inline void general_slice(const T* value, const Index* index, Local steps, const T* x, T* sum) {
+  T acc[C] = {};
+  for (Local j = 0; j < steps; ++j, value += C, index += C) {
+    fetch_ahead(value);
+#pragma GCC ivdep
+    for (int l = 0; l < C; ++l) acc[l] += value[l] * x[index[l]];
+  }
+  for (int l = 0; l < C; ++l) sum[l] = acc[l];
+}
+
+// One diagonal slice times one column of x, which points to the element of the slice's first row.
+template <int C, class T>
+inline void diagonal_slice(const T* value, const Local* diagonal, const std::uint8_t* mask, Local steps, const T* x,
+                           T* sum) {
+  constexpr unsigned full = (1u << C) - 1;
+  const auto masked = [&](Local j, T* some) {
+    for (int l = 0; l < C; ++l) some[l] = mask[j] >> l & 1 ? x[std::ptrdiff_t(diagonal[j]) + l] : T{};
+  };
+  if constexpr (is_complex<T>) {
+    T acc[C] = {}, some[C];
+    for (Local j = 0; j < steps; ++j, value += C) {
+      const T* from = x + diagonal[j];
+      if (mask[j] != full) masked(j, some), from = some;
+#pragma GCC ivdep
+      for (int l = 0; l < C; ++l) acc[l] += value[l] * from[l];
+    }
+    for (int l = 0; l < C; ++l) sum[l] = acc[l];
+  } else {
+    using V = typename Register<T, C>::type;
+    V acc = {}, v, from;
+    for (Local j = 0; j < steps; ++j, value += C) {
+      fetch_ahead(value);
+      std::memcpy(&v, value, sizeof v);
+      if (mask[j] == full) [[likely]] {
+        std::memcpy(&from, x + diagonal[j], sizeof from);
+      } else {
+        T some[C];
+        masked(j, some);
+        std::memcpy(&from, some, sizeof from);
+      }
+      acc += v * from;
+    }
+    std::memcpy(sum, &acc, sizeof acc);
+  }
+}
+
+// The same for two interleaved columns, as the s-step methods multiply them.
+template <int C, class T>
+requires(!is_complex<T>) inline void diagonal_slice_pair(const T* value, const Local* diagonal,
+                                                         const std::uint8_t* mask, Local steps, const T* x, T* sum) {
+  constexpr unsigned full = (1u << C) - 1;
+  using V = typename Register<T, C>::type;
+  V acc[2] = {}, v, from[2];
+  for (Local j = 0; j < steps; ++j, value += C) {
+    fetch_ahead(value);
+    std::memcpy(&v, value, sizeof v);
+    if (mask[j] == full) [[likely]] {
+      std::memcpy(from, x + 2 * std::ptrdiff_t(diagonal[j]), sizeof from);
+    } else {
+      T some[2 * C];
+      for (int l = 0; l < C; ++l)
+        for (int c = 0; c < 2; ++c)
+          some[2 * l + c] = mask[j] >> l & 1 ? x[2 * (std::ptrdiff_t(diagonal[j]) + l) + c] : T{};
+      std::memcpy(from, some, sizeof from);
+    }
+    acc[0] += shuffled<[](int l) { return l / 2; }>(v, v) * from[0];
+    acc[1] += shuffled<[](int l) { return (C + l) / 2; }>(v, v) * from[1];
+  }
+  std::memcpy(sum, acc, sizeof acc);
+}
+
+// A slice times several columns of x. column(j, l) is the column of the entry of row l in step j, counted from x;
+// there(j, l) whether there is one.
+template <int C, class T, class Column, class There>
+inline void slice_columns(const T* value, Local steps, int rows, const T* x, T* y, int columns, Column&& column,
+                          There&& there) {
+  for (int l = 0; l < rows; ++l)
+    each_tile(columns, [&](int c0, auto m) {
+      sum_columns(
+          m, steps, y + std::ptrdiff_t(l) * columns + c0, [&](Global j) { return value[j * C + l]; },
+          [&](Global j) { return x + column(Local(j), l) * columns + c0; },
+          [&](Global j) { return there(Local(j), l); });
+    });
+}
+
+template <int C, class T>
+inline void diagonals_times_columns(const T* value, const Local* diagonal, const std::uint8_t* mask, Local steps,
+                                    int rows, const T* x, T* y, int columns) {
+  if constexpr (!is_complex<T>)
+    if (columns == 2 && rows == C) return diagonal_slice_pair<C>(value, diagonal, mask, steps, x, y);
+  const auto column = [&](Local j, int l) { return std::ptrdiff_t(diagonal[j]) + l; };
+  unsigned all = (1u << C) - 1;
+  for (Local j = 0; j < steps; ++j) all &= mask[j];
+  if (all == (1u << C) - 1)
+    slice_columns<C>(value, steps, rows, x, y, columns, column, [](Local, int) { return true; });
+  else slice_columns<C>(value, steps, rows, x, y, columns, column, [&](Local j, int l) { return mask[j] >> l & 1; });
+}
+
+}  // namespace
+
+template <Scalar T, Memory M>
+TACIT_COMPILED_ONCE void LocalMatrix<T, M>::Storage::multiply(int b, const T* x, T* y, int columns) const {
+  const Storage& s = *this;
+  const auto csr = [&](Local begin, Local end, const auto* index, bool relative) {
+    for (Local r = begin; r < end; ++r) {
+      const Global first = s.start[r], n = s.start[r + 1] - first;
+      const T* const origin = relative ? x + std::ptrdiff_t(r) * columns : x;
+      if (columns == 1) y[r] = csr_row(s.value.data() + first, index + first, n, origin);
+      else csr_row_columns(s.value.data() + first, index + first, n, origin, y + std::ptrdiff_t(r) * columns, columns);
+    }
+  };
+  const auto sell = [&](const typename Storage::Block& from, Local end, const auto* index, bool relative) {
+    const T* value = s.value.data() + from.value;
+    const Local* diagonal = s.diagonal.data() + from.diagonal;
+    const std::uint8_t* mask = s.mask.data() + from.diagonal;
+    index += from.index;
+    for (Local base = from.row; base < end; base += slice) {
+      const std::uint32_t shape = s.shape[base / slice];
+      const Local steps = Local(shape / 2), rows = std::min<Local>(slice, end - base);
+      const T* const own = x + std::ptrdiff_t(base) * columns;
+      const T* const origin = relative ? own : x;
+      T* const to = y + std::ptrdiff_t(base) * columns;
+      T sum[slice];
+      if (columns == 1) {
+        T* const out = rows == slice ? to : sum;
+        if (shape & 1) diagonal_slice<slice>(value, diagonal, mask, steps, own, out);
+        else general_slice<slice>(value, index, steps, origin, out);
+        if (out == sum) std::copy_n(sum, rows, to);
+      } else if (shape & 1) {
+        diagonals_times_columns<slice>(value, diagonal, mask, steps, rows, own, to, columns);
+      } else {
+        slice_columns<slice>(
+            value, steps, rows, origin, to, columns,
+            [&](Local j, int l) { return std::ptrdiff_t(index[std::ptrdiff_t(j) * slice + l]); },
+            [](Local, int) { return true; });
+      }
+      value += std::ptrdiff_t(steps) * slice;
+      if (shape & 1) diagonal += steps, mask += steps;
+      else index += std::ptrdiff_t(steps) * slice;
+    }
+  };
+  const auto bsr = [&](Local begin, Local end) {
+    const Local size = s.grid.b, from = std::max(begin, s.grid.row),
+                to = std::min(end, s.grid.first_row(s.grid.block_rows));
+    std::fill(y + std::ptrdiff_t(begin) * columns, y + std::ptrdiff_t(std::min(from, end)) * columns, T{});
+    std::fill(y + std::ptrdiff_t(std::max(to, begin)) * columns, y + std::ptrdiff_t(end) * columns, T{});
+    for (Local row = from; row < to;) {
+      const Local r = (row - s.grid.row) / size, i = row - s.grid.first_row(r);
+      Local rows = std::min(size - i, to - row);
+      if (rows == size) {
+        rows = (to - row) / size * size;
+        s.multiply_blocks(r, r + rows / size, x, y + std::ptrdiff_t(row) * columns, columns);
+      } else {  // part of a block that extends beyond rows [begin, end)
+        std::vector<T> whole(std::size_t(size) * std::size_t(columns));
+        s.multiply_blocks(r, r + 1, x, whole.data(), columns);
+        std::copy_n(whole.data() + std::ptrdiff_t(i) * columns, std::ptrdiff_t(rows) * columns,
+                    y + std::ptrdiff_t(row) * columns);
+      }
+      row += rows;
+    }
+    s.rest.multiply_add(begin, end, x, y, columns);
+  };
+  const Local begin = s.block[b].row, end = s.block[b + 1].row;
+  if (s.columns == 0) {  // x may be null, and no address is formed from it
+    std::fill(y + std::ptrdiff_t(begin) * columns, y + std::ptrdiff_t(end) * columns, T{});
+    return;
+  }
+  if (s.format == Format::bsr) bsr(begin, end);
+  else if (s.format == Format::sell && s.narrow) sell(s.block[b], end, s.offset.data(), true);
+  else if (s.format == Format::sell) sell(s.block[b], end, s.column.data(), false);
+  else if (s.narrow) csr(begin, end, s.offset.data(), true);
+  else csr(begin, end, s.column.data(), false);
+  for (auto r = std::lower_bound(s.empty.begin(), s.empty.end(), begin); r != s.empty.end() && *r < end; ++r)
+    std::fill_n(y + std::ptrdiff_t(*r) * columns, columns, T{});
+}
+
+template <Scalar T, Memory M>
+void LocalMatrix<T, M>::multiply(const T* x, T* y, int columns, const comm::Communicator& comm) const {
+  const int blocks = int(s_->block.size()) - 1;
+  exec::each(std::size_t(std::max(blocks, 0)), blocks > poll_blocks, [&](std::size_t b) {
+    s_->multiply(int(b), x, y, columns);
+    if (b % poll_blocks == 0 && exec::may_poll()) comm.poll();
+  });
+  if (Trace::on()) {
+    const double k = columns;
+    Trace::work("product", bytes() + k * (double(s_->rows) + double(s_->columns)) * sizeof(T),
+                (is_complex<T> ? 8 : 2) * k * double(s_->value.size() + std::size_t(s_->rest.entries())));
+  }
+}
+
+template <Scalar T, Memory M>
+int LocalMatrix<T, M>::blocks() const {
+  return std::max(int(s_->block.size()) - 1, 0);
+}
+template <Scalar T, Memory M>
+Local LocalMatrix<T, M>::first_row(int block) const {
+  return s_->block[std::size_t(block)].row;
+}
+template <Scalar T, Memory M>
+void LocalMatrix<T, M>::multiply(int from, int to, const T* x, T* y, int columns) const {
+  for (int b = from; b < to; ++b) s_->multiply(b, x, y, columns);
+}
+
+template <Scalar T, Memory M>
+void LocalMatrix<T, M>::start(exec::Tasks& tasks, const T* x, T* y) const {
+  const Storage& s = *s_;
+  const std::size_t n = std::size_t(s.rows), rows = exec::Tasks::block_of(n), count = (n + rows - 1) / rows;
+  const std::size_t wide = exec::Tasks::block_of(std::size_t(s.columns));
+  const auto first_block = [&](std::size_t row) {
+    return int(std::lower_bound(s.block.begin(), s.block.end(), Local(row),
+                                [](const auto& block, Local r) { return block.row < r; }) -
+               s.block.begin());
+  };
+  if (s.needs.size() != count) {
+    s.needs.assign(count, {});
+    std::vector<char> seen(std::size_t(s.columns) / wide + 1);
+    for (std::size_t b = 0; b < count; ++b) {
+      std::fill(seen.begin(), seen.end(), 0);
+      const int from = first_block(b * rows), to = first_block(std::min(n, (b + 1) * rows));
+      s.each(from, to, [&](Local, Local column, T) { seen[std::size_t(column) / wide] = 1; });
+      for (std::size_t c = 0; c < seen.size(); ++c)
+        if (seen[c] && std::size_t(s.columns) > c * wide) s.needs[b].push_back(Local(c));
+    }
+  }
+  std::vector<const void*> reads;
+  for (const std::size_t b : tasks.order(n)) {
+    reads.clear();
+    for (const Local c : s.needs[b]) reads.push_back(x + std::size_t(c) * wide);
+    const void* const writes[] = {y + b * rows};
+    const int from = first_block(b * rows), to = first_block(std::min(n, (b + 1) * rows));
+    tasks.start("product", reads, writes, false, [this, x, y, from, to] {
+      for (int k = from; k < to; ++k) s_->multiply(k, x, y, 1);
+    });
+  }
+}
+
+template <Scalar T, Memory M>
+void LocalMatrix<T, M>::powers(T* const* v, std::span<const RecurrenceStep<T>> steps,
+                               const T* before) const requires std::same_as<M, Host> {
+  const auto& block = s_->block;
+  const int blocks = int(block.size()) - 1, levels = int(steps.size());
+  const auto advance = [&](int c, int b) {  // block b of v[c + 1]
+    s_->multiply(b, v[c], v[c + 1], 1);
+    extend_rows(steps[c], c > 0 ? v[c - 1] : before, v[c], v[c + 1], block[b].row, block[b + 1].row);
+  };
+  if (blocks > poll_blocks && (exec::Tasks::current() || exec::threads_now() > 1)) {
+    for (int c = 0; c < levels; ++c) exec::each(std::size_t(blocks), true, [&](std::size_t b) { advance(c, int(b)); });
+    return;
+  }
+  // Each vector is computed as soon as the rows of the one before that it needs are complete: they are still in cache.
+  std::vector<int> next(std::size_t(levels), 0);
+  for (int done = 0; done < levels;) {
+    for (int c = done; c < levels; ++c) {
+      int& b = next[c];
+      const bool first = c == done;
+      for (bool once = true; b < blocks && (first ? once : block[b].reach <= block[next[c - 1]].row); ++b, once = false)
+        advance(c, b);
+    }
+    while (done < levels && next[done] == blocks) ++done;
+  }
+}
+
+#define TACIT_INSTANTIATE(T)                                                                        \
+  template void LocalMatrix<T, Host>::multiply(const T*, T*, int, const comm::Communicator&) const; \
+  template void LocalMatrix<T, Host>::multiply(int, int, const T*, T*, int) const;                  \
+  template int LocalMatrix<T, Host>::blocks() const;                                                \
+  template Local LocalMatrix<T, Host>::first_row(int) const;                                        \
+  template void LocalMatrix<T, Host>::start(exec::Tasks&, const T*, T*) const;                      \
+  template void LocalMatrix<T, Host>::powers(T* const*, std::span<const RecurrenceStep<T>>, const T*) const;
+TACIT_INSTANTIATE(float)
+TACIT_INSTANTIATE(double)
+TACIT_INSTANTIATE(std::complex<float>)
+TACIT_INSTANTIATE(std::complex<double>)
+
+}  // namespace tacit::op

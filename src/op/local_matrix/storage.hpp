@@ -1,0 +1,144 @@
+// How LocalMatrix stores its entries in host memory; its parts are store.cpp and blocks.cpp (construction),
+// product.cpp, entries.cpp (copies of entries) and mirror.cpp.
+#pragma once
+
+#include "block_rows.hpp"
+
+#include <tacit/op/local_matrix.hpp>
+
+#include <algorithm>
+#include <complex>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace tacit::op {
+
+// SELL has slices of two kinds. General: every lane has column indices of its own. Diagonal, where neighbouring rows
+// have the same pattern: the entries of a step lie on one diagonal of the matrix, so a step has one index, and x is
+// read without a gather. A mask has a bit for each row that has an entry there; other rows read nothing.
+template <Scalar T, Memory M>
+struct LocalMatrix<T, M>::Storage {
+  Local rows = 0, columns = 0;
+  Global row_begin = 0, column_begin = 0, entries = 0;
+  Format format = Format::csr;
+  bool narrow = false;
+  exec::Array<Global, Host> start;  // CSR: of rows, in entries; BSR: of block rows, in blocks
+  // Column - row (CSR), column - first row of the slice (SELL, general), block column - block row (BSR).
+  exec::Array<std::int16_t, Host> offset;
+  exec::Array<Local, Host> column;  // the columns themselves, where 16 bits do not suffice
+  exec::Array<T, Host> value;
+  exec::Array<std::uint32_t, Host> shape;  // SELL: of slices, 2 steps + (1 if diagonal)
+  exec::Array<Local, Host> diagonal;       // SELL, diagonal: column - row of each step
+  exec::Array<std::uint8_t, Host> mask;    // SELL, diagonal: of each step, the rows that have an entry
+  std::vector<Local> width;                // SELL, general: entries of each row that are not padding
+  std::vector<Local> empty;                // SELL, general: rows without entries among others that have some
+  BlockGrid grid;                          // BSR
+  RowList<T, Host> rest{LocalRows<T>()};   // BSR: the entries outside of full blocks
+  struct Block {                           // of about block_entries
+    Local row;                             // the first row
+    Global value, index, diagonal;         // where its slices begin (SELL)
+    Local reach = 0;                       // this block and those before it read columns less than this
+  };
+  std::vector<Block> block;
+  mutable std::vector<std::vector<Local>> needs;  // blocks of x that a block of rows reads; made by the first tasks
+
+  // Entries of a block of rows, by which each step of powers() advances: the blocks of several steps fit a cache.
+  static constexpr Global block_entries = 1 << 12;
+  // A block also ends at multiples of this number of rows, so that each belongs to one task (exec::Tasks::block_of).
+  static constexpr Local task_rows = 8192;
+
+  /// Whether all numbers are 16-bit.
+  static constexpr bool is_narrow(Global least, Global most) { return least >= INT16_MIN && most <= INT16_MAX; }
+
+  void find_reach(const LocalRowsView<T>& a);
+  /// Divides the rows into blocks that end at the end of a unit (`unit` rows each, counted from row `first`) or of
+  /// task_rows.
+  void cut(const LocalRowsView<T>& a, Local first, Local unit) {
+    Global since = 0;
+    block.push_back({0, 0, 0, 0});
+    for (Local r = 0; r < rows; ++r) {
+      since += a.start[r + 1] - a.start[r] + 1;
+      const bool full = since >= block_entries && (r + 1 - first) % unit == 0;
+      if ((full || (r + 1) % task_rows == 0) && r + 1 < rows) block.push_back({r + 1, 0, 0, 0}), since = 0;
+    }
+    block.push_back({rows, 0, 0, 0});
+  }
+  struct Slices;
+  struct Places;
+  /// The entry at (row, column); null where there is none.
+  const T* find(const Places& places, Local row, Local of) const;
+  bool slice_mirrors_itself(const Places& places, std::size_t q, std::span<const T> diagonals, Global& below,
+                            Global& met) const;
+  void store_rows(const LocalRowsView<T>& a);
+  void store_slices(const LocalRowsView<T>& a, const Slices& slices);
+  void store_diagonals(const LocalRowsView<T>& a, Local base, Local steps, Global v, Global d);
+  void store_general(const LocalRowsView<T>& a, Local base, Local steps, Global v, Global index,
+                     std::vector<Local>& without);
+  void store_block_row(const LocalRowsView<T>& a, Local row, const Local* found, Global before, LocalRows<T>& outside);
+  void store_blocks(const LocalRowsView<T>& a);
+
+  Local column_of(Local origin, Global k) const { return narrow ? origin + offset[k] : column[k]; }
+  /// y = A x for block rows [from, to); y points to their first row.
+  void multiply_blocks(Local from, Local to, const T* x, T* y, int columns) const;
+  /// Rows of block b of y = A x.
+  void multiply(int b, const T* x, T* y, int columns) const;
+  /// Calls f(row, column, value) for the rows of blocks [from, to), rows and columns ascending.
+  template <class F>
+  void each(int from, int to, F&& f) const;
+  /// Calls f(row, k, value) for entry k of the rows of a block.
+  template <class F>
+  void each_value(int b, F&& f) const;
+  /// Stores the entries (i, i) of the rows of a block in diagonal[i].
+  void copy_diagonal(int b, T* diagonal) const;
+  /// Calls f(row, column, value) for the entries of rows and columns [first, first + count), numbered from 0, by all
+  /// threads: each row on one of them, columns ascending.
+  template <class F>
+  void each_of_block(Local first, Local count, const F& f) const;
+  double bytes() const {
+    return double(value.size()) * sizeof(T) + double(offset.size()) * 2 + double(column.size() + diagonal.size()) * 4 +
+           double(mask.size()) + double(shape.size()) * 4 + double(start.size()) * sizeof(Global) + rest.bytes();
+  }
+};
+
+template <Scalar T, Memory M>
+template <class F>
+void LocalMatrix<T, M>::Storage::each(int from, int to, F&& f) const {
+  for (int b = from; b < to; ++b) {
+    Global v = block[b].value, index = block[b].index, d = block[b].diagonal;
+    for (Local row = block[b].row; row < block[b + 1].row; ++row) {
+      if (format == Format::csr) {
+        for (Global k = start[row]; k < start[row + 1]; ++k) f(row, column_of(row, k), value[k]);
+      } else if (format == Format::sell) {
+        const Local base = row / slice * slice, l = row - base, steps = Local(shape[base / slice] / 2);
+        const bool diagonals = shape[base / slice] & 1;
+        for (Local j = 0; j < (diagonals ? steps : width[row]); ++j) {
+          const Global at = Global(j) * slice + l;
+          if (!diagonals) f(row, column_of(base, index + at), value[v + at]);
+          else if (mask[d + j] >> l & 1) f(row, row + diagonal[d + j], value[v + at]);
+        }
+        if (l + 1 < slice) continue;
+        v += Global(steps) * slice;
+        (diagonals ? d : index) += diagonals ? steps : Global(steps) * slice;
+      } else {
+        const Local r = grid.block_row(row), i = row - grid.first_row(r), size = grid.b, p = rest.place(row);
+        const bool more = p < rest.count() && rest.row(p) == row;
+        const auto columns_outside = more ? rest.columns_of(p) : std::span<const Local>();
+        const auto values_outside = more ? rest.values_of(p) : std::span<const T>();
+        std::size_t t = 0;
+        const auto outside_until = [&](Local column) {
+          for (; t < columns_outside.size() && columns_outside[t] < column; ++t)
+            f(row, columns_outside[t], values_outside[t]);
+        };
+        for (Global k = r < 0 ? 0 : start[r]; k < (r < 0 ? 0 : start[r + 1]); ++k) {
+          const Local first = grid.column + column_of(r, k) * size;
+          outside_until(first);
+          for (Local j = 0; j < size; ++j) f(row, first + j, value[(k * size + j) * size + i]);
+        }
+        outside_until(columns);
+      }
+    }
+  }
+}
+
+}  // namespace tacit::op
