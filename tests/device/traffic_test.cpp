@@ -229,7 +229,7 @@ TEST_F(Traffic, OfIterations) {
                                       : (3 * f.columns) * vector_bytes,
                    formula = f.products * (own + pair) + f.applies[p] * of_P + f.vectors[p] * vector_bytes;
       EXPECT_LE(s.bytes, bound * formula);
-      EXPECT_GE(s.bytes, 0.97 * formula);
+      EXPECT_GE(s.bytes, 0.95 * formula);  // the shorter solve may have done more at its end
       if (show)
         std::printf("| %s | %s | %.2f | %.0f | %.0f | %.3f |\n", f.name.c_str(), names[p], s.launches, s.bytes, formula,
                     s.bytes / formula);

@@ -105,8 +105,7 @@ void cg(const Run<T, M>& run, Monitor& monitor, std::optional<double> goes_on = 
       P->count_apply();
       const auto step = sweep(reads(v, *D), updates(r), writes(), formula::CgResidualPointwise<T>{alpha});
       const auto both = space.sum(step).wait();
-      rz = both[0], rr = both[1];
-      beta = T(real(rz) / real(old));
+      rz = both[0], rr = both[1], beta = T(real(rz) / real(old));
       continue;
     }
     const auto step = sweep(reads(v), updates(r), writes(), formula::CgResidual<T>{alpha});  // r -= alpha A p
