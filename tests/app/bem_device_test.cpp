@@ -6,6 +6,7 @@
 #include <tacit/op/hmatrix/device_blocks.hpp>
 
 #include "app/slim_mesh.hpp"
+#include "support/communicators.hpp"
 
 #include <cmath>
 #include <cstdlib>
@@ -143,6 +144,7 @@ void same_blocks(const Case& c, const op::EntryFunction<double>& entry, op::Bloc
 }
 
 TEST(DeviceBlocks, AreTheHosts) {
+  if (test::under_mpi()) GTEST_SKIP() << "the same as alone";
   const Case c(pair(), 16);
   for (const auto method : {op::Compression::aca, op::Compression::aca_plus})
     for (const bool recompress : {true, false})
@@ -156,6 +158,7 @@ TEST(DeviceBlocks, AreTheHosts) {
 }
 
 TEST(DeviceBlocks, TakeTheHostsOptions) {
+  if (test::under_mpi()) GTEST_SKIP() << "the same as alone";
   const Case c(pair(), 16);
   for (int which = 0; which < 5; ++which) {
     op::CompressOptions options;
@@ -172,6 +175,7 @@ TEST(DeviceBlocks, TakeTheHostsOptions) {
 
 // Blocks that do not fit into the memory of a round are continued in a later one, without a change of the result.
 TEST(DeviceBlocks, ContinueInLaterRounds) {
+  if (test::under_mpi()) GTEST_SKIP() << "the same as alone";
   const Case c(pair(), 16);
   for (const auto method : {op::Compression::aca, op::Compression::aca_plus}) {
     op::CompressOptions options;
@@ -204,6 +208,7 @@ TEST(DeviceBlocks, ContinueInLaterRounds) {
 
 // With a thread for every member of a team: the same crosses except for the order of sums.
 TEST(DeviceBlocks, HaveNoRaces) {
+  if (test::under_mpi()) GTEST_SKIP() << "the same as alone";
   const Case c(joined(geodesic_sphere(1), moved(geodesic_sphere(1), {4, 0, 0})), 20);
   for (const auto method : {op::Compression::aca, op::Compression::aca_plus}) {
     op::CompressOptions options;
@@ -243,6 +248,7 @@ struct Odd {
 using OddMaker = op::DeviceBlocks<double, Odd, Host>;
 
 TEST(DeviceBlocks, TakeOddEntries) {
+  if (test::under_mpi()) GTEST_SKIP() << "the same as alone";
   const Case c(pair(), 16);
   for (const auto what : {Odd::repeats, Odd::zeros})
     for (const auto method : {op::Compression::aca, op::Compression::aca_plus}) {

@@ -128,7 +128,7 @@ TYPED_TEST(Solver, EveryMethodSolvesOnEveryOperator) {
             o = bounds;
           }
       },
-      ranks_of({2, 3, 4}));
+      ranks_of({3, 4}));
 }
 
 TYPED_TEST(Solver, CountsAreThoseOfTheDocumentation) {
@@ -201,7 +201,7 @@ TYPED_TEST(Solver, ReplicatedVectorsNeedNoReductions) {
           EXPECT_EQ(s.report.counts.reductions, 0) << m.name;
         }
       },
-      ranks_of({1, 2, 3, 4, 5}));
+      ranks_of({2, 3, 5}));
 }
 
 TYPED_TEST(Solver, TrivialProblems) {
@@ -246,7 +246,7 @@ TYPED_TEST(Solver, TrivialProblems) {
           EXPECT_TRUE(s.report.converged()) << m.name;
         }
       },
-      ranks_of({1, 2, 3, 4, 5}));
+      ranks_of({2, 3, 5}));
 }
 
 TYPED_TEST(Solver, NonFiniteInputsAreNamed) {

@@ -48,10 +48,15 @@ struct Meeting {
   std::vector<int> waiting;
   Site site;
 };
+/// What a lane that waits in an exchange gives, and where it takes another lane's.
+struct Exchange {
+  const void* from = nullptr;
+  void* to = nullptr;
+  std::size_t bytes = 0;
+  int lanes = 0;
+};
 struct Warp : Meeting {
-  // Two buffers: a lane may start the next exchange while another has not yet read from this one.
-  unsigned long long value[2][warp_size];
-  int turn = 0;
+  Exchange exchange[warp_size];
 };
 
 /// A shared variable of a block, with bytes around it that nothing may touch.
@@ -147,7 +152,7 @@ class Engine {
     check_mask(mask, site);
     meet(warp(), site, "warp");
   }
-  unsigned long long exchange(unsigned mask, unsigned long long value, int lanes, Site site);
+  void exchange(unsigned mask, const Exchange& of_lane, Site site);
   unsigned char* shared(const char* mark, std::size_t bytes);
   std::size_t dynamic_bytes() const { return launch_->dynamic_bytes; }
   Thread& thread() { return threads_[std::size_t(current_)]; }
@@ -285,15 +290,21 @@ void Engine::check_mask(unsigned mask, Site site) const {
     fatal(kernel() + ": " + site.text() + " of a part of a warp, which cuda_on_host does not carry out");
 }
 
-unsigned long long Engine::exchange(unsigned mask, unsigned long long value, int lanes, Site site) {
+void Engine::exchange(unsigned mask, const Exchange& of_lane, Site site) {
   check_mask(mask, site);
   Warp& w = warp();
-  const int lane = thread().rank % warp_size, turn = w.turn;
-  w.value[turn][lane] = value;
-  const bool last = int(w.waiting.size()) + 1 == w.members;
-  if (last) w.turn = 1 - turn;
+  Exchange& mine = w.exchange[thread().rank % warp_size];
+  mine = of_lane;
+  std::memset(mine.to, 0xff, mine.bytes);  // what stays where the other lane gives nothing
+  if (int(w.waiting.size()) + 1 == w.members) {
+    // All others wait in theirs, so that what they give is there, and what they have taken is not used yet.
+    for (int lane = 0; lane < warp_size; ++lane) {
+      const Exchange &here = w.exchange[lane], &there = w.exchange[(lane ^ here.lanes) % warp_size];
+      if (here.to && there.from) std::memcpy(here.to, there.from, std::min(here.bytes, there.bytes));
+    }
+  }
   meet(w, site, "warp");
-  return w.value[turn][(lane ^ lanes) % warp_size];
+  mine = {};
 }
 
 unsigned char* Engine::shared(const char* mark, std::size_t bytes) {
@@ -410,6 +421,9 @@ unsigned char* dynamic_shared() {
   Engine& e = engine("extern __shared__");
   return e.shared(&dynamic_mark, e.dynamic_bytes());
 }
+void exchange_lanes(void* to, const void* from, std::size_t bytes, int lanes) {
+  engine("__shfl_xor_sync").exchange(whole_warp, {from, to, bytes, lanes}, {"__shfl_xor_sync"});
+}
 
 }  // namespace cuda_on_host
 
@@ -422,10 +436,9 @@ void __syncwarp(unsigned mask) {
   engine("__syncwarp").meet_warp(mask, {"__syncwarp"});
 }
 unsigned __shfl_xor_sync(unsigned mask, unsigned value, int lanes) {
-  return unsigned(engine("__shfl_xor_sync").exchange(mask, value, lanes, {"__shfl_xor_sync"}));
-}
-unsigned long long __shfl_xor_sync(unsigned mask, unsigned long long value, int lanes) {
-  return engine("__shfl_xor_sync").exchange(mask, value, lanes, {"__shfl_xor_sync"});
+  unsigned other;
+  engine("__shfl_xor_sync").exchange(mask, {&value, &other, sizeof other, lanes}, {"__shfl_xor_sync"});
+  return other;
 }
 void cooperative_groups::grid_group::sync(const char* file, int line) const {
   engine("grid_group::sync").meet_grid({"grid_group::sync", file, line});

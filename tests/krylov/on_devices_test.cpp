@@ -268,6 +268,7 @@ double residual_by_host(const HMatrix<T>& A, const std::vector<T>& b, const std:
 
 // In float, recurrence residuals drift away from the true ones: reports contain the true ones.
 TEST(HMatrixOnDevices, ReportsTrueResiduals) {
+  if (under_mpi()) GTEST_SKIP() << "the same as alone";
   constexpr Local n = on_host ? 700 : 200;
   const auto A = matrix<float>(Communicator::self(), n, 1e-4);
   const auto b = numbers_of<float>(n);
@@ -293,6 +294,7 @@ TEST(HMatrixOnDevices, ReportsTrueResiduals) {
 
 // Residuals rise and fall by powers of ten during the solve; whenever it is stopped, the best iterate is returned.
 TEST(HMatrixOnDevices, KeepsTheBestIterate) {
+  if (under_mpi()) GTEST_SKIP() << "the same as alone";
   constexpr Local n = 300;
   const auto A = matrix<double>(Communicator::self(), n, 1e-8, 1e-3);
   const auto b = numbers_of<double>(n);

@@ -3,6 +3,7 @@
 #include <tacit/op/csr.hpp>
 #include <tacit/op/stencil.hpp>
 
+#include "support/communicators.hpp"
 #include "support/reference.hpp"
 #include "support/threads.hpp"
 
@@ -53,6 +54,7 @@ using Scalars = testing::Types<double, std::complex<double>>;
 TYPED_TEST_SUITE(OnePass, Scalars);
 
 TYPED_TEST(OnePass, OfGridsAreTheStepsOneByOne) {
+  if (test::under_mpi()) GTEST_SKIP() << "the same as alone";
   using T = TypeParam;
   const auto self = Communicator::self();
   for (const auto boundary : {Boundary::dirichlet, Boundary::neumann, Boundary::periodic})

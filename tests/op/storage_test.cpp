@@ -40,6 +40,7 @@ using Scalars = testing::Types<float, double, std::complex<float>, std::complex<
 TYPED_TEST_SUITE(Storage, Scalars);
 
 TYPED_TEST(Storage, DoesNotChangeTheResult) {
+  if (test::under_mpi()) GTEST_SKIP() << "the same as alone";
   using T = TypeParam;
   const Global n = 80001;
   for (const int team : {1, 3}) {
@@ -242,6 +243,7 @@ TEST(StorageOfGrids, DenseBlocksAreFoundBehindAFaceOfIdentityRows) {
 }
 
 TYPED_TEST(Storage, OfDenseBlocksIsFoundAndHasNoPartInTheResult) {
+  if (test::under_mpi()) GTEST_SKIP() << "the same as alone";
   using T = TypeParam;
   const auto comm = Communicator::self();
   for (int b = 2; b <= 8; ++b)
@@ -402,27 +404,29 @@ TEST(Assemble, AddsDuplicatesInTheOrderOfRanksAndAsGiven) {
 }
 
 TEST(IsHermitian, MissesNoEntry) {
-  on_ranks([](const Communicator& comm) {
-    const auto space = layout::Space::distributed(comm, 19);
-    auto a = test::random_matrix<double>(19, 19, 5, [](Global i, Global j) { return std::abs(i - j) < 7; });
-    a = a + a.adjoint();
-    // Blocks of 2 x 2, which the random entries adjoin and fill in part.
-    for (const Global c : {0, 4, 12})
-      for (const auto& [i, j] : {std::pair<Global, Global>{0, 0}, {0, 1}, {1, 0}, {1, 1}})
-        a.entry[{c + i, 2 + j}] = a.entry[{2 + j, c + i}] = 1;
-    for (const Format format : {Format::csr, Format::sell, Format::bsr}) {
-      const auto is = [&](const auto& of) {
-        return is_hermitian(Csr<double>(space, space, of.rows_of(space), format));
-      };
-      EXPECT_TRUE(is(a));
-      for (const auto& [place, v] : a.entry) {
-        auto without = a;
-        without.entry.erase(place);
-        EXPECT_EQ(is(without), place.first == place.second)
-            << place.first << " " << place.second << " as " << to_string(format);
-      }
-    }
-  });
+  on_ranks(
+      [](const Communicator& comm) {
+        const auto space = layout::Space::distributed(comm, 19);
+        auto a = test::random_matrix<double>(19, 19, 5, [](Global i, Global j) { return std::abs(i - j) < 7; });
+        a = a + a.adjoint();
+        // Blocks of 2 x 2, which the random entries adjoin and fill in part.
+        for (const Global c : {0, 4, 12})
+          for (const auto& [i, j] : {std::pair<Global, Global>{0, 0}, {0, 1}, {1, 0}, {1, 1}})
+            a.entry[{c + i, 2 + j}] = a.entry[{2 + j, c + i}] = 1;
+        for (const Format format : {Format::csr, Format::sell, Format::bsr}) {
+          const auto is = [&](const auto& of) {
+            return is_hermitian(Csr<double>(space, space, of.rows_of(space), format));
+          };
+          EXPECT_TRUE(is(a));
+          for (const auto& [place, v] : a.entry) {
+            auto without = a;
+            without.entry.erase(place);
+            EXPECT_EQ(is(without), place.first == place.second)
+                << place.first << " " << place.second << " as " << to_string(format);
+          }
+        }
+      },
+      {3});
 }
 
 TEST(IsHermitian, ComparesWithTheAdjoint) {

@@ -3,6 +3,7 @@
 #include <tacit/op/staged_matrix.hpp>
 
 #include "op/tiled_cases.hpp"
+#include "support/communicators.hpp"
 #include "support/memory.hpp"
 
 #include <cmath>
@@ -57,6 +58,7 @@ void check_staged(const std::vector<std::vector<Entry<T>>>& a, Local columns, in
 // On the host the device's kernel is run by one thread and by teams of threads (256 threads per team: slow). Several
 // stages (900 columns are four of 256), several parts, empty rows, an incomplete last block.
 TYPED_TEST(Staged, EqualsItsMatrix) {
+  if (under_mpi()) GTEST_SKIP() << "the same as alone";
   using T = typename TypeParam::scalar;
   using M = typename TypeParam::memory;
   const auto a = some_rows<T>(300, 900);

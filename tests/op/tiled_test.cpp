@@ -4,6 +4,7 @@
 #include <tacit/op/tiled_matrix.hpp>
 
 #include "op/tiled_cases.hpp"
+#include "support/communicators.hpp"
 #include "support/reference.hpp"
 
 #include <unistd.h>
@@ -77,6 +78,7 @@ TYPED_TEST(Tiled, MultipliesWithAnyNumberOfColumns) {
 }
 
 TYPED_TEST(Tiled, CutsColumnsIntoStages) {
+  if (test::under_mpi()) GTEST_SKIP() << "the same as alone";
   using T = TypeParam;
   for (const Local columns : {65536, 65537, 200001, (1 << 20) + 1, 3 << 20}) {
     const auto a = some_rows<T>(20, columns);
@@ -229,6 +231,7 @@ TYPED_TEST(Tiled, StoresRowsAndColumnsInAnyOrder) {
 
 // Products with vectors rounded to 16 bits: each column has its own scale, and sums are in float.
 TEST(TiledMatrix, ReadsVectorsIn16Bits) {
+  if (test::under_mpi()) GTEST_SKIP() << "the same as alone";
   for (const Local columns : {500, 70000}) {
     const auto a = some_rows<float>(61, columns);
     // A full unit instead of half of one: an element may receive the rounding errors of its neighbours, up to half a

@@ -451,6 +451,7 @@ TYPED_TEST(AmgOf, CyclesOfDenseMatricesArePositiveDefinite) {
 }
 
 TYPED_TEST(AmgOf, ThreadsChangeNoBit) {
+  if (under_mpi()) GTEST_SKIP() << "the same as alone";
   using T = TypeParam;
   const auto a = grid<T>(210, 190);
   const auto space = Space::distributed(comm::Communicator::self(), a.n);
@@ -526,6 +527,7 @@ Whole<T> blocks_of(const Whole<T>& a, double coupling) {
 
 /// Squares of the entries, and of those of the near-null vectors, leave the range of the scalar.
 TYPED_TEST(AmgOf, ScalesDoNotMatter) {
+  if (under_mpi()) GTEST_SKIP() << "the same as alone";
   using T = TypeParam;
   const auto space = Space::distributed(comm::Communicator::self(), 2 * 30 * 30);
   const int most = std::numeric_limits<real_t<T>>::max_exponent - 10;

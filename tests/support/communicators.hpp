@@ -7,16 +7,22 @@
 #include <functional>
 #include <vector>
 
+// On how many threads a test runs that does not say: two have one neighbour, three one on each side, five are more than
+// the processors of most machines. The tests of communication itself have others (comm/CMakeLists.txt).
+#ifndef TACIT_TEST_RANKS
+#define TACIT_TEST_RANKS 2, 3, 5
+#endif
+
 namespace tacit::test {
 
 inline bool under_mpi() {
   return std::getenv("TACIT_TEST_MPI") != nullptr;
 }
 
-/// Calls f(communicator) on `sizes` ranks each, as threads; under mpiexec once, on all its ranks. Exceptions of f
-/// propagate.
+/// Calls f(communicator) on one rank, then on `sizes` ranks each, as threads; under mpiexec once, on all its ranks.
+/// Exceptions of f propagate.
 inline void on_ranks(const std::function<void(const comm::Communicator&)>& f,
-                     const std::vector<int>& sizes = {1, 2, 3, 4, 5}) {
+                     const std::vector<int>& sizes = {TACIT_TEST_RANKS}) {
   if (under_mpi()) return f(comm::mpi_world());
   f(comm::Communicator::self());
   for (int n : sizes) comm::run_threads(n, f);

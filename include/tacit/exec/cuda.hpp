@@ -91,7 +91,7 @@ void upload(void* device, const void* host, std::size_t bytes);
 #ifdef __CUDACC__
 
 // Shared memory of a block, static and of the launch: bytes, because a __shared__ variable has no constructor. Where
-// blocks are run by the host (tests/cuda_on_host), its cuda_runtime.h defines both.
+// blocks are run by the host (tests/cuda_on_host), its cuda_runtime.h defines both, and exchange_lanes().
 #ifndef TACIT_STATIC_SHARED
 #define TACIT_STATIC_SHARED(name, size) __shared__ alignas(16) unsigned char name[size]
 #define TACIT_DYNAMIC_SHARED(name) extern __shared__ __align__(128) unsigned char name[]
@@ -107,7 +107,6 @@ class CudaTeam {
   __device__ int rank() const { return static_cast<int>(threadIdx.x); }
   __device__ Global block() const { return blockIdx.x; }
   __device__ void barrier() const { __syncthreads(); }
-
   template <int Bytes>
   __device__ void copy(void* to, const void* from) const {
     __pipeline_memcpy_async(to, from, Bytes);
@@ -117,12 +116,10 @@ class CudaTeam {
   __device__ void await_copies() const {
     __pipeline_wait_prior(Groups);
   }
-
   template <int W>
   __device__ Lanes<W, CudaTeam> lanes() const {
     return Lanes<W, CudaTeam>(*this);
   }
-
   template <class V>
   __device__ V sum(const V& v) const {
     constexpr int warps = N / 32;
@@ -139,7 +136,6 @@ class CudaTeam {
     }
     return total;
   }
-
   template <int W, class V>
   __device__ V sum_lanes(V v) const {
     static_assert(W <= 32);
@@ -153,6 +149,9 @@ class CudaTeam {
   template <class V>
   __device__ static V across(const V& v, int half) {
     static_assert(sizeof(V) % 4 == 0 && std::is_trivially_copyable_v<V>);
+#ifdef TACIT_CUDA_ON_HOST
+    return cuda_on_host::exchange_lanes(v, half);
+#else
     std::uint32_t word[sizeof(V) / 4];
     memcpy(word, &v, sizeof(V));
     TACIT_UNROLL
@@ -160,6 +159,7 @@ class CudaTeam {
     V other;
     memcpy(&other, word, sizeof(V));
     return other;
+#endif
   }
 };
 

@@ -218,6 +218,15 @@ namespace cuda_on_host {
 unsigned char* static_shared(const char* mark, std::size_t bytes);
 /// The dynamic shared memory of the launch.
 unsigned char* dynamic_shared();
+/// __shfl_xor_sync() of all words of a value by all lanes of a warp: word by word, they would wait for each other as
+/// often. `from` and `to` are different memory.
+void exchange_lanes(void* to, const void* from, std::size_t bytes, int lanes);
+template <class V>
+V exchange_lanes(const V& v, int lanes) {
+  V other;
+  exchange_lanes(&other, &v, sizeof(V), lanes);
+  return other;
+}
 }  // namespace cuda_on_host
 
 // Blocks of a cooperative launch run side by side, so that shared memory can be no variable of the program.
@@ -229,7 +238,6 @@ unsigned char* dynamic_shared();
 void __syncthreads(const char* file = __builtin_FILE(), int line = __builtin_LINE());
 void __syncwarp(unsigned mask = 0xffffffffu);
 unsigned __shfl_xor_sync(unsigned mask, unsigned value, int lanes);
-unsigned long long __shfl_xor_sync(unsigned mask, unsigned long long value, int lanes);
 
 // Nothing is contracted: the library is compiled with -ffp-contract=off.
 inline double __dmul_rn(double a, double b) {
