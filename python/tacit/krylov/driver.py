@@ -531,8 +531,8 @@ def _takes_for_hermitian(method: str, M: Any) -> list[str]:
     if isinstance(M, _precond.Multilevel) and M._handle.has_adjoint:  # which amg has where it is Hermitian
         return []
     return [
-        f"{M.name} with these options need not be Hermitian where A is, and {method} takes it for a Hermitian map: it may "
-        "need more iterations or stagnate; bicgstab and gmres take any preconditioner"
+        f"{M.name} with these options need not be Hermitian where A is, and {method} takes it for a Hermitian map: it "
+        "may need more iterations or stagnate; bicgstab and gmres take any preconditioner"
     ]
 
 
