@@ -333,9 +333,6 @@ TEST(TiledMatrix, FallsBackToThePlainForm) {
   TiledOptions many;
   many.columns = 16;
   EXPECT_NE(TiledMatrix<float>(200, 65536, source_of(narrow), many).storage().find("list"), std::string::npos);
-  // The tuner tries it, too.
-  many.tune = true, many.tuning_file = "-";
-  EXPECT_NE(TiledMatrix<float>(200, columns, source_of(short_rows), many).format(), TiledFormat::list);
 }
 
 // A small matrix: 4 rows, buffers of 6 columns.
