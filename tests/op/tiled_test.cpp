@@ -9,6 +9,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -333,12 +334,27 @@ TEST(TiledMatrix, FallsBackToThePlainForm) {
   TiledOptions many;
   many.columns = 16;
   EXPECT_NE(TiledMatrix<float>(200, 65536, source_of(narrow), many).storage().find("list"), std::string::npos);
-  // The tuner tries it, too. It goes by times of a few milliseconds, of which one may be disturbed.
-  many.tune = true, many.tuning_file = "-";
-  bool takes_another = false;
-  for (int attempt = 0; attempt < 20 && !takes_another; ++attempt)
-    takes_another = TiledMatrix<float>(200, columns, source_of(short_rows), many).format() != TiledFormat::list;
-  EXPECT_TRUE(takes_another);
+}
+
+TEST(TiledMatrix, TunesWhatIsLeftOpen) {
+  TiledOptions o;
+  o.columns = 64, o.tune = true;
+  const auto of = [](const std::vector<TiledOptions>& all, TiledFormat format) {
+    return std::count_if(all.begin(), all.end(), [&](const TiledOptions& c) { return c.format == format && !c.tune; });
+  };
+  auto all = op::tuning_candidates(o);
+  EXPECT_EQ(of(all, TiledFormat::list), 6);
+  EXPECT_EQ(of(all, TiledFormat::bitmap), 6);
+  EXPECT_EQ(of(all, TiledFormat::plain), 2);
+  EXPECT_EQ(all.size(), 14u);
+  o.format = TiledFormat::bitmap, o.tile = 64;
+  all = op::tuning_candidates(o);
+  EXPECT_EQ(all.size(), 3u);
+  for (const auto& c : all) EXPECT_TRUE(c.format == TiledFormat::bitmap && c.tile == 64) << c.block_rows;
+  o.block_rows = 77;
+  all = op::tuning_candidates(o);
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0].block_rows, 77);
 }
 
 // A small matrix: 4 rows, buffers of 6 columns.

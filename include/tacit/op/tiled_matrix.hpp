@@ -73,8 +73,11 @@ struct RowBuffer {
 template <class T>
 using RowSource = std::function<void(Local begin, Local end, RowBuffer<T>& rows)>;
 
-/// The options with automatic values replaced by the result of `tune`. Local; builds and multiplies a sample of the
-/// rows for each candidate (up to 14, of up to 8192 rows) unless the file has the result.
+/// What `tune` compares: the given options with each format, size of blocks and tile where they leave these open
+/// (up to 14). Local.
+std::vector<TiledOptions> tuning_candidates(const TiledOptions& options);
+/// The options with automatic values replaced by the result of `tune`. Local; builds and multiplies a sample of up to
+/// 8192 rows for each of tuning_candidates() unless the file has the result.
 template <class T>
 TiledOptions tuned(Local rows, Local columns, const RowSource<T>& source, TiledOptions options);
 

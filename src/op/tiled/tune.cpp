@@ -69,6 +69,30 @@ std::string TuningFile::machine() {
   return processor() + '|' + std::to_string(exec::threads());
 }
 
+std::vector<TiledOptions> tuning_candidates(const TiledOptions& options) {
+  std::vector<TiledOptions> candidates;
+  for (const auto format : {TiledFormat::list, TiledFormat::bitmap, TiledFormat::plain})
+    for (const int block : {64, 128, 512})
+      for (const int tile : {32, 128}) {
+        TiledOptions c = options;
+        c.tune = false;
+        if (c.format == TiledFormat::automatic) c.format = format;
+        else if (c.format != format) continue;
+        if (c.block_rows == 0) c.block_rows = block;
+        if (c.tile == 0) c.tile = tile;
+        if (options.columns <= 32 && options.tile == 0 && tile != 32) continue;  // a tile of 32 has all columns
+        if (options.block_rows != 0 && block != 64) continue;
+        if (options.tile != 0 && tile != 32) continue;
+        if (format == TiledFormat::plain && options.format != format) {  // plain is tried with one size of blocks
+          if (block != 64) continue;
+          if (options.block_rows == 0) c.block_rows = 128;
+        }
+        c.row_order.clear(), c.column_order.clear();
+        candidates.push_back(c);
+      }
+  return candidates;
+}
+
 template <class T>
 TiledOptions tuned(Local rows, Local columns, const RowSource<T>& source, TiledOptions options) {
   options.tune = false;
@@ -103,30 +127,11 @@ TiledOptions tuned(Local rows, Local columns, const RowSource<T>& source, TiledO
     return options;
   }
 
-  std::vector<TiledOptions> candidates;
-  for (const auto format : {TiledFormat::list, TiledFormat::bitmap, TiledFormat::plain})
-    for (const int block : {64, 128, 512})
-      for (const int tile : {32, 128}) {
-        TiledOptions c = options;
-        if (c.format == TiledFormat::automatic) c.format = format;
-        else if (c.format != format) continue;
-        if (c.block_rows == 0) c.block_rows = block;
-        if (c.tile == 0) c.tile = tile;
-        if (k <= 32 && options.tile == 0 && tile != 32) continue;  // a tile of 32 has all columns
-        if (options.block_rows != 0 && block != 64) continue;
-        if (options.tile != 0 && tile != 32) continue;
-        if (format == TiledFormat::plain && options.format != format) {  // plain is tried with one size of blocks
-          if (block != 64) continue;
-          if (options.block_rows == 0) c.block_rows = 128;
-        }
-        c.row_order.clear(), c.column_order.clear();
-        candidates.push_back(c);
-      }
   exec::Array<T> x(std::size_t(columns) * std::size_t(k)), y(std::size_t(sampled) * std::size_t(k));
   std::fill_n(x.data(), x.size(), T(1));
   double best = 1e300;
   TiledOptions chosen = options;
-  for (const auto& c : candidates) {
+  for (const auto& c : tuning_candidates(options)) {
     const TiledMatrix<T> matrix(sampled, columns, of_sample, c);
     double seconds = 1e300;
     for (int r = 0; r < 4; ++r) {
