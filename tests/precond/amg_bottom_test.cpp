@@ -361,19 +361,44 @@ TEST(AmgBottom, TheCostModelMovesLevelsWhereMessagesCost) {
     const int by = precond::cheapest_gathering(level, why);
     EXPECT_GE(by, last) << seconds;
     last = by;
-    for (int other = 1; other < 128; other *= 2)
-      EXPECT_LE(precond::seconds_on((64 + by - 1) / by, level),
-                precond::seconds_on((64 + other - 1) / other, level) / 0.9)
-          << seconds << " " << other;
+    const auto all = precond::seconds_of(level);
+    ASSERT_EQ(all.size(), 7u);
+    for (const double other : all) EXPECT_LE(all[std::size_t(std::log2(by))], other / 0.9) << seconds;
   }
   EXPECT_EQ(last, 64);
   EXPECT_NE(why.find("on 1 of 64 ranks"), std::string::npos) << why;
   // One rank takes the messages of all that move to it in turn: so many that staying is cheaper.
   level.ranks = 4096, level.rows = 100000, level.entries = 2500000;
-  level.latency = 1e-6, level.message = 3e-7, level.neighbours = 400, level.coarsest = 40;
+  level.latency = 1e-6, level.message = 3e-7, level.neighbours = {400}, level.coarsest = 40;
   const int by = precond::cheapest_gathering(level, why);
   EXPECT_GT(by, 1) << why;
   EXPECT_LT(by, 4096) << why;
+}
+
+// A band of one entry: a rank has two neighbours, every second rank one, and a single one none. A rank without rows is
+// nobody's neighbour.
+TEST(AmgBottom, CountsNeighboursOfGroups) {
+  on_ranks(
+      [](const comm::Communicator& comm) {
+        for (const bool hole : {false, true}) {
+          const int p = comm.size();
+          if (hole && p < 3) continue;
+          std::vector<Global> counts(std::size_t(p), 4);
+          if (hole) counts[1] = 0;
+          const auto space = layout::Space::distributed(comm, layout::Partition::of_counts(counts));
+          op::Rows<double> rows;
+          for (Global i = space.begin(); i < space.end(); ++i) {
+            for (Global j = std::max<Global>(0, i - 1); j < std::min(space.size(), i + 2); ++j)
+              rows.column.push_back(j), rows.value.push_back(1);
+            rows.start.push_back(Global(rows.column.size()));
+          }
+          int on = p - hole;
+          std::vector<int> expected{std::min(on - 1, 2)};
+          while (on > 1) on = (on + 1) / 2, expected.push_back(std::min(on - 1, 1));
+          EXPECT_EQ(precond::neighbours_of(rows, space), expected) << p << " ranks";
+        }
+      },
+      {1, 2, 3, 5, 8});
 }
 
 TEST(AmgBottom, RefusesWhatDoesNotFit) {

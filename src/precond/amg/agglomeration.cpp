@@ -78,55 +78,97 @@ int ranks_in_use(const Space& space) {
 }
 
 template <Scalar T>
-int neighbours_of(const op::Rows<T>& rows, const Space& space) {
-  std::vector<int> owners;
+std::vector<int> neighbours_of(const op::Rows<T>& rows, const Space& space) {
+  const auto& partition = space.partition();
+  const int ranks = partition.parts(), own = space.comm().rank();
+  std::vector<int> place(std::size_t(ranks), 0);  // of a rank among those with rows
+  for (int r = 0, used = 0; r < ranks; ++r) {
+    place[std::size_t(r)] = used;
+    used += partition.end(r) > partition.begin(r);
+  }
+  std::vector<int> groups;
   Global first = space.begin(), last = space.end();  // of the rank that the column before belongs to
   for (const Global c : rows.column) {
     if (c >= first && c < last) continue;
-    const int owner = space.partition().owner(c);
-    first = space.partition().begin(owner), last = space.partition().end(owner);
-    owners.push_back(owner);
+    const int owner = partition.owner(c);
+    first = partition.begin(owner), last = partition.end(owner);
+    groups.push_back(place[std::size_t(owner)]);
   }
-  std::sort(owners.begin(), owners.end());
-  owners.erase(std::unique(owners.begin(), owners.end()), owners.end());
-  const Global others = Global(owners.size()) - std::count(owners.begin(), owners.end(), space.comm().rank());
-  return int(space.comm().all_max(others));
+  std::vector<Global> others;
+  int mine = place[std::size_t(own)];
+  for (int on = ranks_in_use(space);; on = (on + 1) / 2) {
+    std::sort(groups.begin(), groups.end());
+    groups.erase(std::unique(groups.begin(), groups.end()), groups.end());
+    others.push_back(Global(groups.size()) - std::count(groups.begin(), groups.end(), mine));
+    if (on <= 1) break;
+    mine /= 2;
+    for (int& group : groups) group /= 2;
+  }
+  space.start_sum(others.data(), others.size(), comm::Operation::max).wait(others.data());
+  return {others.begin(), others.end()};
 }
-template int neighbours_of(const op::Rows<float>&, const Space&);
-template int neighbours_of(const op::Rows<double>&, const Space&);
-template int neighbours_of(const op::Rows<std::complex<float>>&, const Space&);
-template int neighbours_of(const op::Rows<std::complex<double>>&, const Space&);
+template std::vector<int> neighbours_of(const op::Rows<float>&, const Space&);
+template std::vector<int> neighbours_of(const op::Rows<double>&, const Space&);
+template std::vector<int> neighbours_of(const op::Rows<std::complex<float>>&, const Space&);
+template std::vector<int> neighbours_of(const op::Rows<std::complex<double>>&, const Space&);
 
-double seconds_on(int ranks, const Spread& l) {
+namespace {
+
+int groups_of(int k, const Spread& l) {
+  return int((l.ranks + (Global(1) << k) - 1) >> k);
+}
+
+// A rank that others move to receives a message from each, and answers it, one after the other.
+double moved(int from, int k, const Spread& l) {
+  return 2 * l.latency + l.message * groups_of(from, l) / groups_of(k, l);
+}
+
+// Seconds of a V-cycle on the level so many below l, and on all coarser ones, on groups of 2^k ranks: [k].
+std::vector<double> seconds_below(int below, const Spread& l) {
   const double entry = double(l.number_bytes + 4) / l.bandwidth;
-  // A rank that others move to receives a message from each, and answers it, one after the other.
-  double rows = double(l.rows), entries = double(l.entries), seconds = 0;
-  if (ranks < l.ranks) seconds = 2 * l.latency + l.message * l.ranks / ranks;
-  // Products with A, and one with P and R each. Ranks with a row or two join few of them: coarsening ends there.
-  while (rows > double(l.coarsest) && (rows > 2.0 * ranks || rows > double(largest_direct))) {
-    const double messages = ranks > 1 ? l.latency + l.message * std::min(l.neighbours, ranks - 1) : 0;
-    seconds += (2 * l.sweeps + 2) * (messages + entries / ranks * entry);
-    rows /= l.coarsening, entries /= l.coarsening;
+  const double fewer = std::pow(std::max(l.coarsening, 1.1), below);
+  const double rows = double(l.rows) / fewer, entries = double(l.entries) / fewer;
+  const std::vector<double> coarser = rows > double(l.coarsest) ? seconds_below(below + 1, l) : std::vector<double>();
+  std::vector<double> seconds;
+  for (int k = 0; k == 0 || groups_of(k - 1, l) > 1; ++k) {
+    const int ranks = groups_of(k, l);
+    // No aggregate crosses ranks. Coarsening ends where ranks have a row or two, of which few join.
+    const double n = below > 0 ? std::max(rows, double(ranks)) : rows;
+    if (coarser.empty() || (n <= 2.0 * ranks && n <= double(largest_direct))) {
+      const double sum = (l.latency + l.message) * std::ceil(std::log2(double(ranks)));
+      seconds.push_back(sum + n * n / ranks * double(l.number_bytes) / l.bandwidth);
+      continue;
+    }
+    const int others = std::min(l.neighbours[std::min(std::size_t(k), l.neighbours.size() - 1)], ranks - 1);
+    const double messages = ranks > 1 ? l.latency + l.message * others : 0;
+    double least = coarser[std::size_t(k)];
+    for (int next = k + 1; next < int(coarser.size()); ++next)
+      least = std::min(least, moved(k, next, l) + coarser[std::size_t(next)]);
+    // Products with A, and one with P and R each.
+    seconds.push_back((2 * l.sweeps + 2) * (messages + entries / ranks * entry) + least);
   }
-  const double sum = (l.latency + l.message) * std::ceil(std::log2(double(ranks)));
-  return seconds + sum + rows * rows / ranks * double(l.number_bytes) / l.bandwidth;
+  return seconds;
+}
+
+}  // namespace
+
+std::vector<double> seconds_of(const Spread& level) {
+  auto seconds = seconds_below(0, level);
+  for (int k = 1; k < int(seconds.size()); ++k) seconds[std::size_t(k)] += moved(0, k, level);
+  return seconds;
 }
 
 int cheapest_gathering(const Spread& l, std::string& why) {
-  const double stay = seconds_on(l.ranks, l);
-  int best = 1, on = l.ranks;
-  double least = stay;
-  for (int by = 2; by < 2 * l.ranks; by *= 2) {
-    const int fewer = (l.ranks + by - 1) / by;
-    if (const double seconds = seconds_on(fewer, l); seconds < least) best = by, on = fewer, least = seconds;
-  }
-  if (least > 0.9 * stay) best = 1, on = l.ranks;
+  const auto seconds = seconds_of(l);
+  const double stay = seconds[0];
+  auto best = int(std::min_element(seconds.begin(), seconds.end()) - seconds.begin());
+  if (seconds[std::size_t(best)] > 0.9 * stay) best = 0;
   char text[200];
   std::snprintf(text, sizeof text,
                 "levels of %ld unknowns and fewer on %d of %d ranks: %.3g us a cycle predicted, %.3g us on all",
-                long(l.rows), on, l.ranks, 1e6 * least, 1e6 * stay);
+                long(l.rows), groups_of(best, l), l.ranks, 1e6 * seconds[std::size_t(best)], 1e6 * stay);
   why = text;
-  return best;
+  return 1 << best;
 }
 
 }  // namespace tacit::precond

@@ -54,18 +54,19 @@ struct Spread {
   Global coarsest = 400;
   int sweeps = 1;
   std::size_t number_bytes = 8;
-  int neighbours = 1;  ///< ranks that one rank's rows refer to, at most
+  std::vector<int> neighbours{1};  ///< groups of 2^k ranks with rows that one rank's rows refer to, at most
   // A machine of today, not the one at hand: measured times would make other levels in every run.
   double latency = 1.5e-6;  ///< seconds of a message
   double message = 0.3e-6;  ///< seconds that it takes a rank to send and receive one
   double bandwidth = 40e9;  ///< bytes per second of a rank; levels this small are in cache
 };
-/// Spread::neighbours of the level with these rows on this rank. Collective.
+/// Spread::neighbours of the level with these rows on this rank, for k = 0 up to one group of all ranks. Where ranks
+/// move together their neighbours are counted by this, too: what they refer to is mostly the same. Collective.
 template <Scalar T>
-int neighbours_of(const op::Rows<T>& rows, const layout::Space& space);
-/// Seconds of a V-cycle on this level and all coarser ones, the last solved directly, on so many ranks, if they move
-/// there now (fewer) or stay. Local.
-double seconds_on(int ranks, const Spread& level);
+std::vector<int> neighbours_of(const op::Rows<T>& rows, const layout::Space& space);
+/// Seconds of a V-cycle on this level and all coarser ones, the last solved directly: [k] if every 2^k ranks move to
+/// one now (0: they stay), up to all ranks to one. Coarser levels move where that takes the least. Local.
+std::vector<double> seconds_of(const Spread& level);
 /// The power of two `by` for which the level takes the least time on ranks / by ranks (rounded up), 1 unless a tenth of
 /// the time is saved; `why` explains it. Local.
 int cheapest_gathering(const Spread& level, std::string& why);
