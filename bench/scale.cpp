@@ -551,7 +551,10 @@ void amg() {
     auto o = spread;
     o.coarsest = Global(number("bottom", 800)), o.bottom.name = bottom;
     if (bottom != "bicgstab") o.bottom.krylov.step = step;
-    variants.emplace_back(bottom == "bicgstab" ? bottom : message(bottom, " ", step), o);
+    const std::string name = bottom == "bicgstab" ? bottom : message(bottom, " ", step);
+    variants.emplace_back(name, o);
+    o.agglomerate_below = predicted.agglomerate_below;
+    variants.emplace_back(name + " agglomerated", o);
   }
   for (const int ranks : given.has("ranks") ? given.numbers("ranks") : std::vector<int>{1, 8, 64}) {
     std::array<Global, 3> boxes{1, 1, 1};  // factors of the number of ranks, near each other

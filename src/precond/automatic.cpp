@@ -269,10 +269,13 @@ class Automatic<T>::Attempts {
     const auto& comm = own_.A_.range().comm();
     own_.setup_seconds_ += comm.all_max(wall_time() - before);
     Candidate c = chosen;
+    const bool is_aggregation = c.precond == "amg" && !c.options.coarsening;
+    // Of systems of equations the set-up of classical coarsening costs as much as hundreds of iterations.
+    if (is_aggregation && with.block.value_or(1) > 1) c.patience *= 3;
     // Factors with replaced pivots are seldom good.
-    if (const auto* noted = dynamic_cast<const op::Noted*>(made.get());
-        noted && noted->is_doubtful() && c.precond != "jacobi")
-      c.trial = std::min(c.trial, 20), c.patience = std::min(c.patience, 60.0);
+    const auto* noted = dynamic_cast<const op::Noted*>(made.get());
+    const bool is_doubtful = noted && noted->is_doubtful() && c.precond != "jacobi";
+    if (is_doubtful) c.trial = std::min(c.trial, 20), c.patience = std::min(c.patience, 60.0);
     auto o = with_candidate(chosen, options_, own_.A_.range().size());
     o.max_iterations = left;
     o.explain = false;  // explain() does so, once
@@ -290,8 +293,7 @@ class Automatic<T>::Attempts {
     const std::string name = message(r.method, r.precond == "none" ? "" : message(" with ", r.precond),
                                      c.options.coarsening ? message(" by ", to_string(*c.options.coarsening)) : "");
     if (gave_up) {
-      const bool is_aggregation = c.precond == "amg" && !c.options.coarsening;
-      if (is_aggregation && c.patience == chosen.patience && trial.left() < 1000) aggregation_is_slow_ = true;
+      if (is_aggregation && !is_doubtful && trial.left() < 1000) aggregation_is_slow_ = true;
       in_vain_ = c.method == Method::minres && r.residual_norm > 0.5;
       predicted_ = trial.left();
       r.reason = Reason::max_iterations, r.detail.clear();

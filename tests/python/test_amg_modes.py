@@ -227,3 +227,13 @@ def test_one_rank_is_wrong() -> None:
                 tacit.csr(a[:3] if comm.rank == 0 else a[3:], own_rows=True, comm=comm), coordinates=x
             ),
         )
+
+
+def test_auto_stays_with_aggregation_for_elasticity() -> None:
+    """Classical coarsening of such a system costs as much as hundreds of iterations, and needs no fewer."""
+    a, _ = clamped(60, 6, 6)
+    b = np.random.default_rng(7).standard_normal(a.shape[0])
+    result = tacit.solve(a, b, rtol=1e-8)
+    assert result.converged and "amg" in result.choice and "hmis" not in result.choice, result.choice
+    assert np.linalg.norm(b - a @ result.x) <= 1.01e-8 * np.linalg.norm(b)
+    assert result.iterations < 120

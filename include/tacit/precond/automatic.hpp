@@ -28,9 +28,10 @@ struct Candidate {
 /// Solves A x = b where the user has named no preconditioner, and perhaps no method. The candidates begin with the
 /// diagonal (cg, or bicgstab; none where it is even), go on with cheap factors and end with nearly complete ones: for a
 /// Hermitian A whose diagonal has one sign cg with amg (from 4000 rows on, where couplings between unknowns of one kind
-/// have the sign that the diagonal has not; where its aggregates converge slowly, then by hmis), ic0 and ick, for
-/// others gmres with amg as above, with ilu0 (where at most a third of the diagonal is zero), with ilut of smaller and
-/// smaller threshold, and between them idr with ilu0; the last ones have no preconditioner. A Hermitian A that is not
+/// have the sign that the diagonal has not; where its aggregates converge slowly, with several unknowns in a node very
+/// slowly, then by hmis), ic0 and ick, for others gmres with amg as above, with ilu0 (where at most a third of the
+/// diagonal is zero), with ilut of smaller and smaller threshold, and between them idr with ilu0; the last ones have no
+/// preconditioner. A Hermitian A that is not
 /// definite is given to minres before: at once where its diagonal has zeros or both signs (with the magnitudes of the
 /// diagonal where these differ), and where cg breaks down, then with ick too. Where half of the rows have two or three
 /// entries (networks), whose complete factors have few entries, gmres with ilut follows the diagonal. Each starts from
