@@ -4,15 +4,10 @@
 #include "triangular_levels.hpp"
 
 #include <tacit/base/complex.hpp>
-#include <tacit/exec/team.hpp>
+#include <tacit/exec/launch.hpp>
 #include <tacit/precond/kernels/triangular.hpp>
 #include <tacit/precond/triangular_on_device.hpp>
 
-#ifdef __CUDACC__
-#include <tacit/exec/cuda.hpp>
-#endif
-
-#include <concepts>
 #include <cstddef>
 #include <span>
 #include <type_traits>
@@ -37,25 +32,13 @@ TriangularOnDevice<T, M>::TriangularOnDevice(const TriangularFactors<T>& factors
 }
 
 template <Scalar T, Memory M>
-template <class Kernel>
-void TriangularOnDevice<T, M>::launch(Global blocks, const Kernel& kernel) const {
-  if constexpr (std::same_as<M, Host>) {
-    exec::launch_serial(blocks, kernel);
-  } else {
-#ifdef __CUDACC__
-    exec::launch_cuda(blocks, kernel);
-#endif
-  }
-}
-
-template <Scalar T, Memory M>
 void TriangularOnDevice<T, M>::load(const T* x, int columns) {
   if (columns != columns_) {
     z_ = exec::Array<T, M>(2 * std::size_t(rows_) * std::size_t(columns));
     columns_ = columns;
   }
   using Place = PlaceElements<kernel_scalar_t<T>, triangular_threads>;
-  launch(Place::blocks(rows_, columns),
+  exec::launch<M>(Place::blocks(rows_, columns),
          Place{rows_, columns, false, row_.data(), before_.size() ? before_.data() : nullptr, kernel_pointer(x),
                kernel_pointer(z_.data())});
 }
@@ -63,7 +46,7 @@ void TriangularOnDevice<T, M>::load(const T* x, int columns) {
 template <Scalar T, Memory M>
 void TriangularOnDevice<T, M>::store(T* y) const {
   using Place = PlaceElements<kernel_scalar_t<T>, triangular_threads>;
-  launch(Place::blocks(rows_, columns_),
+  exec::launch<M>(Place::blocks(rows_, columns_),
          Place{rows_, columns_, negative_, place_.data(), after_.size() ? after_.data() : nullptr,
                kernel_pointer(z_.data()), kernel_pointer(y)});
 }
@@ -73,7 +56,7 @@ template <int Lanes, int K>
 void TriangularOnDevice<T, M>::solve_levels() {
   using Kernel = LevelSolve<kernel_scalar_t<T>, Lanes, K, triangular_threads>;
   for (const auto& run : runs_)
-    launch(run.blocks,
+    exec::launch<M>(run.blocks,
            Kernel{run.first, run.last, run.blocks, columns_, rows_, scaled_begin_, scaled_end_, level_row_.data(),
                   level_slice_.data(), slice_begin_.data(), column_.data(), kernel_pointer(value_.data()),
                   kernel_pointer(inverse_.data()), from_.data(), kernel_pointer(z_.data())});

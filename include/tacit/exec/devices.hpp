@@ -7,9 +7,9 @@
 
 #include <tacit/base/error.hpp>
 #include <tacit/exec/device_model.hpp>
+#include <tacit/exec/launch.hpp>
 #include <tacit/exec/memory.hpp>
 #include <tacit/exec/sweep.hpp>
-#include <tacit/exec/team.hpp>
 
 #include <cstring>
 #include <memory>
@@ -309,18 +309,14 @@ class Devices {
   }
   /// Runs a team kernel, whose pointers are to this device's memory, on blocks [0, blocks).
   template <class Kernel>
-  void launch([[maybe_unused]] int device, Global blocks, const Kernel& kernel) const {
+  void launch(int device, Global blocks, const Kernel& kernel) const {
+    if (blocks == 0) return;
     if constexpr (std::same_as<M, Host>) {
-      if (blocks == 0) return;
       queues_.launched(device, true);
-      launch_serial(blocks, kernel);
+      exec::launch<M>(blocks, kernel);
     } else {
-#ifdef __CUDACC__
       const auto use = queues_.use(device);
-      launch_cuda(blocks, kernel);
-#else
-      static_assert(std::same_as<M, Host>, "kernels on CUDA devices are compiled by nvcc");
-#endif
+      exec::launch<M>(blocks, kernel);
     }
   }
 

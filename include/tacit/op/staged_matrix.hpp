@@ -72,8 +72,6 @@ class StagedMatrix {
  private:
   template <class V, int Lanes, bool Packed, class Cell>
   void launch(const V* value, const Cell* x, int cells, const T* up, T* y, int k, const After& after) const;
-  template <class Kernel>
-  static void run(Global blocks, const Kernel& kernel, bool race_check);
   template <class V>
   void with_values(const V* value, const T* x, T* y, int k, const After& after) const;
   Local rows_ = 0, columns_ = 0;

@@ -43,8 +43,6 @@ class TriangularOnDevice {
   double bytes() const;
 
  private:
-  template <class Kernel>
-  void launch(Global blocks, const Kernel& kernel) const;
   template <int Lanes, int K>
   void solve_levels();
   Local rows_, levels_, scaled_begin_, scaled_end_;

@@ -4,12 +4,9 @@
 #include <tacit/app/inference/on_device.hpp>
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/gpus.hpp>
+#include <tacit/exec/launch.hpp>
 #include <tacit/exec/memory.hpp>
 #include <tacit/op/staged_matrix.hpp>
-
-#ifdef __CUDACC__
-#include <tacit/exec/cuda.hpp>
-#endif
 
 #include "kernels.hpp"
 #include "layers.hpp"
@@ -67,13 +64,7 @@ struct NetworkOnDevice<M>::Parts {
   template <class Kernel>
   void launch(Global blocks, const Kernel& kernel) const {
     ++launches;
-    if constexpr (std::same_as<M, Host>) {
-      exec::launch_serial(blocks, kernel);
-    } else {
-#ifdef __CUDACC__
-      exec::launch_cuda(blocks, kernel);
-#endif
-    }
+    exec::launch<M>(blocks, kernel);
   }
 
   // Arrays that are not in use.

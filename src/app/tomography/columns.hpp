@@ -4,13 +4,9 @@
 // vectors and to numbers by column (Numbers), and may change vectors.
 #pragma once
 
+#include <tacit/exec/launch.hpp>
 #include <tacit/exec/tasks.hpp>
-#include <tacit/exec/team.hpp>
 #include <tacit/layout/vector.hpp>
-
-#ifdef __CUDACC__
-#include <tacit/exec/cuda.hpp>
-#endif
 
 #include <algorithm>
 #include <cstddef>
@@ -155,7 +151,7 @@ class Columns {
         }
       });
     } else {
-      launch((Global(like.size()) + EachElement<F>::threads - 1) / EachElement<F>::threads,
+      exec::launch<M>((Global(like.size()) + EachElement<F>::threads - 1) / EachElement<F>::threads,
              EachElement<F>{Global(like.size()), k, f});
     }
   }
@@ -205,19 +201,13 @@ class Columns {
   }
 
  private:
-  template <class Kernel>
-  static void launch(Global blocks, const Kernel& kernel) {
-#ifdef __CUDACC__
-    exec::launch_cuda(blocks, kernel);
-#endif
-  }
   template <class Op, class F>
   std::vector<double> whole(std::size_t rows, int k, const F& f) {
     const std::size_t teams = (rows + chunk - 1) / chunk, wide = std::size_t(k);
     if (part_.size() < teams * wide) part_ = exec::Array<double, M>(teams * wide);
     if (whole_.size() < wide) whole_ = exec::Array<double, M>(wide);
-    launch(Global(teams), ColumnPart<F, Op>{Global(rows), k, f, part_.data()});
-    launch(k, ColumnWhole<Op>{Global(teams), k, part_.data(), whole_.data()});
+    exec::launch<M>(Global(teams), ColumnPart<F, Op>{Global(rows), k, f, part_.data()});
+    exec::launch<M>(k, ColumnWhole<Op>{Global(teams), k, part_.data(), whole_.data()});
     std::vector<double> found(wide);
     exec::copy_to_host(found.data(), whole_.data(), wide * sizeof(double));
     return found;

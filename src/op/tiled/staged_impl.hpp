@@ -2,16 +2,13 @@
 #pragma once
 
 #include <tacit/base/error.hpp>
+#include <tacit/exec/launch.hpp>
 
 #include "staged_layout.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
-
-#ifdef __CUDACC__
-#include <tacit/exec/cuda.hpp>
-#endif
 
 namespace tacit::op {
 
@@ -63,24 +60,11 @@ double StagedMatrix<T, M>::bytes() const {
 }
 
 template <class T, Memory M>
-template <class Kernel>
-void StagedMatrix<T, M>::run(Global blocks, const Kernel& kernel, [[maybe_unused]] bool race_check) {
-  if constexpr (std::same_as<M, Host>) {
-    if (race_check) exec::launch_threads(blocks, kernel);
-    else exec::launch_serial(blocks, kernel);
-  } else {
-#ifdef __CUDACC__
-    exec::launch_cuda(blocks, kernel);
-#endif
-  }
-}
-
-template <class T, Memory M>
 template <class V, int Lanes, bool Packed, class Cell>
 void StagedMatrix<T, M>::launch(const V* value, const Cell* x, int cells, const T* up, T* y, int k,
                                 const After& after) const {
   const int groups = (cells + Lanes - 1) / Lanes;
-  run(blocks_ * groups,
+  exec::launch<M>(blocks_ * groups,
       StagedProduct<T, V, Lanes, Packed>{rows_, k, cells, groups, part_begin_.data(), map_begin_.data(), map_.data(),
                                          quad_begin_.data(), slice_.data(), slot_.data(), value,
                                          half_ ? scale_.data() : nullptr, up, x, y,
@@ -104,9 +88,9 @@ void StagedMatrix<T, M>::with_values(const V* value, const T* x, T* y, int k, co
       // The exponent to which columns are scaled: 14, or less where sums of large entries would overflow.
       const int room =
           std::min(14, 126 - int(std::bit_width(unsigned(longest_))) - (largest_ > 0 ? std::ilogb(largest_) : 0));
-      run(teams, ColumnMaxima{columns_, k, x, most_.data()}, after.race_check);
-      run(1, ColumnPowers{teams, k, room, most_.data(), up_.data()}, after.race_check);
-      run((Global(columns_) * cells + PackHalves::threads - 1) / PackHalves::threads,
+      exec::launch<M>(teams, ColumnMaxima{columns_, k, x, most_.data()}, after.race_check);
+      exec::launch<M>(1, ColumnPowers{teams, k, room, most_.data(), up_.data()}, after.race_check);
+      exec::launch<M>((Global(columns_) * cells + PackHalves::threads - 1) / PackHalves::threads,
           PackHalves{columns_, k, cells, x, up_.data(), cells_.data()}, after.race_check);
       if (at_once_ == 64) launch<V, 32, true>(value, cells_.data(), cells, up_.data(), y, k, after);
       else launch<V, 8, true>(value, cells_.data(), cells, up_.data(), y, k, after);

@@ -6,13 +6,14 @@
 #include <tacit/base/error.hpp>
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/kernels.hpp>
+#include <tacit/exec/launch.hpp>
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #ifdef __CUDACC__
-#include <tacit/exec/cuda.hpp>
 #include <tacit/exec/gang.cuh>
 #else
 #include <tacit/exec/gang.hpp>
@@ -73,9 +74,14 @@ struct DeviceLevels<T, M>::Parts {
     template <class Count>
     static std::vector<Piece> pieces(const std::vector<PatchShape>& patches, Count count) {
       std::vector<Piece> all;
-      for (std::size_t p = 0; p < patches.size(); ++p)
-        for (std::int64_t first = 0; first < count(patches[p]); first += threads)
+      for (std::size_t p = 0; p < patches.size(); ++p) {
+        const std::int64_t items = count(patches[p]);
+        // A team numbers its items by first + thread.
+        require(items <= std::numeric_limits<std::int32_t>::max() - threads, "a patch of ", items,
+                " cells; on a device it has ", std::numeric_limits<std::int32_t>::max() - threads, " at most");
+        for (std::int64_t first = 0; first < items; first += threads)
           all.push_back({std::int32_t(p), std::int32_t(first)});
+      }
       return all;
     }
     LevelView<T> view() {
@@ -143,14 +149,7 @@ struct DeviceLevels<T, M>::Parts {
   void launch(Global blocks, const Kernel& kernel) const {
     if (blocks == 0) return;
     ++launches;
-    if constexpr (std::same_as<M, Host>) {
-      if (race_check) exec::launch_threads(blocks, kernel);
-      else exec::launch_serial(blocks, kernel);
-    } else {
-#ifdef __CUDACC__
-      exec::launch_cuda(blocks, kernel);
-#endif
-    }
+    exec::launch<M>(blocks, kernel, race_check);
   }
   template <class Kernel>
   void launch_gang(const Kernel& kernel) {
