@@ -267,6 +267,65 @@ def test_functions_can_be_read(floor: str, most: int) -> None:
     assert not wrong, "\n".join(wrong)
 
 
+# Of std, what a kernel may call: types, and what CUDA declares for the device. nvcc leaves a call of another constexpr
+# function out of the kernel, and its warning is turned off (cmake/TacitCuda.cmake), because formulas are compiled for
+# std::complex too.
+IN_KERNELS = re.compile(
+    r"size_t|ptrdiff_t|uintptr_t|u?int(8|16|32|64)_t|(make_)?index_sequence(_for)?|integral_constant|bool_constant|declval"
+    r"|sqrt|fabs|hypot|fma|fmax|fmin|ldexp|log|exp|sin|cos|atan2|isfinite|isnan"
+)
+
+
+def host_calls_of_kernels(text: str) -> list[str]:
+    """Calls of std's host functions in functions for the device; not those in the host's part of __CUDA_ARCH__."""
+    text = re.sub(r"#ifdef __CUDA_ARCH__\n(.*?)(#else\n.*?)?#endif", r"\1", text, flags=re.S)
+    text = re.sub(r"^\s*#.*$|//.*$", "", text, flags=re.M)
+    found = []
+    for mark in re.finditer(r"\b(TACIT_HD|__device__|__global__)\b", text):
+        depth, begin = 0, mark.end()
+        while begin < len(text) and (depth > 0 or text[begin] not in "{;"):
+            depth += {"(": 1, ")": -1}.get(text[begin], 0)
+            begin += 1
+        if begin == len(text) or text[begin] == ";":
+            continue
+        end, depth = begin, 0
+        while end < len(text):
+            depth += {"{": 1, "}": -1}.get(text[end], 0)
+            end += 1
+            if depth == 0:
+                break
+        for call in re.finditer(r"std::(\w+)(?:<[^<>;]*>)?(?:::\w+)?\(", text[begin:end]):
+            if not IN_KERNELS.fullmatch(call[1]):
+                found.append(call[0] + ")")
+    return found
+
+
+def test_host_calls_of_kernels_are_found() -> None:
+    kernel = (
+        "template <class T>\nTACIT_HD T f(T a, T b) const {\n  return BODY;\n}\nT g(T a) { return std::max(a, a); }\n"
+    )
+    assert host_calls_of_kernels(kernel.replace("BODY", "std::max(a, b)")) == ["std::max()"]
+    assert host_calls_of_kernels(kernel.replace("BODY", "a * std::numeric_limits<T>::epsilon()"))
+    assert not host_calls_of_kernels(kernel.replace("BODY", "std::sqrt(a) + T(std::size_t(b))"))
+    assert not host_calls_of_kernels(
+        kernel.replace(
+            "return BODY;", "\n#ifdef __CUDA_ARCH__\n  return a;\n#else\n  return std::bit_cast<T>(a);\n#endif\n"
+        )
+    )
+
+
+def test_kernels_call_no_host_function() -> None:
+    """What nvcc would leave out of a kernel, silently: std::max is the usual one."""
+    files = [
+        file
+        for folder in ("include", "src", "bench/device")
+        for file in (ROOT / folder).rglob("*")
+        if file.suffix in {".hpp", ".cu", ".cuh"}
+    ]
+    wrong = [f"{show(file)}: {call}" for file in sorted(files) for call in host_calls_of_kernels(file.read_text())]
+    assert not wrong, "\n".join(wrong)
+
+
 def test_public_headers_start_with_a_sentence() -> None:
     """The first line of a public header says what the header is for."""
     silent = [

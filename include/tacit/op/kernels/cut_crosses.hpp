@@ -29,6 +29,7 @@ template <class T>
 struct CutCrosses {
   static constexpr int threads = 128;
   static constexpr int most = 32;
+  static constexpr double unit = std::numeric_limits<double>::epsilon();
   struct Shared {
     double triangle[2][most * most];
     double work[2 * most * most];  ///< columns of [a; I], stacked
@@ -53,7 +54,7 @@ struct CutCrosses {
     team.barrier();  // all members have read the state
     const double norm = std::sqrt(s.norm2 > 0 ? s.norm2 : 0.0),
                  allowed = share * std::hypot(t.relative * norm, t.absolute);
-    const double least = std::fmax(1e-8, 100 * std::numeric_limits<double>::epsilon() * norm / (0.01 * allowed));
+    const double least = std::fmax(1e-8, 100 * unit * norm / (0.01 * allowed));
     const CrossPages<T> cross{page + t.page, t.count[0], t.count[1]};
     for (int side = 0; side < 2; ++side) squares(team, shared.triangle[side], cross, side, t.count[side], r);
     for (int side = 0; side < 2; ++side)

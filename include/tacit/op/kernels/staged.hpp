@@ -72,13 +72,14 @@ TACIT_HD inline void raise_flag(std::uint32_t* flag) {
 template <class T, class V, int Lanes, bool Packed>
 struct StagedProduct {
   static constexpr StagedShape shape = staged_shape<T, Lanes, Packed>();
-  static constexpr int threads = 256, side = shape.side(), slices = shape.slices(), slots = shape.slots;
+  static constexpr int threads = 256, side = shape.side(), slices = shape.slices(), slots = shape.slots,
+                       zeros = shape.zeros();
   static constexpr int packed = Packed ? 2 : 1;                                 // columns of a cell
   static constexpr int entries = shape.quads > 0 ? shape.quads * 4 * side : 8;  // of a part
   static_assert(shape.rows * Lanes % threads == 0);
   using Cell = StagedCell<T, Packed>;
   struct alignas(32) Shared {
-    Cell x[2][(std::size_t(slots) + shape.zeros()) * Lanes];
+    Cell x[2][(std::size_t(slots) + zeros) * Lanes];
     alignas(32) V value[2][entries];
     alignas(32) std::uint16_t slot[2][entries];
     std::uint32_t slice[2][slices];
@@ -112,7 +113,7 @@ struct StagedProduct {
     const int first = int(team.block() % groups) * Lanes;
     const int live = cells - first < Lanes ? cells - first : Lanes;
     exec::PerItem<Sums, shape.rows * Lanes, Tm> sum;
-    for (int i = team.rank(); i < shape.zeros() * Lanes; i += Tm::threads)
+    for (int i = team.rank(); i < zeros * Lanes; i += Tm::threads)
       shared.x[0][slots * Lanes + i] = shared.x[1][slots * Lanes + i] = Cell(0);
     const std::int32_t begin = part_begin[block], end = part_begin[block + 1];
     int of_x = 0;
