@@ -165,6 +165,8 @@ void Queues<Device>::wait_host_read(int device) const {
 void Queues<Device>::direct(int source, int target, void* to, const void* from, std::size_t bytes) {
   const auto on = use(target);
   const auto &s = *impl_->queues[std::size_t(source)], &t = *impl_->queues[std::size_t(target)];
+  // Two places of a group may be the same device, which is no peer of its own.
+  if (s.id == t.id) return copy_on_device(to, from, bytes);
   check_cuda(cudaMemcpyPeerAsync(to, t.id, from, s.id, bytes, t.stream), "cudaMemcpyPeerAsync");
 }
 

@@ -13,12 +13,8 @@ namespace {
 
 // The most pairs of one launch, whose pointers and coefficients are its arguments.
 constexpr int pairs_at_once = 32;
-constexpr std::size_t most_argument_bytes = 4096;  // the limit of older CUDA drivers
 
-const auto launch = [](Global blocks, const auto& kernel) {
-  static_assert(sizeof kernel <= most_argument_bytes);
-  launch_cuda(blocks, kernel);
-};
+const auto start = [](Global blocks, const auto& kernel) { launch_cuda(blocks, kernel); };
 
 template <class U>
 bool are_aligned(const U* const* pairs, int columns) {
@@ -44,7 +40,7 @@ void gram(const T* const* v, const T* const* z, int columns, const T* shadow, bo
     using Wide = typename decltype(plan)::Wide;
     const std::size_t bytes = std::size_t(plan.count()) * sizeof(Wide);
     const ReductionSpace space = reduction_space(std::size_t(plan.partial_size()) * sizeof(Wide), bytes);
-    plan(left.data(), right.data(), static_cast<Wide*>(space.partial), static_cast<Wide*>(space.result), launch);
+    plan(left.data(), right.data(), static_cast<Wide*>(space.partial), static_cast<Wide*>(space.result), start);
     wait_for_device();
     std::memcpy(static_cast<void*>(sums), space.result, bytes);
   };
@@ -59,7 +55,7 @@ void combine(T* const* v, int columns, const T* a, const T* c, const T* e, T* x,
   const auto pairs = kernel_pairs(v, columns);
   const auto with = [&]<int W>(std::integral_constant<int, W>) {
     launch_pair_combine<pairs_at_once, W, 256>(Global(n), pairs.data(), columns, kernel_pointer(a), kernel_pointer(c),
-                                               kernel_pointer(e), kernel_pointer(x), launch);
+                                               kernel_pointer(e), kernel_pointer(x), start);
   };
   if (are_aligned(pairs.data(), columns)) with(std::integral_constant<int, 2>{});
   else with(std::integral_constant<int, 0>{});
@@ -68,7 +64,7 @@ void combine(T* const* v, int columns, const T* a, const T* c, const T* e, T* x,
 template <Scalar T>
 void put(const T* x, int c, T* v, std::size_t n) {
   const Span span = pair_put_span<T>(n);
-  launch((Global(n) + 255) / 256, PairPut<kernel_scalar_t<T>, 256>{Global(n), c, kernel_pointer(x), kernel_pointer(v)});
+  start((Global(n) + 255) / 256, PairPut<kernel_scalar_t<T>, 256>{Global(n), c, kernel_pointer(x), kernel_pointer(v)});
 }
 
 template <Scalar T>
@@ -77,9 +73,9 @@ double largest(const T* v, std::size_t n, std::size_t stride) {
   const Global blocks = blocks_for(Global(n), 256);
   const ReductionSpace space = reduction_space(most_blocks * sizeof(Largest), sizeof(Largest));
   auto* const partial = static_cast<Largest*>(space.partial);
-  launch(blocks,
-         LargestMagnitude<kernel_scalar_t<T>, 256>{Global(n), Global(stride), blocks, kernel_pointer(v), partial});
-  launch(1, SumParts<Largest, 128>{blocks, 1, partial, static_cast<Largest*>(space.result)});
+  start(blocks,
+        LargestMagnitude<kernel_scalar_t<T>, 256>{Global(n), Global(stride), blocks, kernel_pointer(v), partial});
+  start(1, SumParts<Largest, 128>{blocks, 1, partial, static_cast<Largest*>(space.result)});
   wait_for_device();
   return static_cast<const Largest*>(space.result)->value;
 }

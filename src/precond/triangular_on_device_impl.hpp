@@ -39,16 +39,16 @@ void TriangularOnDevice<T, M>::load(const T* x, int columns) {
   }
   using Place = PlaceElements<kernel_scalar_t<T>, triangular_threads>;
   exec::launch<M>(Place::blocks(rows_, columns),
-         Place{rows_, columns, false, row_.data(), before_.size() ? before_.data() : nullptr, kernel_pointer(x),
-               kernel_pointer(z_.data())});
+                  Place{rows_, columns, false, row_.data(), before_.size() ? before_.data() : nullptr,
+                        kernel_pointer(x), kernel_pointer(z_.data())});
 }
 
 template <Scalar T, Memory M>
 void TriangularOnDevice<T, M>::store(T* y) const {
   using Place = PlaceElements<kernel_scalar_t<T>, triangular_threads>;
   exec::launch<M>(Place::blocks(rows_, columns_),
-         Place{rows_, columns_, negative_, place_.data(), after_.size() ? after_.data() : nullptr,
-               kernel_pointer(z_.data()), kernel_pointer(y)});
+                  Place{rows_, columns_, negative_, place_.data(), after_.size() ? after_.data() : nullptr,
+                        kernel_pointer(z_.data()), kernel_pointer(y)});
 }
 
 template <Scalar T, Memory M>
@@ -56,10 +56,10 @@ template <int Lanes, int K>
 void TriangularOnDevice<T, M>::solve_levels() {
   using Kernel = LevelSolve<kernel_scalar_t<T>, Lanes, K, triangular_threads>;
   for (const auto& run : runs_)
-    exec::launch<M>(run.blocks,
-           Kernel{run.first, run.last, run.blocks, columns_, rows_, scaled_begin_, scaled_end_, level_row_.data(),
-                  level_slice_.data(), slice_begin_.data(), column_.data(), kernel_pointer(value_.data()),
-                  kernel_pointer(inverse_.data()), from_.data(), kernel_pointer(z_.data())});
+    exec::launch<M>(run.blocks, Kernel{run.first, run.last, run.blocks, columns_, rows_, scaled_begin_, scaled_end_,
+                                       level_row_.data(), level_slice_.data(), slice_begin_.data(), column_.data(),
+                                       kernel_pointer(value_.data()), kernel_pointer(inverse_.data()), from_.data(),
+                                       kernel_pointer(z_.data())});
 }
 
 template <Scalar T, Memory M>

@@ -90,11 +90,16 @@ void upload(void* device, const void* host, std::size_t bytes);
 
 #ifdef __CUDACC__
 
+/// The alignment of shared memory, static and of the launch.
+inline constexpr std::size_t static_alignment = 16, dynamic_alignment = 128;
+
 // Shared memory of a block, static and of the launch: bytes, because a __shared__ variable has no constructor. Where
 // blocks are run by the host (tests/cuda_on_host), its cuda_runtime.h defines both, and exchange_lanes().
 #ifndef TACIT_STATIC_SHARED
-#define TACIT_STATIC_SHARED(name, size) __shared__ alignas(16) unsigned char name[size]
-#define TACIT_DYNAMIC_SHARED(name) extern __shared__ __align__(128) unsigned char name[]
+#define TACIT_STATIC_SHARED(name, size) __shared__ alignas(static_alignment) unsigned char name[size]
+#define TACIT_DYNAMIC_SHARED(name)               \
+  extern __shared__ __align__(dynamic_alignment) \
+  unsigned char name[]
 #endif
 
 /// The members of a thread block. sum() uses warp shuffles and N / 32 values of shared memory.
@@ -165,9 +170,21 @@ class CudaTeam {
 
 /// Bytes of shared memory that a kernel has without opting in to more.
 inline constexpr std::size_t static_shared = 48 * 1024;
+/// The bytes of arguments that every driver takes; from CUDA 12.1 on with driver 530 it may be more.
+inline constexpr std::size_t most_argument_bytes = 4096;
+
+/// What the CUDA runtime would refuse when the kernel is launched, or what would go wrong in it, said by the compiler.
+/// A type, because nvcc allows no call of a host function in a kernel, not even in static_assert.
+template <class Kernel, std::size_t Alignment>
+struct CanBeLaunched : std::true_type {
+  static_assert(std::is_trivially_copyable_v<Kernel>, "a kernel is copied to the device byte by byte");
+  static_assert(sizeof(Kernel) <= most_argument_bytes, "a kernel's members are the arguments of the launch");
+  static_assert(alignof(typename Kernel::Shared) <= Alignment, "shared memory begins at multiples of fewer bytes");
+};
 
 template <class Kernel>
 __global__ void __launch_bounds__(Kernel::threads, 1) run_kernel(const __grid_constant__ Kernel kernel) {
+  static_assert(CanBeLaunched<Kernel, static_alignment>::value);
   static_assert(sizeof(typename Kernel::Shared) <= static_shared,
                 "a kernel with more shared memory needs run_wide_kernel");
   TACIT_STATIC_SHARED(shared, sizeof(typename Kernel::Shared));
@@ -177,6 +194,7 @@ __global__ void __launch_bounds__(Kernel::threads, 1) run_kernel(const __grid_co
 /// The same with the dynamic shared memory of the launch.
 template <class Kernel>
 __global__ void __launch_bounds__(Kernel::threads, 1) run_wide_kernel(const __grid_constant__ Kernel kernel) {
+  static_assert(CanBeLaunched<Kernel, dynamic_alignment>::value);
   TACIT_DYNAMIC_SHARED(wide_shared);
   kernel(CudaTeam<Kernel::threads>{}, *reinterpret_cast<typename Kernel::Shared*>(wide_shared));
 }
@@ -184,7 +202,6 @@ __global__ void __launch_bounds__(Kernel::threads, 1) run_wide_kernel(const __gr
 /// Starts the kernel on blocks [0, blocks) of the current device and returns. Does nothing for no blocks.
 template <class Kernel>
 void launch_cuda(Global blocks, const Kernel& kernel, cudaStream_t stream = current_stream()) {
-  static_assert(std::is_trivially_copyable_v<Kernel>);
   if (blocks == 0) return;
   require(blocks <= std::numeric_limits<std::int32_t>::max(), "a kernel of ", blocks, " blocks: CUDA starts ",
           std::numeric_limits<std::int32_t>::max(), " at most");

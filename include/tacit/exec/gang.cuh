@@ -19,7 +19,8 @@ class CudaGang : public CudaTeam<N> {
 
 template <class Kernel>
 __global__ void __launch_bounds__(Kernel::threads, 1) run_gang(const __grid_constant__ Kernel kernel) {
-  static_assert(sizeof(typename Kernel::Shared) <= 48 * 1024, "static shared memory ends at 48 KiB");
+  static_assert(CanBeLaunched<Kernel, static_alignment>::value);
+  static_assert(sizeof(typename Kernel::Shared) <= static_shared, "a gang has static shared memory only");
   TACIT_STATIC_SHARED(shared, sizeof(typename Kernel::Shared));
   kernel(CudaGang<Kernel::threads>{}, *reinterpret_cast<typename Kernel::Shared*>(shared));
 }
@@ -42,7 +43,6 @@ Global most_teams() {
 /// not fit.
 template <class Kernel>
 void launch_gang_cuda(Global teams, const Kernel& kernel, cudaStream_t stream = current_stream()) {
-  static_assert(std::is_trivially_copyable_v<Kernel>);
   void* arguments[] = {const_cast<Kernel*>(&kernel)};
   check_cuda(cudaLaunchCooperativeKernel(run_gang<Kernel>, dim3(unsigned(teams)), dim3(unsigned(Kernel::threads)),
                                          arguments, 0, stream),

@@ -12,9 +12,9 @@
 namespace tacit::exec {
 
 /// Runs the kernel, whose pointers are to memory space M, on blocks [0, blocks). In host memory one thread executes a
-/// team, or with `race_check` a real thread each member (launch_threads: slow), and all have returned when this does. In
-/// device memory the kernel is queued on current_stream() of the current device; this does not wait. Does nothing for no
-/// blocks. Error(environment) when CUDA refuses the launch. For device memory in files that nvcc compiles.
+/// team, or with `race_check` a real thread each member (launch_threads: slow), and all have returned when this does.
+/// In device memory the kernel is queued on current_stream() of the current device; this does not wait. Does nothing
+/// for no blocks. Error(environment) when CUDA refuses the launch. For device memory in files that nvcc compiles.
 template <Memory M, class Kernel>
 void launch(Global blocks, const Kernel& kernel, [[maybe_unused]] bool race_check = false) {
   if (blocks == 0) return;

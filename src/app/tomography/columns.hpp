@@ -152,7 +152,7 @@ class Columns {
       });
     } else {
       exec::launch<M>((Global(like.size()) + EachElement<F>::threads - 1) / EachElement<F>::threads,
-             EachElement<F>{Global(like.size()), k, f});
+                      EachElement<F>{Global(like.size()), k, f});
     }
   }
 

@@ -65,12 +65,12 @@ void StagedMatrix<T, M>::launch(const V* value, const Cell* x, int cells, const 
                                 const After& after) const {
   const int groups = (cells + Lanes - 1) / Lanes;
   exec::launch<M>(blocks_ * groups,
-      StagedProduct<T, V, Lanes, Packed>{rows_, k, cells, groups, part_begin_.data(), map_begin_.data(), map_.data(),
-                                         quad_begin_.data(), slice_.data(), slot_.data(), value,
-                                         half_ ? scale_.data() : nullptr, up, x, y,
-                                         order_.size() > 0 ? order_.data() : nullptr, after.clamp != nullptr,
-                                         after.clamp ? *after.clamp : Clamp<T>{}, after.alive},
-      after.race_check);
+                  StagedProduct<T, V, Lanes, Packed>{
+                      rows_, k, cells, groups, part_begin_.data(), map_begin_.data(), map_.data(), quad_begin_.data(),
+                      slice_.data(), slot_.data(), value, half_ ? scale_.data() : nullptr, up, x, y,
+                      order_.size() > 0 ? order_.data() : nullptr, after.clamp != nullptr,
+                      after.clamp ? *after.clamp : Clamp<T>{}, after.alive},
+                  after.race_check);
 }
 
 template <class T, Memory M>
@@ -91,7 +91,7 @@ void StagedMatrix<T, M>::with_values(const V* value, const T* x, T* y, int k, co
       exec::launch<M>(teams, ColumnMaxima{columns_, k, x, most_.data()}, after.race_check);
       exec::launch<M>(1, ColumnPowers{teams, k, room, most_.data(), up_.data()}, after.race_check);
       exec::launch<M>((Global(columns_) * cells + PackHalves::threads - 1) / PackHalves::threads,
-          PackHalves{columns_, k, cells, x, up_.data(), cells_.data()}, after.race_check);
+                      PackHalves{columns_, k, cells, x, up_.data(), cells_.data()}, after.race_check);
       if (at_once_ == 64) launch<V, 32, true>(value, cells_.data(), cells, up_.data(), y, k, after);
       else launch<V, 8, true>(value, cells_.data(), cells, up_.data(), y, k, after);
       return;
