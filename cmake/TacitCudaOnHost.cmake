@@ -1,6 +1,8 @@
 # TacitCudaOnHost: .cu files by the C++ compiler, with a CUDA runtime that runs kernels on the processor of the host
 # (tests/cuda_on_host). Included when TACIT_CUDA is host.
 
+set(TACIT_CUDA_HOST_OPTIONS "" CACHE STRING "More options for .cu files; -mfma;-ffp-contract=fast rounds products and sums once, as nvcc does")
+
 get_filename_component(_stand_in ${CMAKE_CURRENT_LIST_DIR}/../tests/cuda_on_host ABSOLUTE)
 target_compile_definitions(tacit PUBLIC TACIT_HAVE_CUDA)
 target_include_directories(tacit PUBLIC $<BUILD_INTERFACE:${_stand_in}/include>)
@@ -14,7 +16,7 @@ function(tacit_device_sources target)
   if(NOT sources)
     return()
   endif()
-  set(options -include cuda_runtime.h $<$<CONFIG:Release>:-O1>)
+  set(options -include cuda_runtime.h $<$<CONFIG:Release>:-O1> ${TACIT_CUDA_HOST_OPTIONS})
   if(NOT TACIT_SANITIZE MATCHES "undefined|alignment")
     list(APPEND options -fsanitize=alignment $<$<CXX_COMPILER_ID:GNU>:-fsanitize-undefined-trap-on-error>
       $<$<CXX_COMPILER_ID:Clang>:-fsanitize-trap=alignment>)

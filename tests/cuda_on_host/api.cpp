@@ -45,7 +45,7 @@ State& state() {
 }
 thread_local int device_of_thread = 0;
 thread_local cudaError_t last_error = cudaSuccess;
-thread_local int captures = 0;  // streams that this thread captures
+thread_local std::vector<StreamPointer> captures;  // streams that this thread captures
 
 class Call {
  public:
@@ -63,6 +63,17 @@ class Call {
 
 cudaError_t failed(cudaError_t error) {
   return last_error = error;
+}
+// A call that is not permitted while a stream is captured ends the capture: nothing but its end is accepted from then
+// on.
+cudaError_t spoil(const StreamPointer& stream) {
+  stream->spoilt = true;
+  return failed(cudaErrorStreamCaptureUnsupported);
+}
+// The same of calls that may wait for the device, whatever they are of (cudaStreamCaptureModeThreadLocal).
+cudaError_t spoil_captures() {
+  for (const StreamPointer& stream : captures) stream->spoilt = true;
+  return failed(cudaErrorStreamCaptureUnsupported);
 }
 bool is_device(int device) {
   return device >= 0 && device < state().devices;
@@ -141,6 +152,7 @@ cudaError_t launch(const char*, const Launch& l, Kernel kernel) {
   const Call call;
   const auto stream = streams::find(l.stream, device_of_thread);
   if (!stream || stream->device != device_of_thread) return failed(cudaErrorInvalidResourceHandle);
+  if (stream->spoilt) return failed(cudaErrorStreamCaptureInvalidated);
   const auto product = [](dim3 d) { return std::size_t(d.x) * d.y * d.z; };
   const std::size_t blocks = product(l.grid), threads = product(l.block);
   if (blocks == 0 || threads == 0 || threads > most_threads || l.block.z > 64 || l.grid.x > 0x7fffffffu ||
@@ -215,6 +227,8 @@ const char* cudaGetErrorName(cudaError_t error) {
       return "cudaErrorCooperativeLaunchTooLarge";
     case cudaErrorStreamCaptureUnsupported:
       return "cudaErrorStreamCaptureUnsupported";
+    case cudaErrorStreamCaptureInvalidated:
+      return "cudaErrorStreamCaptureInvalidated";
   }
   return "unrecognized error code";
 }
@@ -244,6 +258,8 @@ const char* cudaGetErrorString(cudaError_t error) {
       return "too many blocks in cooperative launch";
     case cudaErrorStreamCaptureUnsupported:
       return "operation not permitted when stream is capturing";
+    case cudaErrorStreamCaptureInvalidated:
+      return "operation failed due to a previous error during capture";
   }
   return "unrecognized error code";
 }
@@ -323,6 +339,7 @@ cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags) {
 }
 cudaError_t cudaDeviceSynchronize() {
   const Call call;
+  if (!captures.empty()) return spoil_captures();
   ++state().counts.waits;
   streams::work_on_all();
   for (const auto& stream : streams::all()) clock::host_waits(stream->time);
@@ -341,7 +358,7 @@ cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
   const Call call;
   *memory = nullptr;
   if (bytes == 0) return cudaSuccess;
-  if (captures) return failed(cudaErrorStreamCaptureUnsupported);
+  if (!captures.empty()) return spoil_captures();
   if (auto& left = state().refused; left && (*left)-- == 0) {
     left.reset();
     state().has_refused = true;
@@ -355,6 +372,7 @@ cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
 cudaError_t cudaFree(void* memory) {
   if (!memory) return cudaSuccess;
   const Call call;
+  if (!captures.empty()) return spoil_captures();
   streams::work_on_all();  // as CUDA's, which waits for the device
   if (memory::release(memory)) return cudaSuccess;
   fault("cudaFree of " +
@@ -365,6 +383,7 @@ cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned) {
   const Call call;
   *memory = nullptr;
   if (bytes == 0) return cudaSuccess;
+  if (!captures.empty()) return spoil_captures();
   *memory = memory::allocate_pinned(bytes);
   if (!*memory) return failed(cudaErrorMemoryAllocation);
   ++state().counts.host_allocations;
@@ -376,6 +395,7 @@ cudaError_t cudaMallocHost(void** memory, std::size_t bytes) {
 cudaError_t cudaFreeHost(void* memory) {
   if (!memory) return cudaSuccess;
   const Call call;
+  if (!captures.empty()) return spoil_captures();
   streams::work_on_all();
   if (memory::release_pinned(memory)) return cudaSuccess;
   fault("cudaFreeHost of what cudaHostAlloc has not given, or of what was freed before");
@@ -419,6 +439,7 @@ bool is_within(const char* call, const char* side, const void* p, std::size_t by
 cudaError_t copy(const char* call, void* to, const void* from, std::size_t bytes, cudaStream_t s) {
   const auto stream = streams::find(s, device_of_thread);
   if (!stream) return failed(cudaErrorInvalidResourceHandle);
+  if (stream->spoilt) return failed(cudaErrorStreamCaptureInvalidated);
   if (!is_within(call, "target", to, bytes) || !is_within(call, "source", from, bytes))
     return failed(cudaErrorInvalidValue);
   const memory::Place target = memory::find(to), source = memory::find(from);
@@ -433,8 +454,7 @@ cudaError_t copy(const char* call, void* to, const void* from, std::size_t bytes
   } else if (from_device) {
     ++c.copies_to_host, c.bytes_to_host += std::int64_t(bytes);
   }
-  if (stream->recorded && (source.kind == Kind::pageable || target.kind == Kind::pageable))
-    return failed(cudaErrorStreamCaptureUnsupported);
+  if (stream->recorded && (source.kind == Kind::pageable || target.kind == Kind::pageable)) return spoil(stream);
   std::function<void()> run;
   if (source.kind == Kind::pageable) {
     // CUDA reads pageable memory before it returns, and writes later.
@@ -486,6 +506,7 @@ cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t
   if (bytes == 0) return cudaSuccess;
   const auto stream = streams::find(s, device_of_thread);
   if (!stream) return failed(cudaErrorInvalidResourceHandle);
+  if (stream->spoilt) return failed(cudaErrorStreamCaptureInvalidated);
   if (memory::find(to).kind == Kind::pageable) {
     fault("cudaMemsetAsync of host memory that is not pinned");
     return failed(cudaErrorInvalidValue);
@@ -518,7 +539,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t s) {
   const Call call;
   const auto stream = streams::find(s, device_of_thread);
   if (!stream) return failed(cudaErrorInvalidResourceHandle);
-  if (stream->recorded) return failed(cudaErrorStreamCaptureUnsupported);
+  if (stream->recorded) return spoil(stream);
   ++state().counts.waits;
   if (is_left_out(Wait::of_host_for_stream)) return cudaSuccess;
   streams::work_until({stream, stream->enqueued});
@@ -561,7 +582,7 @@ cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) {
   const auto stream = streams::find(s, device_of_thread);
   Event* const event = event_of(e);
   if (!stream || !event || event->device != stream->device) return failed(cudaErrorInvalidResourceHandle);
-  if (stream->recorded) return failed(cudaErrorStreamCaptureUnsupported);  // real ones can
+  if (stream->recorded) return spoil(stream);  // real ones can
   event->finished = std::make_shared<double>(-1);
   streams::enqueue(stream, {"cudaEventRecord", [finished = event->finished] { *finished = now(); }});
   event->recorded = true;
@@ -604,7 +625,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t s, cudaStreamCaptureMode) {
   const auto stream = s ? streams::find(s, device_of_thread) : nullptr;
   if (!stream || stream->recorded) return failed(cudaErrorStreamCaptureUnsupported);
   stream->recorded = std::make_shared<Graph>();
-  ++captures;
+  captures.push_back(stream);
   return cudaSuccess;
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t* graph) {
@@ -612,9 +633,10 @@ cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t* graph) {
   const auto stream = s ? streams::find(s, device_of_thread) : nullptr;
   *graph = nullptr;
   if (!stream || !stream->recorded) return failed(cudaErrorInvalidValue);
-  *graph = reinterpret_cast<cudaGraph_t>(new Graph(std::move(*stream->recorded)));
-  stream->recorded.reset();
-  --captures;
+  const auto recorded = std::exchange(stream->recorded, nullptr);
+  std::erase(captures, stream);
+  if (std::exchange(stream->spoilt, false)) return failed(cudaErrorStreamCaptureInvalidated);
+  *graph = reinterpret_cast<cudaGraph_t>(new Graph(std::move(*recorded)));
   return cudaSuccess;
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long) {
@@ -626,6 +648,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t s) {
   const Call call;
   const auto stream = streams::find(s, device_of_thread);
   if (!stream || !executable) return failed(cudaErrorInvalidResourceHandle);
+  if (stream->recorded) return spoil(stream);  // a graph within a graph: CUDA's documents promise nothing
   ++state().counts.launches, ++state().counts.graph_launches;
   for (const Work& work : *graph_of(executable)) streams::enqueue(stream, work);
   return cudaSuccess;

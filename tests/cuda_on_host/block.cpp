@@ -25,7 +25,7 @@ namespace cuda_on_host {
 namespace {
 
 using tacit::exec::Fiber;
-constexpr std::size_t stack_bytes = 256 * 1024, static_limit = 48 * 1024;
+constexpr std::size_t stack_bytes = 256 * 1024, static_limit = 48 * 1024, shared_limit = 227 * 1024;
 constexpr int warp_size = 32;
 constexpr unsigned whole_warp = 0xffffffffu;
 
@@ -300,6 +300,10 @@ void Engine::exchange(unsigned mask, const Exchange& of_lane, Site site) {
     // All others wait in theirs, so that what they give is there, and what they have taken is not used yet.
     for (int lane = 0; lane < warp_size; ++lane) {
       const Exchange &here = w.exchange[lane], &there = w.exchange[(lane ^ here.lanes) % warp_size];
+      if (here.to && (here.bytes != of_lane.bytes || here.lanes != of_lane.lanes))
+        fault_once("lanes of a warp are in different exchanges: " + std::to_string(here.bytes) + " bytes with lane ^ " +
+                   std::to_string(here.lanes) + ", " + std::to_string(of_lane.bytes) + " bytes with lane ^ " +
+                   std::to_string(of_lane.lanes));
       if (here.to && there.from) std::memcpy(here.to, there.from, std::min(here.bytes, there.bytes));
     }
   }
@@ -309,13 +313,16 @@ void Engine::exchange(unsigned mask, const Exchange& of_lane, Site site) {
 
 unsigned char* Engine::shared(const char* mark, std::size_t bytes) {
   auto& all = block().shared;
-  std::size_t sum = bytes;
+  std::size_t sum = mark == &dynamic_mark ? 0 : bytes;
   for (const Shared& one : all) {
     if (one.mark() == mark) return one.data();
     if (one.mark() != &dynamic_mark) sum += one.bytes();
   }
-  if (mark != &dynamic_mark && sum > static_limit)
+  if (sum > static_limit)
     fault_once(std::to_string(sum) + " bytes of static shared memory; a block has " + std::to_string(static_limit));
+  if (sum + dynamic_bytes() > shared_limit)
+    fault_once(std::to_string(sum) + " bytes of static and " + std::to_string(dynamic_bytes()) +
+               " of dynamic shared memory; a block has " + std::to_string(shared_limit));
   return all.emplace_back(mark, bytes).data();
 }
 

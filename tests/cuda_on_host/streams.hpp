@@ -35,6 +35,7 @@ struct Stream {
   int number = 0;                               ///< in the order of creation; 0: default streams
   double time = 0;                              ///< on the modelled clock: the end of what was enqueued
   std::shared_ptr<std::vector<Work>> recorded;  ///< where the stream is being captured: what it is given
+  bool spoilt = false;                          ///< the capture has failed, and only its end is accepted
 };
 
 struct Event {

@@ -30,6 +30,7 @@ enum cudaError_t {
   cudaErrorPeerAccessUnsupported = 217,
   cudaErrorCooperativeLaunchTooLarge = 720,
   cudaErrorStreamCaptureUnsupported = 900,
+  cudaErrorStreamCaptureInvalidated = 901,
 };
 enum cudaMemcpyKind {
   cudaMemcpyHostToHost = 0,
@@ -239,9 +240,11 @@ void __syncthreads(const char* file = __builtin_FILE(), int line = __builtin_LIN
 void __syncwarp(unsigned mask = 0xffffffffu);
 unsigned __shfl_xor_sync(unsigned mask, unsigned value, int lanes);
 
-// Nothing is contracted: the library is compiled with -ffp-contract=off.
+// Not contracted with a sum, whatever the other options of the file (TACIT_CUDA_HOST_OPTIONS).
 inline double __dmul_rn(double a, double b) {
-  return a * b;
+  double p = a * b;
+  asm("" : "+m"(p));
+  return p;
 }
 inline double __dadd_rn(double a, double b) {
   return a + b;
