@@ -56,6 +56,8 @@ for file in "$root"/bench/*.cpp; do
   name=${file##*/}
   programs="$programs bench_${name%.cpp}"
 done
+# Where cuBLAS and cuSPARSE are.
+if ninja -C "$cuda_build" -t query device_bench_rivals >/dev/null 2>&1; then programs="$programs device_bench_rivals device_hmatrix_rivals"; fi
 if [ $# -gt 0 ]; then
   files=$* programs=
 else

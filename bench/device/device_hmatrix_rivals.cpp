@@ -1,0 +1,2 @@
+// device_hmatrix beside cuBLAS (TACIT_BENCH_RIVALS); compiled by nvcc.
+#include "device_hmatrix.cu"
