@@ -129,7 +129,7 @@ TYPED_TEST(AmgBottomOf, EverySolverAgreesWithTheInverse) {
           }
         }
       },
-      {3, 7});
+      {3});
 }
 
 // cg with a bottom that iterates, which makes it flexible, takes the iterations of the direct one.
