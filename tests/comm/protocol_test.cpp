@@ -9,6 +9,7 @@
 #include "support/faulty.hpp"
 #include "support/interleavings.hpp"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdio>
@@ -133,9 +134,15 @@ void expect_agreed(const Ranks& all) {
 
 // All scenarios of up to two failures: both in the program, or one in it and one in a later call. A scenario with more
 // than `most` orders is cut after that many of the search, followed by as many random orders.
-void go_through(const Program& program, bool again_later = false, std::int64_t most = 1000000) {
+#ifdef TACIT_SHORT_TESTS
+constexpr std::int64_t most_orders = 20;
+#else
+constexpr std::int64_t most_orders = 1000000;
+#endif
+void go_through(const Program& program, bool again_later = false, std::int64_t most = most_orders) {
   if (test::under_mpi()) GTEST_SKIP() << "one process simulates all ranks";
   const auto from = std::chrono::steady_clock::now();
+  most = std::min(most, most_orders);
   test::Interleavings orders(most);
   int scenarios = 0, bounded = 0;
   const auto scenario = [&](const std::vector<Failure>& failures, int again = -1) {

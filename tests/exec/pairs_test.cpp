@@ -1,6 +1,7 @@
 // The kernels on pairs of vectors, compared with sums in long double.
 #include <tacit/exec/pairs.hpp>
 
+#include "support/scalars.hpp"
 #include "support/systems.hpp"
 #include "support/threads.hpp"
 
@@ -11,7 +12,6 @@ namespace {
 
 template <class T>
 class Pairs : public testing::Test {};
-using Scalars = testing::Types<float, double, std::complex<float>, std::complex<double>>;
 TYPED_TEST_SUITE(Pairs, Scalars);
 
 template <class T>

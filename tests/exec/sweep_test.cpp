@@ -8,6 +8,7 @@
 #include <cmath>
 #include <new>
 #include <random>
+#include "support/scalars.hpp"
 #include "support/threads.hpp"
 
 using namespace tacit;
@@ -41,7 +42,7 @@ Array<T> random_array(std::size_t n, unsigned seed) {
 
 template <class T>
 class Sweep : public testing::Test {};
-using Scalars = testing::Types<float, double, std::complex<float>, std::complex<double>>;
+using test::Scalars;
 TYPED_TEST_SUITE(Sweep, Scalars);
 
 TYPED_TEST(Sweep, EqualsAPlainLoopAtOddSizes) {

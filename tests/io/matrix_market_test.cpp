@@ -1,6 +1,7 @@
 // Matrix Market files: accepted contents with their values, and refused contents with their messages.
 #include "io/errors.hpp"
 #include "io/files.hpp"
+#include "support/scalars.hpp"
 
 #include <tacit/base/error.hpp>
 #include <tacit/io/matrix_market.hpp>
@@ -482,7 +483,7 @@ T sample(std::mt19937_64& random) {
 
 template <class T>
 class MatrixMarketRoundTrip : public testing::Test {};
-using Scalars = testing::Types<float, double, std::complex<float>, std::complex<double>>;
+using tacit::test::Scalars;
 TYPED_TEST_SUITE(MatrixMarketRoundTrip, Scalars);
 
 TYPED_TEST(MatrixMarketRoundTrip, IsExact) {

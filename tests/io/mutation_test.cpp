@@ -1,5 +1,6 @@
 // Damaged files are refused with an Error or read correctly. Seeded; an environment variable raises the count.
 #include "io/mutate.hpp"
+#include "support/scalars.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +11,7 @@ namespace {
 
 template <class T>
 class Mutations : public testing::Test {};
-using Scalars = testing::Types<float, double, std::complex<float>, std::complex<double>>;
+using tacit::test::Scalars;
 TYPED_TEST_SUITE(Mutations, Scalars);
 
 TYPED_TEST(Mutations, AreRefusedOrReadAsTheySay) {

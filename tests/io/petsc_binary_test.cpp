@@ -1,6 +1,7 @@
 // PETSc binary files: the bytes of the format, both integer widths, both fields, and all refused contents.
 #include "io/errors.hpp"
 #include "io/mutate.hpp"
+#include "support/scalars.hpp"
 
 #include <gtest/gtest.h>
 
@@ -78,7 +79,7 @@ TEST(Petsc, NamesWhatIsWrong) {
 
 template <class T>
 class PetscRoundTrip : public testing::Test {};
-using Scalars = testing::Types<float, double, std::complex<float>, std::complex<double>>;
+using tacit::test::Scalars;
 TYPED_TEST_SUITE(PetscRoundTrip, Scalars);
 
 TYPED_TEST(PetscRoundTrip, IsExactInAllParts) {

@@ -4,6 +4,7 @@
 
 #include "support/communicators.hpp"
 #include "support/reference.hpp"
+#include "support/scalars.hpp"
 #include "support/threads.hpp"
 
 #include <algorithm>
@@ -19,7 +20,7 @@ namespace {
 
 template <class T>
 class Multiply : public testing::Test {};
-using Scalars = testing::Types<float, double, std::complex<float>, std::complex<double>>;
+using test::Scalars;
 TYPED_TEST_SUITE(Multiply, Scalars);
 
 enum class Spread { blocks, growing, gaps, last, replicated };

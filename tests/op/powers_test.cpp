@@ -5,6 +5,7 @@
 
 #include "support/communicators.hpp"
 #include "support/reference.hpp"
+#include "support/scalars.hpp"
 #include "support/systems.hpp"
 
 using namespace tacit;
@@ -16,7 +17,7 @@ namespace {
 
 template <class T>
 class Powers : public testing::Test {};
-using Scalars = testing::Types<float, double, std::complex<float>, std::complex<double>>;
+using test::Scalars;
 TYPED_TEST_SUITE(Powers, Scalars);
 
 template <class T>

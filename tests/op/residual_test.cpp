@@ -6,6 +6,7 @@
 
 #include "support/communicators.hpp"
 #include "support/reference.hpp"
+#include "support/scalars.hpp"
 #include "support/systems.hpp"
 
 #include <cmath>
@@ -20,7 +21,7 @@ namespace {
 
 template <class T>
 class Residual : public testing::Test {};
-using Scalars = testing::Types<float, double, std::complex<float>, std::complex<double>>;
+using test::Scalars;
 TYPED_TEST_SUITE(Residual, Scalars);
 
 /// Re (b - a x), with all products and sums in 32 digits.

@@ -5,6 +5,7 @@
 
 #include "support/communicators.hpp"
 #include "support/reference.hpp"
+#include "support/scalars.hpp"
 #include "support/threads.hpp"
 
 #include <cstring>
@@ -36,7 +37,7 @@ Rows<T> rows_reaching(Global n, Global begin, Global end, Global reach) {
 
 template <class T>
 class Storage : public testing::Test {};
-using Scalars = testing::Types<float, double, std::complex<float>, std::complex<double>>;
+using test::Scalars;
 TYPED_TEST_SUITE(Storage, Scalars);
 
 TYPED_TEST(Storage, DoesNotChangeTheResult) {

@@ -5,6 +5,7 @@
 #include "support/communicators.hpp"
 #include "support/faulty.hpp"
 #include "support/reference.hpp"
+#include "support/scalars.hpp"
 #include "support/threads.hpp"
 
 #include <algorithm>
@@ -21,7 +22,7 @@ namespace {
 
 template <class T>
 class TripleProduct : public testing::Test {};
-using Scalars = testing::Types<float, double, std::complex<float>, std::complex<double>>;
+using test::Scalars;
 TYPED_TEST_SUITE(TripleProduct, Scalars);
 
 /// n indices in shares that grow with the rank; `gaps`: none on every second rank.

@@ -2,6 +2,7 @@
 #include <tacit/precond/automatic.hpp>
 
 #include "support/communicators.hpp"
+#include "support/scalars.hpp"
 #include "support/systems.hpp"
 
 #include <gtest/gtest.h>
@@ -14,7 +15,6 @@ using precond::Automatic;
 
 template <class T>
 class AutomaticSolve : public testing::Test {};
-using Scalars = testing::Types<float, double, std::complex<float>, std::complex<double>>;
 TYPED_TEST_SUITE(AutomaticSolve, Scalars);
 
 template <class T>
