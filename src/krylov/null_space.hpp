@@ -11,14 +11,13 @@ namespace {
 /// x -> (I - Q Q^H) A x. Refers to A and Q. Cost: the product, one reduction and two passes over Q. Its adjoint is A^H,
 /// for a Q with A^H Q = 0.
 template <Scalar T, Memory M>
-class Projecting final : public op::detail::Around<T, M>, public op::Varying {
+class Projecting final : public op::detail::Around<T, M> {
  public:
   Projecting(const op::Operator<T, M>& a, const Orthonormal<T, M>& q)
       : op::detail::Around<T, M>(a.range(), a.domain(), op::OperatorPointer<T, M>(std::shared_ptr<void>(), &a)),
         q_(q) {}
   std::string name() const override { return this->a_->name(); }
   double accuracy() const override { return this->a_->accuracy(); }
-  bool varies() const override { return op::varies(&*this->a_); }
 
  private:
   using typename op::detail::Composition<T, M>::Flight;

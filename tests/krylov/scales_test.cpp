@@ -2,11 +2,15 @@
 #include "support/communicators.hpp"
 #include "support/methods.hpp"
 
+#include <tacit/op/noted.hpp>
 #include <tacit/precond/make.hpp>
 
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdint>
+#include <string>
+#include <utility>
 
 namespace tacit::test {
 namespace {
@@ -58,6 +62,40 @@ TEST(Scales, OfAAndBDoNotMatter) {
     has_no_unit<std::complex<float>>(precond, 1e-5, {-66, 66});
     has_no_unit<double>(precond, 3e-14, {-900, -300, 300, 900});
   }
+}
+
+/// y_i = d_i x_i with other d_i between 0.2 and 1.8 in each call.
+class Wandering final : public op::Operator<double, Host>, public op::Varying {
+ public:
+  explicit Wandering(const layout::Space& space) : op::Operator<double, Host>(space, space) {}
+  std::string name() const override { return "wandering"; }
+
+ protected:
+  using Vector = layout::Vector<double>;
+  int begin(const Vector&, Vector&, bool) const override { return 0; }
+  void finish(const Vector& x, Vector& y, bool, int) const override {
+    const auto call = std::uint64_t(this->applies());
+    for (std::size_t i = 0; i < x.size(); ++i) y.data()[i] = (1 + 0.8 * noise(call, i)) * x.data()[i];
+  }
+};
+
+/// Where the driver scales A, and with it P, or solves -A x = -b, cg is flexible still.
+TEST(Scales, DoNotHideThatAPreconditionerVaries) {
+  const auto a = grid<double>(45, 45);
+  const auto b = random_vector<double>(a.n, 3);
+  Options o;
+  o.method = Method::cg, o.rtol = 1e-8;
+  const auto iterations = [&](double sign, int e) {
+    const auto A =
+        a.map([=](Global, Global, double v) { return sign * std::ldexp(v, e); }).on(comm::Communicator::self());
+    const Wandering P(A->range());
+    const auto report = run(*A, b, o, &P).report;
+    EXPECT_EQ(report.reason, Reason::converged) << report.detail;
+    return report.iterations;
+  };
+  const int plain = iterations(1, 0);
+  for (const auto& [sign, e] : {std::pair(1.0, 70), {1.0, -70}, {-1.0, 0}})
+    EXPECT_NEAR(iterations(sign, e), plain, 0.1 * plain) << sign << " 2^" << e;
 }
 
 }  // namespace

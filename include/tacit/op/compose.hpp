@@ -10,6 +10,7 @@
 #pragma once
 
 #include <tacit/op/diagonal.hpp>
+#include <tacit/op/noted.hpp>
 
 #include <deque>
 #include <memory>
@@ -24,9 +25,10 @@ using OperatorPointer = std::shared_ptr<const Operator<T, M>>;
 
 namespace detail {
 
-// The base of all compositions: two products in flight, each with its intermediate vectors.
+// The base of all compositions: two products in flight, each with its intermediate vectors. A composition varies where
+// a part does.
 template <Scalar T, Memory M>
-class Composition : public Operator<T, M> {
+class Composition : public Operator<T, M>, public Varying {
  public:
   Cost cost() const final { return cost_of(false); }
   Cost adjoint_cost() const final { return cost_of(true); }
@@ -101,6 +103,7 @@ class Around : public Composition<T, M> {
   std::vector<T> diagonal() const override { return a_->diagonal(); }
   double largest() const override { return a_->largest(); }
   std::string fault() const override { return a_->fault(); }
+  bool varies() const override { return op::varies(a_.get()); }
 
  protected:
   using typename Composition<T, M>::Flight;
@@ -123,6 +126,7 @@ class ProductOf final : public detail::Composition<T, M> {
   /// Error(usage) unless B's range is A's domain.
   ProductOf(OperatorPointer<T, M> a, OperatorPointer<T, M> b);
   std::string name() const override { return a_->name() + " * " + b_->name(); }
+  bool varies() const override { return op::varies(a_.get()) || op::varies(b_.get()); }
   bool has_adjoint() const override { return a_->has_adjoint() && b_->has_adjoint(); }
   std::string fault() const override;
 
@@ -142,6 +146,7 @@ class Sum final : public detail::Composition<T, M> {
   /// Error(usage) unless both have the same domain and the same range.
   Sum(T alpha, OperatorPointer<T, M> a, T beta, OperatorPointer<T, M> b);
   std::string name() const override { return a_->name() + " + " + b_->name(); }
+  bool varies() const override { return op::varies(a_.get()) || op::varies(b_.get()); }
   bool has_adjoint() const override { return a_->has_adjoint() && b_->has_adjoint(); }
   bool has_diagonal() const override { return a_->has_diagonal() && b_->has_diagonal(); }
   std::vector<T> diagonal() const override;
