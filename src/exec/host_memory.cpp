@@ -19,6 +19,7 @@
 
 #ifdef __linux__
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 #endif
 #if defined(TACIT_ADDRESS_SANITIZER)
@@ -42,18 +43,28 @@ constexpr std::size_t least_mapped = 16 * huge;  // pages that are never touched
 #ifdef MADV_HUGEPAGE
 /// Whether a large page, which the first write to it takes, costs less than as many bytes of small ones. A hypervisor
 /// that takes back the free memory of its guests finds 512 pages anew for it (measured: 1 to 3 ms instead of 0.1),
-/// while the small pages of the guest often are at hand.
+/// while the small pages of the guest often are at hand. In time of this thread: it may lose its processor meanwhile.
 bool is_cheap(char* large_page) {
-  const auto start = std::chrono::steady_clock::now();
+  const auto now = [] {
+    timespec t{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return std::chrono::seconds(t.tv_sec) + std::chrono::nanoseconds(t.tv_nsec);
+  };
+  const auto start = now();
   *static_cast<volatile char*>(large_page) = 0;
-  return std::chrono::steady_clock::now() - start < std::chrono::microseconds(500);
+  return now() - start < std::chrono::microseconds(500);
 }
 #endif
 
 /// At least so many bytes of new memory, from the beginning of a large page; null where there are none.
 Block map(std::size_t least) {
-  const std::size_t bytes = std::max(least_mapped, (least + huge - 1) / huge * huge);
-  void* const p = mmap(nullptr, bytes + huge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  const auto reserve = [](std::size_t bytes) {
+    return mmap(nullptr, bytes + huge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  };
+  const std::size_t needed = (least + huge - 1) / huge * huge;
+  std::size_t bytes = std::max(least_mapped, needed);
+  void* p = reserve(bytes);
+  if (p == MAP_FAILED && bytes > needed) p = reserve(bytes = needed);  // a process whose address space is limited
   if (p == MAP_FAILED) return {};
   char* const begin = static_cast<char*>(p);
   const std::size_t before = (huge - reinterpret_cast<std::uintptr_t>(begin) % huge) % huge;

@@ -1,3 +1,5 @@
+#include <tacit/base/error.hpp>
+#include <tacit/base/sanitizers.hpp>
 #include <tacit/exec/idle.hpp>
 #include <tacit/exec/memory.hpp>
 
@@ -6,9 +8,16 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <cstdlib>
+#include <fstream>
 #include <random>
 #include <thread>
 #include <vector>
+
+#ifdef __linux__
+#include <sys/resource.h>
+#include <unistd.h>
+#endif
 
 using namespace tacit;
 
@@ -69,6 +78,30 @@ TEST(HostMemory, IsZeroWhereItIsAskedFor) {
     EXPECT_TRUE(std::all_of(zero.data(), zero.data() + n, [](std::uint8_t v) { return v == 0; }));
   }
 }
+
+#if defined(__linux__) && !defined(TACIT_THREAD_SANITIZER) && !defined(TACIT_ADDRESS_SANITIZER)
+/// In a process with address space for one array of this size, and not for the usual mapping around it.
+void allocate_in_little_address_space() {
+  std::size_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  rlimit limit{};
+  getrlimit(RLIMIT_AS, &limit);
+  limit.rlim_cur = rlim_t(pages) * rlim_t(sysconf(_SC_PAGESIZE)) + (rlim_t(16) << 20);
+  setrlimit(RLIMIT_AS, &limit);
+  const std::size_t bytes = 2 * exec::large_bytes;
+  try {
+    auto* const p = static_cast<char*>(exec::host_allocate(bytes, false));
+    std::fill_n(p, bytes, char(1));
+    std::_Exit(std::all_of(p, p + bytes, [](char c) { return c == 1; }) ? 7 : 1);
+  } catch (const Error&) {
+    std::_Exit(2);
+  }
+}
+TEST(HostMemory, IsAllocatedInLittleAddressSpace) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(allocate_in_little_address_space(), testing::ExitedWithCode(7), "");
+}
+#endif
 
 TEST(HostMemory, BuffersAreVectors) {
   exec::Buffer<double> v;
