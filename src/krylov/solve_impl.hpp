@@ -125,83 +125,6 @@ class Solve final : public OuterIteration {
     undo_scales();
   }
 
-  /// For a preconditioner that is not a linear map. Methods that update x and r by the same vectors stay exact with it.
-  /// GMRES returns P (V y) after applying P to the columns of V, which is the same for a linear map only; variants
-  /// obtain P times some vectors by recurrences. MINRES stays exact, but its three-term recurrence is that of a linear
-  /// map: it may stagnate.
-  void expect_varying() {
-    if (!op::varies(given_P_)) return;
-    if (options_.method == Method::automatic && !options_.side) options_.method = Method::fgmres;
-    const bool gmres = options_.method == Method::gmres || options_.method == Method::automatic;
-    if (gmres && !options_.side) options_.side = Side::flexible;
-    if (options_.method == Method::minres) {
-      report_.warnings.push_back(message(given_P_->name(), " changes from call to call, and the recurrence of minres ",
-                                         "takes it for a linear map: it may stagnate; cg (for positive definite "
-                                         "matrices) and fgmres do not"));
-      return;
-    }
-    if (gmres ? options_.side == Side::flexible : classical_of(options_.method) == options_.method) return;
-    std::string who = to_string(options_.method);
-    if (takes(options_.method, "side")) who += message(" with side ", to_string(options_.side.value_or(Side::right)));
-    report_.warnings.push_back(
-        message(given_P_->name(), " changes from call to call, and ", who,
-                " takes it for a linear map: the residual that it predicts is not that of x, "
-                "and it may stagnate; fgmres (the same as gmres with side flexible) and bicgstab stay "
-                "exact"));
-  }
-
-  void choose_method() {
-    expect_varying();
-    method_ = options_.method;
-    const bool automatic = method_ == Method::automatic;
-    const bool may_be_cg =
-        automatic
-            ? hermitian_ && (!P_ || options_.side.value_or(Side::right) == Side::right)  // only gmres has other sides
-            : needs_definite() || (method_ == Method::minres && P_);
-    const int sign = may_be_cg ? sign_of_diagonal() : 0;
-    if (automatic) {
-      method_ = sign != 0 ? Method::cg : Method::gmres;
-      may_change_ = true;
-    }
-    negated_ = sign < 0;
-    report_.method = to_string(method_);
-  }
-
-  /// With Method::automatic: is an s-step or pipelined variant predicted to be clearly faster here? Costs two products
-  /// and two applies of P. Collective.
-  void consider_variants() {
-    // Short vectors stay in the caches, where the classical methods are at their best.
-    constexpr Global least_size = 200000;
-    if constexpr (std::same_as<M, Host>) {
-      if (!may_change_ || !options_.variants ||
-          space_.size() < least_size * Global(sizeof(double)) / Global(sizeof(T)) || options_.side == Side::flexible ||
-          options_.orthogonalisation.value_or(Orthogonalisation::automatic) != Orthogonalisation::automatic)
-        return;
-      const auto& comm = space_.comm();
-      const auto machine = model::measure(comm);
-      Vector<T, M> y(space_), z(space_);
-      const auto slowest = [&](const op::Operator<T, M>& a, const Vector<T, M>& from, Vector<T, M>& to) {
-        a.apply(from, to);
-        const double begin = wall_time();
-        a.apply(from, to);
-        return comm.all_max(wall_time() - begin);
-      };
-      Prices prices;
-      prices.product = slowest(*A_, b_, y);
-      if (P_) prices.precondition = slowest(*P_, y, z);
-      prices.vector = comm.all_max(double(y.size() * sizeof(T))) / machine.bandwidth;
-      prices.sum = space_.is_replicated() ? 0 : machine.sum_latency;
-      prices.restart = options_.restart.value_or(default_restart);
-      static constexpr Method positive[] = {Method::cg, Method::pipelined_cg};
-      static constexpr Method general[] = {Method::gmres, Method::ca_gmres, Method::pipelined_gmres,
-                                           Method::pipelined_ca_gmres};
-      std::string why;
-      method_ = method_ == Method::cg ? cheapest(positive, prices, 0.8, why) : cheapest(general, prices, 0.8, why);
-      report_.method = to_string(method_);
-      if (!why.empty()) report_.warnings.push_back("auto took " + why);
-    }
-  }
-
   bool inputs_are_finite() {
     std::string fault = A_->fault();
     const auto look = [&](const char* name, const Vector<T, M>& v) {
@@ -218,68 +141,6 @@ class Solve final : public OuterIteration {
     report_.advice = "Look at how this value came about; no iteration was done and x is 0.";
     report_.residual_norm = report_.recurrence_residual_norm = std::numeric_limits<double>::quiet_NaN();
     return false;
-  }
-
-  // From here on: A' = A / 2^a, P' = P 2^a, b' = b / 2^e, x' = x 2^(a - e). All exact.
-  void balance_scales(double b_norm) {
-    if (!std::isfinite(b_norm)) {  // finite elements, but their norm overflows
-      b_exponent_ = std::numeric_limits<double>::max_exponent / 2;
-      scale_by_power(b_, -b_exponent_);
-      b_norm = length(b_);
-    }
-    const int e = balance<T>(b_norm);
-    if (e) scale_by_power(b_, -e);
-    b_norm_ = e ? length(b_) : b_norm;  // the norm of a subnormal b has few digits
-    b_exponent_ += e;
-    double size = A_->largest();
-    if (size == 0) {  // unknown: estimated from A b
-      Vector<T, M> y(space_);
-      A_->apply(b_, y);
-      size = length(y) / b_norm_;
-    }
-    a_exponent_ = balance<T>(size);
-    // Where A is tiny 2^-a would overflow.
-    constexpr int limit = std::numeric_limits<real_t<T>>::max_exponent - 1;
-    a_exponent_ = std::clamp(a_exponent_, -limit, limit);
-    A_size_ = std::ldexp(size, -a_exponent_);
-    if (a_exponent_ || negated_) scale_operators();
-    if (a_exponent_ != b_exponent_) scale_by_power(x_, a_exponent_ - b_exponent_);
-    goal_ = std::max(options_.rtol * b_norm_, std::ldexp(options_.atol, -b_exponent_));
-    if (const double known = given_A_->accuracy(); known > options_.rtol) {
-      std::ostringstream text;
-      text << "rtol is " << std::setprecision(2) << options_.rtol << ", and the " << given_A_->name()
-           << " operator is good to " << known << ": digits of the solution beyond that are those of the approximation";
-      report_.warnings.push_back(text.str());
-    }
-  }
-  void undo_scales() {
-    const int e = b_exponent_ - a_exponent_;
-    if (e == 0) return;
-    Vector<T, M> exact = x_;
-    scale_by_power(x_, e);
-    if (first_non_finite(x_) >= 0) {
-      layout::fill(x_, T(0));
-      report_.reason = Reason::non_finite;
-      report_.detail = "the solution is too large for its scalar type";
-      report_.advice = "Scale the right-hand side down.";
-      report_.residual_norm = 1;
-      return;
-    }
-    // Elements that become subnormal lose digits, and smaller ones vanish: the rounded x has another residual.
-    Vector<T, M> rounded = x_;
-    scale_by_power(rounded, -e);
-    layout::subtract(rounded, exact, exact);
-    if (layout::norm(exact) == 0) return;
-    std::swap(x_, rounded);
-    const double norm = true_residual(x_, exact);
-    std::swap(x_, rounded);
-    report_.residual_norm = norm / b_norm_;
-    if (report_.converged() && !reached(norm, goal_)) {
-      report_.reason = Reason::stagnated;
-      report_.detail = message("the solution is too small for its scalar type: what is left of it has a residual of ",
-                               report_.residual_norm, " of ||b||");
-      report_.advice = "Scale the right-hand side up.";
-    }
   }
 
   /// The norm of Options::norm.
@@ -525,22 +386,6 @@ class Solve final : public OuterIteration {
                        : "Use another method or a stronger preconditioner."};
   }
 
-  /// For gmres that was asked to orthogonalise once.
-  std::string twice() const {
-    const auto how = options_.orthogonalisation.value_or(Orthogonalisation::automatic);
-    const bool once =
-        how == Orthogonalisation::cgs || how == Orthogonalisation::mgs || how == Orthogonalisation::one_reduction;
-    return once ? "orthogonalisation=\"cgs2\", " : "";
-  }
-  /// The advice where the method believes in a residual that b - A x does not have.
-  std::string drifted() const {
-    return message("The method believes in ", about(monitor_->norm() / b_norm_), " of ||b||: its vectors ",
-                   classical_of(method_) == Method::gmres
-                       ? "have lost their orthogonality; use orthogonalisation=\"cgs2\" with gmres, a preconditioner "
-                         "or a tolerance above this level."
-                       : "have drifted from b - A x; use gmres, a preconditioner or a tolerance above this level.");
-  }
-
   /// The options, no larger than the space: there are not more directions in it than unknowns.
   Options within_space(const Monitor& monitor) const {
     const int most = int(std::clamp<Global>(space_.size(), 1, std::max(1, monitor.max_iterations())));
@@ -599,6 +444,21 @@ class Solve final : public OuterIteration {
 
   void enter_null_space();  // null_space.hpp
 
+  // What a solve begins with: method_choice.hpp, safeguards/units.hpp.
+  void expect_varying();
+  void choose_method();
+  void consider_variants();
+  void balance_scales(double b_norm);
+  void undo_scales();
+
+  // How it ends: safeguards/verdicts.hpp.
+  std::string twice() const;
+  std::string drifted() const;
+  Verdict too_few_iterations(double norm) const;
+  Verdict hopeless(double norm) const;
+  std::string advice(const std::string& detail) const;
+  Verdict failed(double norm) const;
+
   // What is tried where the method gets no further: safeguards/fallbacks.hpp.
   bool fall_back(Monitor& monitor);
   int longest_cycle() const;
@@ -653,71 +513,6 @@ class Solve final : public OuterIteration {
   Global affordable_steps(Global spent) const;
   bool explain_singularity();
   bool explain_solvable(LeastSquares& l, int most);
-
-  /// The limit has been reached. Where the residual has hardly fallen lately, more iterations are not the advice.
-  Verdict too_few_iterations(double norm) const {
-    const int done = monitor_->iterations();
-    const Method kind = classical_of(method_);
-    const bool erratic = kind == Method::bicgstab || kind == Method::idr;
-    int more = needs_definite() ? 0 : monitor_->prediction();
-    // A residual that the method believed in for a moment predicts nothing; nor does a rate before a rest, or so long
-    // after the end that the short recurrences would have in exact arithmetic.
-    const bool rests = erratic && monitor_->lowest_at() < done - done / 4;
-    if (erratic && (rests || norm > 10 * monitor_->lowest() || (done > 5 * space_.size() && more > 2 * done)))
-      more = -1;
-    const Global long_enough = kind == Method::gmres ? 2 * restart_ : erratic ? space_.size() : 20;
-    if (more < 0 && done > long_enough)
-      return {Reason::max_iterations,
-              rests ? message("the residual has not fallen below its lowest since iteration ", monitor_->lowest_at())
-                    : "the residual has hardly fallen in the last half of the iterations",
-              "Use another method or a stronger preconditioner; more iterations are unlikely to help."};
-    if (more > done && done >= 100)
-      return {
-          Reason::max_iterations, "",
-          message("Allow more iterations (at this rate about ", more, " in all), or use a stronger preconditioner.")};
-    const std::string few =
-        done < space_.size() && done < 100 ? message(" (these were fewer than the ", space_.size(), " unknowns)") : "";
-    return {Reason::max_iterations, "", "Allow more iterations" + few + ", or use a stronger preconditioner."};
-  }
-  /// For a matrix that cg cannot use; explain() adds the reason.
-  Verdict hopeless(double norm) const {
-    return {Reason::stagnated,
-            message("after ", monitor_->iterations(), " iterations the recomputed residual is at ", norm / b_norm_,
-                    " of ||b||"),
-            "Use gmres or bicgstab."};
-  }
-  /// Of a breakdown.
-  std::string advice(const std::string& detail) const {
-    const Method kind = classical_of(method_);
-    if (kind == Method::cg)
-      return "cg needs a positive definite matrix and preconditioner; use minres for another Hermitian matrix, else "
-             "gmres or bicgstab.";
-    if (kind == Method::minres && detail.find("(r, P r)") == 0)
-      return "minres needs a positive definite preconditioner, such as ic0 or ick; with this one use gmres.";
-    if (kind == Method::bicgstab || kind == Method::idr) return "Use gmres, which cannot break down this way.";
-    return "Use bicgstab, or another preconditioner.";
-  }
-  Verdict failed(double norm) const {
-    // Reports the first failure at this residual, not that of the last fallback.
-    const Failure failure = failure_.detail.empty() ? Failure{monitor_->outcome(), monitor_->detail()} : failure_;
-    switch (failure.outcome) {
-      case Outcome::breakdown:
-        if (norm <= 100 * double(std::numeric_limits<real_t<T>>::epsilon()) * b_norm_)
-          return {Reason::stagnated, message("the recomputed residual stays at ", norm / b_norm_, " of ||b||"),
-                  rounding_advice(10 * norm / b_norm_)};
-        return {Reason::breakdown, failure.detail, advice(failure.detail)};
-      case Outcome::diverged:
-        return {Reason::diverged, message("||r|| grew beyond ", options_.divergence, " times its start"),
-                method_ == Method::richardson  ? "Use another relaxation, a preconditioner, or gmres or bicgstab."
-                : method_ == Method::chebyshev ? "Give a larger lambda_max, or use cg, gmres or bicgstab."
-                                               : "Use another method or a stronger preconditioner."};
-      default:
-        return {Reason::non_finite,
-                failure.detail.empty() ? "the residual became NaN or Inf during the iteration" : failure.detail,
-                message("The numbers left the range of the scalar; use another method, a preconditioner or ",
-                        std::same_as<real_t<T>, double> ? "a better scaled problem." : "double precision.")};
-    }
-  }
 
   void finish(Verdict verdict) {
     report_.reason = verdict.reason;
@@ -799,9 +594,12 @@ class Solve final : public OuterIteration {
 }  // namespace
 }  // namespace tacit::krylov
 
+#include "method_choice.hpp"
 #include "safeguards/explain.hpp"
 #include "safeguards/fallbacks.hpp"
 #include "safeguards/null_vector.hpp"
+#include "safeguards/units.hpp"
+#include "safeguards/verdicts.hpp"
 
 #include "null_space.hpp"
 
