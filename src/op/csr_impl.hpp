@@ -5,6 +5,7 @@
 #include <tacit/op/csr.hpp>
 #include <tacit/op/local_matrix.hpp>
 
+#include "csr_rows.hpp"
 #include "powers.hpp"
 #include "recurrence_impl.hpp"
 #include "scheduled.hpp"
@@ -41,142 +42,6 @@ struct Csr<T, M>::Parts {
   std::map<int, Tuner> tuners;  // by number of columns
   Format format;
 };
-
-/// What one pass over the rows of a rank finds.
-template <Scalar T>
-struct Survey {
-  Local wrong = -1;      // the first row whose columns do not ascend, or are out of range
-  Global infinite = -1;  // the first entry that is not finite
-  real_t<T> largest = 0;
-  Global ghosts = 0;        // entries in columns of other ranks
-  std::vector<T> diagonal;  // if asked for
-};
-
-/// max |p_i| of n real numbers; Inf or NaN if one of them is not finite. Bit patterns of magnitudes are in the order of
-/// these, and compilers vectorise the maximum of integers.
-template <class R>
-R largest_magnitude(const R* p, std::size_t n) {
-  using Word = std::conditional_t<sizeof(R) == 4, std::uint32_t, std::uint64_t>;
-  Word most = 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    Word word;
-    std::memcpy(&word, p + i, sizeof word);
-    word &= ~Word(0) >> 1;
-    most = word > most ? word : most;
-  }
-  R value;
-  std::memcpy(&value, &most, sizeof value);
-  return value;
-}
-
-/// Looks at all entries, by all threads. `domain`: the columns, of which this rank owns [begin, end).
-template <Scalar T, class Index>
-Survey<T> survey(const RowsView<T, Index>& rows, const Space& domain, Global row_begin, bool with_diagonal) {
-  constexpr Local piece = 8192;
-  const Global columns = domain.size(), begin = domain.begin(), end = domain.end();
-  const std::size_t pieces = std::size_t((rows.count() + piece - 1) / piece);
-  std::vector<Survey<T>> of(pieces);
-  Survey<T> all;
-  if (with_diagonal) all.diagonal.resize(std::size_t(rows.count()));
-  exec::parallel_for(
-      pieces, pieces > 1,
-      [&](std::size_t i) {
-        Survey<T>& s = of[i];
-        const Local first = Local(i) * piece, last = std::min(rows.count(), first + piece);
-        for (Local r = first; r < last; ++r) {
-          const Global low = rows.start[r], high = rows.start[r + 1];
-          if (low == high) continue;
-          const Index *const from = rows.column.data() + low, *const to = rows.column.data() + high;
-          bool ascend = true;
-          for (const Index* c = from + 1; c < to; ++c) ascend &= c[-1] < c[0];
-          if (!ascend || *from < 0 || Global(to[-1]) >= columns) {
-            s.wrong = r;
-            return;
-          }
-          if (Global(*from) < begin) s.ghosts += std::lower_bound(from, to, begin) - from;
-          if (Global(to[-1]) >= end) s.ghosts += to - std::lower_bound(from, to, end);
-          if (!with_diagonal) continue;
-          const Index* const d = std::find(from, to, Index(row_begin + r));
-          if (d != to) all.diagonal[std::size_t(r)] = rows.value[std::size_t(low + (d - from))];
-        }
-        const auto n = std::size_t(rows.start[last] - rows.start[first]) * (is_complex<T> ? 2 : 1);
-        const T* const v = rows.value.data() + rows.start[first];
-        s.largest = largest_magnitude(reinterpret_cast<const real_t<T>*>(v), n);
-        if (std::isfinite(s.largest)) return;
-        s.largest = 0;
-        for (Global k = rows.start[first]; k < rows.start[last] && s.infinite < 0; ++k)
-          if (!is_finite(rows.value[std::size_t(k)])) s.infinite = k;
-      },
-      1);
-  for (const Survey<T>& s : of) {
-    if (all.wrong < 0) all.wrong = s.wrong;
-    if (all.infinite < 0) all.infinite = s.infinite;
-    all.largest = std::max(all.largest, s.largest), all.ghosts += s.ghosts;
-  }
-  return all;
-}
-
-template <Scalar T, class Index>
-bool ascends(const RowsView<T, Index>& rows, Local r) {
-  const auto begin = rows.column.begin() + rows.start[r], end = rows.column.begin() + rows.start[r + 1];
-  return std::adjacent_find(begin, end, std::greater_equal<Index>()) == end;
-}
-
-/// Throws the error of a row whose columns do not ascend, or are out of range.
-template <Scalar T, class Index>
-void refuse_row(const RowsView<T, Index>& rows, Local r, const Space& range, const Space& domain) {
-  for (Global k = rows.start[r]; k < rows.start[r + 1]; ++k) {
-    const Global c = rows.column[k];
-    require(c >= 0 && c < domain.size(), "row ", range.begin() + r, " has column ", c, "; columns run from 0 to ",
-            domain.size() - 1);
-    if (k > rows.start[r])
-      require(Global(rows.column[k - 1]) < c, "row ", range.begin() + r,
-              " has columns that do not ascend: ", rows.column[k - 1], " before ", c);
-  }
-}
-
-/// The local indices of columns that this rank owns all, made by all threads.
-template <class Index>
-std::vector<Local> local_columns(std::span<const Index> column, Global begin) {
-  std::vector<Local> local(column.size());
-  constexpr std::size_t piece = 1 << 15;
-  const std::size_t pieces = (column.size() + piece - 1) / piece;
-  exec::parallel_for(pieces, pieces > 16, [&](std::size_t i) {
-    for (std::size_t k = i * piece; k < std::min(column.size(), (i + 1) * piece); ++k)
-      local[k] = Local(Global(column[k]) - begin);
-  });
-  return local;
-}
-
-/// Rows cut into entries in own columns and in ghost columns, which are numbered in the order of `needed`.
-template <Scalar T, class Index>
-void split(const RowsView<T, Index>& rows, Global begin, Global end, Global ghosts, LocalRows<T>& own,
-           LocalRows<T>& ghost, std::vector<Global>& needed) {
-  needed.reserve(std::size_t(ghosts));
-  for (const Index c : rows.column)
-    if (Global(c) < begin || Global(c) >= end) needed.push_back(c);
-  std::sort(needed.begin(), needed.end());
-  needed.erase(std::unique(needed.begin(), needed.end()), needed.end());
-  ghost.columns = checked_cast<Local>(needed.size(), "the number of ghosts");
-  const auto count = rows.column.size() - std::size_t(ghosts);
-  own.start.reserve(rows.start.size()), own.column.reserve(count), own.value.reserve(count);
-  ghost.start.reserve(rows.start.size());
-  ghost.column.reserve(std::size_t(ghosts)), ghost.value.reserve(std::size_t(ghosts));
-  for (Local r = 0; r < rows.count(); ++r) {
-    for (Global k = rows.start[r]; k < rows.start[r + 1]; ++k) {
-      const Global c = rows.column[k];
-      if (c >= begin && c < end) {
-        own.column.push_back(Local(c - begin));
-        own.value.push_back(rows.value[k]);
-      } else {
-        ghost.column.push_back(Local(std::lower_bound(needed.begin(), needed.end(), c) - needed.begin()));
-        ghost.value.push_back(rows.value[k]);
-      }
-    }
-    own.start.push_back(Global(own.column.size()));
-    ghost.start.push_back(Global(ghost.column.size()));
-  }
-}
 
 template <Scalar T, Memory M>
 Csr<T, M>::Csr(Space range, Space domain, Rows<T> rows, Format format)
@@ -259,28 +124,6 @@ void Csr<T, M>::store(RowsView<T, Index> rows, Rows<T>* owned, Format format) {
   largest_ = comm.all_max(double(found.largest));
   const int first_fault = int(comm.all_min(Global(fault.empty() ? comm.size() : comm.rank())));
   if (first_fault < comm.size()) fault_ = comm.broadcast(fault, first_fault);
-}
-
-/// Where entries in own columns begin in each row, among all entries of a rank in the order of rows: ghosts of lower
-/// ranks, own columns, ghosts of higher ranks. Calls f(k, g) where entry k is the g-th in a ghost column.
-template <Scalar T, class F>
-std::vector<Global> begin_of_own(const LocalMatrix<T, Host>& own, const RowList<T, Host>& ghost, Local rows, Local left,
-                                 F&& f) {
-  std::vector<Local> counts(std::size_t(rows), 0);
-  own.count_entries(counts);
-  std::vector<Global> begin(std::size_t(rows) + 1);  // and the number of all entries
-  Global next = 0, g = 0;
-  for (Local r = 0, i = 0; r < rows; ++r) {
-    const bool has_ghosts = i < ghost.count() && ghost.row(i) == r;
-    const auto columns = has_ghosts ? ghost.columns_of(i++) : std::span<const Local>();
-    auto c = columns.begin();
-    for (; c != columns.end() && *c < left; ++c) f(next++, g++);
-    begin[std::size_t(r)] = next;
-    next += counts[std::size_t(r)];
-    for (; c != columns.end(); ++c) f(next++, g++);
-  }
-  begin.back() = next;
-  return begin;
 }
 
 template <Scalar T, Memory M>
@@ -517,143 +360,6 @@ void Csr<T, M>::finish(const Vector<T, M>& x, Vector<T, M>& y, bool backward, in
 }
 
 template <Scalar T, Memory M>
-bool Csr<T, M>::has_powers_kernel() const {
-  return std::same_as<M, Host> && this->domain() == this->range();
-}
-
-template <Scalar T, Memory M>
-void Csr<T, M>::powers_kernel(std::span<Vector<T, M>* const> v, std::span<const RecurrenceStep<T>> steps,
-                              const Vector<T, M>* before, const Diagonals<T, M>& around,
-                              std::span<Vector<T, M>* const> images) const {
-  require(has_powers_kernel(),
-          "a csr matrix has a matrix powers kernel in host memory, and where its rows and columns are ",
-          "spread alike");
-  if constexpr (std::same_as<M, Host>) {
-    const int s = int(steps.size());
-    require(v.size() == steps.size() + 1, "powers of ", s, " steps into ", v.size(), " vectors");
-    if (s == 0) return;
-    const auto &space = this->domain(), &start = v[0]->space();
-    const auto& comm = space.comm();
-    const int k = v[0]->columns();
-    const bool looks_back = steps[0].beta != T(0);
-    require(start == space, "powers of a csr matrix of vectors in another space");
-    for (const auto* u : v) require(u->space() == space && u->columns() == k, "powers into vectors that are not alike");
-    require(!looks_back || (before && before->space() == space && before->columns() == k),
-            "a step of a Krylov basis that uses the vector before the last was given none");
-    const Vector<T, M>* const diagonals[2] = {around.left, around.right};
-    for (const auto* D : diagonals)
-      require(!D || (D->space() == space && D->columns() == 1), "a diagonal that does not fit its matrix");
-    require(!around.right || images.size() == 1 || images.size() >= steps.size(), "powers of ", s, " steps with ",
-            images.size(), " vectors for their images");
-    const Span span("matrix powers", "op", Trace::on() ? std::int64_t(s * cost().bytes) : 0);
-    const exec::Tasks::InOrder in_order(true);
-    const std::size_t n = std::size_t(space.local_size());
-
-    using Reach = typename Surroundings<T>::Reach;
-    Reach* reach = nullptr;
-    auto& known = parts_->around;
-    if (comm.size() > 1) {
-      if (known) reach = known->find(s);
-      if (!reach) {
-        try {
-          comm::collective(comm, [&] {
-            if (!known) known = std::make_unique<Surroundings<T>>(space, *pattern_);
-            reach = &known->make(s, [&] { return rows(); });
-          });
-        } catch (...) {
-          known.reset();  // ranks may have failed at different points, with different levels of ghosts
-          throw;
-        }
-      }
-    }
-    const auto ghosts = [&](int level) { return reach ? std::size_t(known->ghosts(level)) : 0; };
-
-    // The values that are sent for each element: of v[0], of `before`, of the diagonals.
-    const int width = k + (looks_back ? k : 0) + int(around.left != nullptr) + int(around.right != nullptr);
-    comm::Exchange* const e = reach ? &known->exchange(*reach, width) : nullptr;
-    const int slot = e ? e->open() : -1;
-    if (e) {
-      const Span pack("pack", "op");
-      T* out = reinterpret_cast<T*>(e->outgoing(slot));
-      for (const Local i : reach->pattern->send_index) {
-        out = std::copy_n(v[0]->data() + std::ptrdiff_t(i) * k, k, out);
-        if (looks_back) out = std::copy_n(before->data() + std::ptrdiff_t(i) * k, k, out);
-        for (const auto* D : diagonals)
-          if (D) *out++ = D->data()[i];
-      }
-      e->post(slot);
-    }
-    // Ghost values of the last three vectors, level after level: those of v[c] are in ghost[c % 3].
-    std::vector<T> ghost[3], image, left, right;
-    for (auto& g : ghost) g.resize(ghosts(s) * std::size_t(k));
-    const auto arrive = [&] {
-      e->wait(slot);
-      const T* in = reinterpret_cast<const T*>(e->incoming(slot));
-      if (around.left) left.resize(ghosts(s));
-      if (around.right) right.resize(ghosts(s)), image.resize(ghosts(s) * std::size_t(k));
-      for (const Local place : reach->place) {
-        const auto take = [&](T* to) { std::copy_n(in, k, to + std::ptrdiff_t(place) * k), in += k; };
-        take(ghost[0].data());
-        if (looks_back) take(ghost[2].data());
-        if (around.left) left[std::size_t(place)] = *in++;
-        if (around.right) right[std::size_t(place)] = *in++;
-      }
-      e->close(slot);
-    };
-    const auto scale = [k](const T* d, const T* x, T* y, std::size_t count) {
-      exec::parallel_for(count, count > exec::detail::parallel_from, [=](std::size_t i) {
-        for (int c = 0; c < k; ++c) y[i * std::size_t(k) + c] = d[i] * x[i * std::size_t(k) + c];
-      });
-      Trace::work("scale", double(count) * (2 * k + 1) * sizeof(T));
-    };
-
-    for (int c = 0; c < s; ++c) {
-      const T* x = v[c]->data();
-      T* const y = v[c + 1]->data();
-      const T* ghost_x = ghost[c % 3].data();
-      T* const ghost_y = ghost[(c + 1) % 3].data();
-      if (around.right) {
-        T* const z = images[images.size() == 1 ? 0 : std::size_t(c)]->data();
-        scale(around.right->data(), x, z, n);
-        x = z;
-      }
-      parts_->own->multiply(x, y, k, comm);
-      this->count_apply();
-      if (reach) {
-        if (c == 0) arrive();
-        if (around.right) {
-          scale(right.data(), ghost_x, image.data(), ghosts(s - c));
-          ghost_x = image.data();
-        }
-        parts_->ghost->multiply_add(ghost_x, y, k);  // level 1 of the ghosts is in the order of pattern_
-        const std::size_t within = ghosts(s - c - 1);
-        known->multiply(Local(within), ghost_x, x, ghost_y, k);
-        if (around.left) scale(left.data(), ghost_y, ghost_y, within);
-        extend_rows(steps[c], ghost[(c + 2) % 3].data(), ghost[c % 3].data(), ghost_y, 0, std::ptrdiff_t(within) * k);
-      }
-      if (around.left) scale(around.left->data(), y, y, n);
-      extend(steps[c], c > 0 ? v[c - 1] : before, *v[c], *v[c + 1]);
-    }
-  }
-}
-
-template <Scalar T, Memory M>
-void Csr<T, M>::powers(std::span<Vector<T, M>* const> v, std::span<const RecurrenceStep<T>> steps,
-                       const Vector<T, M>* before) const {
-  if constexpr (std::same_as<M, Host>) {
-    if (this->powers_are_local(v, steps, before)) {
-      const exec::Tasks::InOrder in_order(true);
-      const Span span("csr powers", "op", Trace::on() ? std::int64_t(cost().bytes) * std::int64_t(steps.size()) : 0);
-      std::vector<T*> at;
-      for (auto* x : v) at.push_back(x->data());
-      parts_->own->powers(at.data(), steps, before ? before->data() : nullptr);
-      return;
-    }
-  }
-  Operator<T, M>::powers(v, steps, before);
-}
-
-template <Scalar T, Memory M>
 std::vector<T> Csr<T, M>::diagonal() const {
   require(this->domain() == this->range(), "the diagonal of a matrix whose rows and columns are spread differently");
   return parts_->diagonal;
@@ -800,3 +506,5 @@ Format Csr<T, M>::format() const {
 }
 
 }  // namespace tacit::op
+
+#include "csr_powers_impl.hpp"
