@@ -8,6 +8,7 @@
 #include <tacit/base/sanitizers.hpp>
 #include <tacit/exec/fiber.hpp>
 
+#include <alloca.h>
 #include <algorithm>
 #include <cstdlib>
 #include <deque>
@@ -26,6 +27,7 @@ namespace {
 
 using tacit::exec::Fiber;
 constexpr std::size_t stack_bytes = 256 * 1024, static_limit = 48 * 1024, shared_limit = 227 * 1024;
+constexpr std::size_t line_bytes = 64, stack_shifts = 61;
 constexpr int warp_size = 32;
 constexpr unsigned whole_warp = 0xffffffffu;
 
@@ -218,7 +220,12 @@ void Engine::go_on(Fiber& from) {
   } else if (started_ < order_.size()) {
     if (idle_.empty()) {
       const std::size_t i = fibers_.size();
-      fibers_.push_back(std::make_unique<Fiber>(stack_bytes, [this, i] { work(*fibers_[i]); }));
+      fibers_.push_back(std::make_unique<Fiber>(stack_bytes, [this, i] {
+        // Stacks begin at the same place of a page, so that what all threads touch would share few sets of the cache.
+        void* const shift = alloca(line_bytes * (i % stack_shifts) + 1);
+        asm volatile("" : : "r"(shift));
+        work(*fibers_[i]);
+      }));
       idle_.push_back(fibers_.back().get());
     }
     Fiber& next = *idle_.back();

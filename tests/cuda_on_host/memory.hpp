@@ -50,7 +50,7 @@ class Operation {
   Operation(const Operation&) = delete;
   Operation& operator=(const Operation&) = delete;
 };
-/// Makes all device memory inaccessible. At the end of every call of the runtime.
+/// Makes all device memory inaccessible. At the end of every call of the runtime; with a seed, of one call in eight.
 void close();
 
 struct Traffic {

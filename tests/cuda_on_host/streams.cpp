@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <map>
 #include <random>
 
@@ -109,9 +110,12 @@ void work_on_all() {
 
 void work_ahead() {
   if (state().seed == 0 || next_random() % 3 != 0) return;
-  const auto streams = all();
-  if (streams.empty()) return;
-  const auto& one = streams[next_random() % streams.size()];
+  const State& s = state();
+  const std::size_t created = s.streams.size(), count = created + s.defaults.size();
+  if (count == 0) return;
+  const std::size_t i = next_random() % count;
+  const StreamPointer one =
+      i < created ? s.streams[i] : std::next(s.defaults.begin(), std::ptrdiff_t(i - created))->second;
   if (!one->pending.empty()) do_next(*one);
 }
 

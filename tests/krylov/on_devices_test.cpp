@@ -302,7 +302,7 @@ TEST(HMatrixOnDevices, KeepsTheBestIterate) {
     for (const auto work : {VectorWork::redundant, VectorWork::shared}) {
       const HMatrixOnDevices<double, M> B(A, devices_of<M>(2));
       double rises = 0;
-      for (int most = 1; most <= 60; most += on_host ? 1 : 9) {
+      for (int most = 1; most <= 60; most += sized(1, 9, 30)) {
         std::vector<double> x(n);
         const auto report = solved(method, B, b, x, 1e-14, most, work);
         const double least = *std::min_element(report.history.begin(), report.history.end());

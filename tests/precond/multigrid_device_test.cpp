@@ -158,6 +158,7 @@ TEST(MultigridOnDevice, SolvesAsTheHostDoes) {
     if (c.options.smoother != Smoother::gauss_seidel || c.options.pre == 0) continue;
     c.options.pre = c.options.post = 2;
     for (const bool mass : {true, false}) {
+      if (test::is_repeated() && mass) continue;
       c.a = mass ? 1 : 0;
       const auto A = operator_of<double>(c);
       auto f = right_side(*A);

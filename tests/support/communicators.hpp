@@ -2,9 +2,13 @@
 #pragma once
 
 #include <tacit/comm/communicator.hpp>
+#ifdef TACIT_TEST_MEMORY
+#include <tacit/exec/gpus.hpp>
+#endif
 
 #include <cstdlib>
 #include <functional>
+#include <optional>
 #include <vector>
 
 // On how many threads a test runs that does not say: two have one neighbour, of five some have one on each side, and
@@ -24,13 +28,22 @@ inline bool under_mpi() {
 }
 
 /// Calls f(communicator) on one rank, then on `sizes` ranks each, as threads, where they are two or more; under mpiexec
-/// once, on all its ranks. Exceptions of f propagate.
+/// once, on all its ranks. In the program of device memory, rank r works on device r modulo their number. Exceptions of
+/// f propagate.
 inline void on_ranks(const std::function<void(const comm::Communicator&)>& f,
                      const std::vector<int>& sizes = {TACIT_TEST_RANKS}) {
-  if (under_mpi()) return f(comm::mpi_world());
-  f(comm::Communicator::self());
+  const auto on_its_device = [&](const comm::Communicator& comm) {
+#ifdef TACIT_TEST_MEMORY
+    const int devices = exec::gpu_count();
+    std::optional<exec::UseGpu> use;
+    if (devices > 1) use.emplace(comm.rank() % devices);
+#endif
+    f(comm);
+  };
+  if (under_mpi()) return on_its_device(comm::mpi_world());
+  on_its_device(comm::Communicator::self());
   for (int n : sizes)
-    if (n >= TACIT_TEST_FEWEST_THREADS) comm::run_threads(n, f);
+    if (n >= TACIT_TEST_FEWEST_THREADS) comm::run_threads(n, on_its_device);
 }
 
 }  // namespace tacit::test

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <complex>
 #include <concepts>
+#include <cstdlib>
 #include <span>
 #include <utility>
 #include <vector>
@@ -38,17 +39,23 @@ using ScalarsInMemoryAndGroups =
     testing::Types<In<float, TestMemory>, In<double, TestMemory>, In<std::complex<float>, TestMemory>,
                    In<std::complex<double>, TestMemory>, In<float, Group<TestMemory>>, In<double, Group<TestMemory>>>;
 
-/// For on_ranks(): the numbers of ranks `host` in host memory; for devices, whose kernels the processor may have to
-/// run, one number of at most three.
+/// Whether the tests are one of many repetitions, each with another order of streams (./test --orders).
+inline bool is_repeated() {
+  static const bool is = !on_host && std::getenv("TACIT_TEST_ORDERS") != nullptr;
+  return is;
+}
+/// How large a test is, or of how many cases: in host memory; in device memory, whose kernels the processor may have to
+/// run, which takes far longer; and in each of many repetitions there.
+template <class V>
+V sized(V host, V device, V repeated) {
+  return on_host ? host : is_repeated() ? repeated : device;
+}
+
+/// For on_ranks(): the numbers of ranks `host` in host memory; for devices one number of at most three.
 inline std::vector<int> ranks_of(std::vector<int> host) {
   if (!on_host && !host.empty()) host = {std::min(host.back(), 3)};
   return host;
 }
-
-/// Whether a long test of what does not depend on kernels is left out for this scalar: on devices double is enough.
-template <Scalar T>
-inline constexpr bool is_one_too_many = !on_host && !std::same_as<T, double>;
-inline constexpr const char* one_too_many = "the same for all scalars, given their kernels";
 
 /// A vector with these elements on this rank.
 template <Scalar T, Memory M = Host>
