@@ -220,7 +220,8 @@ TYPED_TEST(Preconditioners, SaveIterationsAndNoneOfTheAnswer) {
         const auto A = a.template on<M>(comm);
         const auto host = a.on(A->range());
         const auto b = random_vector<T>(a.n, 51);
-        auto o = with(krylov::Method::fgmres, is_wide<T> ? 1e-8 : 1e-4);
+        const double rtol = is_wide<T> ? 1e-8 : 1e-4;
+        auto o = with(krylov::Method::fgmres, sized(rtol, rtol, 1e-2));
         o.fallbacks = false;
         const auto plain = run(*A, b, o);
         for (const auto& named : all_preconditioners()) {
@@ -232,7 +233,7 @@ TYPED_TEST(Preconditioners, SaveIterationsAndNoneOfTheAnswer) {
           EXPECT_TRUE(s.report.converged()) << s.report.detail;
           EXPECT_LE(residual_of(a, b, s.x), 1.1 * o.rtol);
           EXPECT_LT(s.report.iterations, plain.report.iterations);
-          if (on_host) continue;
+          if (on_host || is_repeated()) continue;
           const auto host_P = precond::make<T, Host>(named.kind, *host, named.options);
           EXPECT_NEAR(double(s.report.iterations), double(run(*host, b, o, host_P.get()).report.iterations), 1);
         }

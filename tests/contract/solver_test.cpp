@@ -122,7 +122,7 @@ TYPED_TEST(Solver, EveryMethodSolvesOnEveryOperator) {
             std::vector<Global> counts(comm.size(), 0);
             counts.back() = a.n;
             const auto gathered = a.template on<M>(Space::distributed(comm, layout::Partition::of_counts(counts)));
-            if (on_host || comm.size() > 1) check(*gathered, nullptr, {}, "empty ranks");
+            if (on_host || (comm.size() > 1 && !is_repeated())) check(*gathered, nullptr, {}, "empty ranks");
             const auto A = a.template on<M>(comm);
             const auto P = precond::make<T, M>("jacobi", *A);
             auto bounds = o;
@@ -358,6 +358,7 @@ TYPED_TEST(Solver, SubnormalRightHandSides) {
     Options o;
     m.choose(o);
     o.rtol = 1e-2;  // b has about three digits, and so has the solution
+    if (!on_host) o.max_iterations = sized(0, 60, 12);
     const auto s = run(*A, b, o), plain = run(*A, big, o);
     EXPECT_EQ(s.report.iterations, plain.report.iterations) << m.name;
     EXPECT_NEAR(double(residual_of(a, b, s.x)), s.report.residual_norm, 1e-3)
@@ -374,10 +375,11 @@ TYPED_TEST(Solver, OverflowingSolutionsAreNotConverged) {
   using R = real_t<T>;
   on_ranks(
       [](const comm::Communicator& comm) {
-        const auto a = shifted_grid<T>(5, 5);
+        const auto a = shifted_grid<T>(sized(5, 4, 3), sized(5, 4, 3));
         const auto b = random_vector<T>(a.n, 1);
         const int e = std::same_as<R, double> ? 1000 : 120;
         for (const int sign : {1, -1}) {  // x of size 2^-2000 underflows to zero; of size 2^2000 it overflows
+          if (is_repeated() && sign < 0) continue;
           const auto A = a.map([&](Global, Global, T v) { return powered<T>({v}, sign * e)[0]; });
           for (const auto& m : all_methods()) {
             Options o;

@@ -49,7 +49,7 @@ class ThreadWindow final : public Window {
 
 struct Mailbox {
   std::mutex mutex;
-  std::map<std::pair<int, int>, Queue> messages;  // by sender and tag
+  std::map<std::pair<int, int>, Queue> messages;  // by tag and sender: those of a tag, which probe() asks for, are few
   std::deque<Notice> notices;
 };
 
@@ -74,7 +74,7 @@ class ThreadTransport final : public Transport {
     if (bytes) std::memcpy(copy.data(), data, bytes);
     Mailbox& box = hub_->boxes[to];
     std::lock_guard lock(box.mutex);
-    Queue& queue = box.messages[{rank_, tag}];
+    Queue& queue = box.messages[{tag, rank_}];
     queue.waiting[queue.sent++] = std::move(copy);
     return {};
   }
@@ -87,14 +87,14 @@ class ThreadTransport final : public Transport {
     t.active = true;
     Mailbox& box = hub_->boxes[rank_];
     std::lock_guard lock(box.mutex);
-    t.words[2] = std::uintptr_t(box.messages[{from, tag}].posted++);
+    t.words[2] = std::uintptr_t(box.messages[{tag, from}].posted++);
     return t;
   }
   bool test(Ticket& t) override {
     if (!t.active) return true;
     Mailbox& box = hub_->boxes[rank_];
     std::lock_guard lock(box.mutex);
-    Queue& queue = box.messages[{t.numbers[0], t.numbers[1]}];
+    Queue& queue = box.messages[{t.numbers[1], t.numbers[0]}];
     const auto found = queue.waiting.find(std::int64_t(t.words[2]));
     if (found == queue.waiting.end()) return false;
     const auto& message = found->second;
@@ -110,8 +110,9 @@ class ThreadTransport final : public Transport {
   std::optional<Arrival> probe(int tag) override {
     Mailbox& box = hub_->boxes[rank_];
     std::lock_guard lock(box.mutex);
-    for (const auto& [key, queue] : box.messages)
-      if (key.second == tag && !queue.waiting.empty()) return Arrival{key.first, queue.waiting.begin()->second.size()};
+    for (auto at = box.messages.lower_bound({tag, 0}); at != box.messages.end() && at->first.first == tag; ++at)
+      if (const auto& waiting = at->second.waiting; !waiting.empty())
+        return Arrival{at->first.second, waiting.begin()->second.size()};
     return {};
   }
   std::vector<int> node() override {
