@@ -3,8 +3,8 @@
     scripts/stream_orders.py build/stand-in/tests/device/test_device build/stand-in/orders --orders 50
 
 A run is a process with one seed (CUDA_ON_HOST_SEED) and one number of devices. Each leaves what GoogleTest reports, and
-what it printed, in the folder, with a ctest.xml as scripts/count_tests.py reads it. A run that fails is printed with the
-command that repeats it. The exit code is 1 where one failed.
+what it printed, in the folder, with a ctest.xml as scripts/count_tests.py reads it. A run that fails is printed with
+the command that repeats it. The exit code is 1 where one failed.
 """
 
 import argparse

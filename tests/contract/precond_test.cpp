@@ -216,7 +216,9 @@ TYPED_TEST(Preconditioners, SaveIterationsAndNoneOfTheAnswer) {
       [&](const comm::Communicator& comm) {
         // Rows and columns scaled by powers of two, so that a diagonal helps as well.
         const auto scale = [](Global i) { return std::ldexp(real_t<T>(1), int(i % 5) - 2); };
-        const auto a = grid<T>(sized(13, 9, 8), sized(11, 8, 7)).map([&](Global r, Global c, T v) { return scale(r) * v * scale(c); });
+        const auto a = grid<T>(sized(13, 9, 8), sized(11, 8, 7)).map([&](Global r, Global c, T v) {
+          return scale(r) * v * scale(c);
+        });
         const auto A = a.template on<M>(comm);
         const auto host = a.on(A->range());
         const auto b = random_vector<T>(a.n, 51);
