@@ -223,7 +223,7 @@ void sweeps() {
   const std::string problem = message("n=", n), scalar = scalar_name<T>();
   const auto hx = numbers<T>(n, 1), hy = numbers<T>(n, 2);
   auto x = on_device(hx), y = on_device(hy);
-  T* const py = y.data();
+  [[maybe_unused]] T* const py = y.data();  // of the rivals
   const T a = number<T>(3, 3);
   const auto spoil = [&] { y = on_device(std::vector<T>(n, poison<T>())); };
 
