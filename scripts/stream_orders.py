@@ -111,9 +111,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     program = options.program.resolve()
     options.folder.mkdir(parents=True, exist_ok=True)
-    for old in options.folder.glob("seed-*"):
+    for old in (*options.folder.glob("seed-*"), *options.folder.glob("ctest.xml")):
         old.unlink()
-    tests = f"{options.tests}-{':'.join(LEFT_OUT)}"
+    # GoogleTest takes one "-", after which all names are left out.
+    tests = options.tests + (":" if "-" in options.tests else "-") + ":".join(LEFT_OUT)
     runs = [Run(seed, d) for seed in range(options.first, options.first + options.orders) for d in devices]
     start = time.monotonic()
     ended: list[Ended] = []

@@ -534,6 +534,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t s) {
   const Call call;
   const auto stream = streams::find(s, device_of_thread);
   if (!s || !stream) return failed(cudaErrorInvalidResourceHandle);
+  std::erase(captures, stream);
   streams::work_until({stream, stream->enqueued});
   streams::destroy(s);
   return cudaSuccess;

@@ -46,7 +46,10 @@ inline testing::AssertionResult only(Faults& faults, const std::string& words) {
 
 class Planted : public testing::Test {
  protected:
-  void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+  void SetUp() override {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    cuda_on_host::set_seed(0);  // device memory is closed to the host after every call
+  }
   void TearDown() override {
     cuda_on_host::set_devices(1);
     cuda_on_host::set_seed(0);

@@ -213,7 +213,6 @@ bool Solve<T, M>::explain_changing_products() {
   Vector<T, M> v(space_), first(space_), second(space_);
   scatter(v, 6);
   const auto changes = [&](const op::Operator<T, M>* B) {
-    if (!B || op::varies(B)) return 0.0;
     B->apply(v, first);
     B->apply(v, second);
     const double size = layout::norm(first);
@@ -227,7 +226,7 @@ bool Solve<T, M>::explain_changing_products() {
                 "Make the product a function of its argument only; no method converges further than it is repeatable.");
     return true;
   }
-  if (const double change = changes(given_P_); change > 0) {
+  if (const double change = given_P_ && !op::varies(given_P_) ? changes(given_P_) : 0; change > 0) {
     say_instead(message("the preconditioner ", given_P_->name(), " changes from call to call, by ", about(change)),
                 "Use fgmres, or a preconditioner that is a function of its argument only.");
     return true;
