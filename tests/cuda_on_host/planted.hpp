@@ -44,12 +44,9 @@ inline testing::AssertionResult only(Faults& faults, const std::string& words) {
   return result;
 }
 
-class Planted : public testing::Test {
+/// Leaves one device, seed 0 and no memory behind.
+class OnHost : public testing::Test {
  protected:
-  void SetUp() override {
-    GTEST_FLAG_SET(death_test_style, "threadsafe");
-    cuda_on_host::set_seed(0);  // device memory is closed to the host after every call
-  }
   void TearDown() override {
     cuda_on_host::set_devices(1);
     cuda_on_host::set_seed(0);
@@ -58,6 +55,14 @@ class Planted : public testing::Test {
 
  private:
   std::int64_t before_ = cuda_on_host::counts().live_bytes;
+};
+
+class Planted : public OnHost {
+ protected:
+  void SetUp() override {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    cuda_on_host::set_seed(0);  // device memory is closed to the host after every call
+  }
 };
 
 }  // namespace planted

@@ -1,4 +1,6 @@
 // The order of streams, events and copies in the stand-in for CUDA, what it counts, and its use by several threads.
+#include "planted.hpp"
+
 #include <tacit/exec/cuda.hpp>
 
 #include <gtest/gtest.h>
@@ -23,17 +25,7 @@ void combine_on(cudaStream_t stream, double* y, const double* x, double a) {
   ASSERT_EQ(cudaLaunchKernel(combine, dim3(1), dim3(length), arguments, 0, stream), cudaSuccess);
 }
 
-class CudaStreams : public testing::Test {
- protected:
-  void TearDown() override {
-    cuda_on_host::set_devices(1);
-    cuda_on_host::set_seed(0);
-    EXPECT_EQ(cuda_on_host::counts().live_bytes, before_);
-  }
-
- private:
-  std::int64_t before_ = cuda_on_host::counts().live_bytes;
-};
+class CudaStreams : public planted::OnHost {};
 
 /// A random program on vectors of two devices: which of four streams does what with which vectors. Where an operation
 /// needs what another stream did, it waits for an event.
