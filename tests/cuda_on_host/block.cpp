@@ -10,8 +10,8 @@
 
 #include <alloca.h>
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
-#include <deque>
 #include <memory>
 #include <random>
 #include <vector>
@@ -50,15 +50,16 @@ struct Meeting {
   std::vector<int> waiting;
   Site site;
 };
-/// What a lane that waits in an exchange gives, and where it takes another lane's.
+/// What the lanes of a warp give in an exchange.
 struct Exchange {
-  const void* from = nullptr;
-  void* to = nullptr;
-  std::size_t bytes = 0;
+  std::size_t bytes = 0;  // of a value
   int lanes = 0;
+  unsigned given = 0;  // by lane
+  std::vector<unsigned char> values;
 };
 struct Warp : Meeting {
-  Exchange exchange[warp_size];
+  Exchange exchange[2];  // in turn: a lane gives for the next one while others have not taken from this one
+  int turn = 0;
 };
 
 /// A shared variable of a block, with bytes around it that nothing may touch.
@@ -141,20 +142,37 @@ struct Thread {
   Copies copies;
 };
 
+/// Threads that can run, in order, each at most once.
+class Ready {
+ public:
+  void make_room(std::size_t threads) {
+    if (all_.size() < threads) all_.resize(std::bit_ceil(threads));
+    mask_ = all_.size() - 1;
+  }
+  bool empty() const { return begin_ == end_; }
+  void push(int thread) { all_[end_++ & mask_] = thread; }
+  int pop() { return all_[begin_++ & mask_]; }
+
+ private:
+  std::vector<int> all_;
+  std::size_t mask_ = 0, begin_ = 0, end_ = 0;
+};
+
 constexpr char dynamic_mark = 0;
+constexpr Site in_shfl{"__shfl_xor_sync"}, in_syncwarp{"__syncwarp"};
 
 /// Runs the blocks of one launch on this thread of the host.
 class Engine {
  public:
   void run(const Launch& launch, const std::string& name, const std::function<void()>& body, std::uint64_t seed);
 
-  void meet_block(Site site) { meet(block().meeting, site, "block"); }
-  void meet_grid(Site site);
-  void meet_warp(unsigned mask, Site site) {
+  void meet_block(const Site& site) { meet(block().meeting, site, "block"); }
+  void meet_grid(const Site& site);
+  void meet_warp(unsigned mask, const Site& site) {
     check_mask(mask, site);
     meet(warp(), site, "warp");
   }
-  void exchange(unsigned mask, const Exchange& of_lane, Site site);
+  void exchange(unsigned mask, void* to, const void* from, std::size_t bytes, int lanes, const Site& site);
   unsigned char* shared(const char* mark, std::size_t bytes);
   std::size_t dynamic_bytes() const { return launch_->dynamic_bytes; }
   Thread& thread() { return threads_[std::size_t(current_)]; }
@@ -164,8 +182,8 @@ class Engine {
 
  private:
   Warp& warp() { return block().warps[std::size_t(thread().rank / warp_size)]; }
-  void check_mask(unsigned mask, Site site) const;
-  void meet(Meeting& m, Site site, const char* of);
+  void check_mask(unsigned mask, const Site& site) const;
+  void meet(Meeting& m, const Site& site, const char* of);
   void release(Meeting& m);
   void leave(Meeting& m, const char* of);
   void run_blocks(std::size_t first, std::size_t count);
@@ -189,7 +207,7 @@ class Engine {
   std::vector<Thread> threads_;
   std::vector<int> order_;  // in which threads start
   std::size_t started_ = 0, left_ = 0;
-  std::deque<int> ready_;
+  Ready ready_;
   int current_ = 0;
   Meeting grid_;
 };
@@ -214,9 +232,7 @@ void Engine::enter(int thread) {
 // The next thread that can run, on the fiber where it waits or on one that has nothing to do.
 void Engine::go_on(Fiber& from) {
   if (!ready_.empty()) {
-    const int next = ready_.front();
-    ready_.pop_front();
-    from.give_way(*threads_[std::size_t(next)].fiber);
+    from.give_way(*threads_[std::size_t(ready_.pop())].fiber);
   } else if (started_ < order_.size()) {
     if (idle_.empty()) {
       const std::size_t i = fibers_.size();
@@ -253,16 +269,21 @@ void Engine::work(Fiber& self) {
 }
 
 void Engine::release(Meeting& m) {
-  if (shuffled_ && m.waiting.size() > 1) {
+  const std::size_t n = m.waiting.size();
+  std::size_t next = 0, step = 1;
+  if (shuffled_ && n > 1) {
     // Each order of a pair occurs; a full shuffle would cost more than the threads' own work.
-    if (random_() & 1) std::reverse(m.waiting.begin(), m.waiting.end());
-    std::rotate(m.waiting.begin(), m.waiting.begin() + std::ptrdiff_t(random_() % m.waiting.size()), m.waiting.end());
+    if (random_() & 1) step = n - 1;
+    next = random_() % n;
   }
-  ready_.insert(ready_.end(), m.waiting.begin(), m.waiting.end());
+  for (std::size_t i = 0; i < n; ++i) {
+    ready_.push(m.waiting[next]);
+    if ((next += step) >= n) next -= n;
+  }
   m.waiting.clear();
 }
 
-void Engine::meet(Meeting& m, Site site, const char* of) {
+void Engine::meet(Meeting& m, const Site& site, const char* of) {
   if (m.waiting.empty()) m.site = site;
   else if (!(m.site == site))
     fault_once(std::string("threads of a ") + of + " wait at different barriers: " + m.site.text() + " and " +
@@ -286,36 +307,38 @@ void Engine::leave(Meeting& m, const char* of) {
   if (int(m.waiting.size()) == m.members) release(m);
 }
 
-void Engine::meet_grid(Site site) {
+void Engine::meet_grid(const Site& site) {
   if (!launch_->cooperative)
     fatal(kernel() + ": a grid waits for itself, and was not launched by cudaLaunchCooperativeKernel");
   meet(grid_, site, "grid");
 }
 
-void Engine::check_mask(unsigned mask, Site site) const {
+void Engine::check_mask(unsigned mask, const Site& site) const {
   if (mask != whole_warp)
     fatal(kernel() + ": " + site.text() + " of a part of a warp, which cuda_on_host does not carry out");
 }
 
-void Engine::exchange(unsigned mask, const Exchange& of_lane, Site site) {
+void Engine::exchange(unsigned mask, void* to, const void* from, std::size_t bytes, int lanes, const Site& site) {
   check_mask(mask, site);
   Warp& w = warp();
-  Exchange& mine = w.exchange[thread().rank % warp_size];
-  mine = of_lane;
-  std::memset(mine.to, 0xff, mine.bytes);  // what stays where the other lane gives nothing
-  if (int(w.waiting.size()) + 1 == w.members) {
-    // All others wait in theirs, so that what they give is there, and what they have taken is not used yet.
-    for (int lane = 0; lane < warp_size; ++lane) {
-      const Exchange &here = w.exchange[lane], &there = w.exchange[(lane ^ here.lanes) % warp_size];
-      if (here.to && (here.bytes != of_lane.bytes || here.lanes != of_lane.lanes))
-        fault_once("lanes of a warp are in different exchanges: " + std::to_string(here.bytes) + " bytes with lane ^ " +
-                   std::to_string(here.lanes) + ", " + std::to_string(of_lane.bytes) + " bytes with lane ^ " +
-                   std::to_string(of_lane.lanes));
-      if (here.to && there.from) std::memcpy(here.to, there.from, std::min(here.bytes, there.bytes));
-    }
+  Exchange& e = w.exchange[w.turn];
+  const int lane = thread().rank % warp_size, other = (lane ^ lanes) % warp_size;
+  if (w.waiting.empty()) {
+    e.bytes = bytes, e.lanes = lanes, e.given = 0;
+    if (e.values.size() < bytes * warp_size) e.values.resize(bytes * warp_size);
+  } else if (e.bytes != bytes || e.lanes != lanes) {
+    fault_once("lanes of a warp are in different exchanges: " + std::to_string(e.bytes) + " bytes with lane ^ " +
+               std::to_string(e.lanes) + ", " + std::to_string(bytes) + " bytes with lane ^ " + std::to_string(lanes));
+    std::memset(to, 0xff, bytes);
+    bytes = std::min(bytes, e.bytes);
   }
+  std::memcpy(e.values.data() + std::size_t(lane) * e.bytes, from, bytes);
+  e.given |= 1u << lane;
+  if (int(w.waiting.size()) + 1 == w.members) w.turn ^= 1;
   meet(w, site, "warp");
-  mine = {};
+  // A lane that has left gives nothing: bits that no value has.
+  if (e.given >> other & 1) std::memcpy(to, e.values.data() + std::size_t(other) * e.bytes, bytes);
+  else std::memset(to, 0xff, bytes);
 }
 
 unsigned char* Engine::shared(const char* mark, std::size_t bytes) {
@@ -377,6 +400,7 @@ void Engine::run_blocks(std::size_t first, std::size_t count) {
     if (random_() & 1) std::reverse(order_.begin(), order_.end());
     std::rotate(order_.begin(), order_.begin() + std::ptrdiff_t(random_() % all), order_.end());
   }
+  ready_.make_room(all);
   grid_.members = int(all), grid_.some_left = false;
   started_ = left_ = 0;
   while (left_ < all) {
@@ -436,7 +460,7 @@ unsigned char* dynamic_shared() {
   return e.shared(&dynamic_mark, e.dynamic_bytes());
 }
 void exchange_lanes(void* to, const void* from, std::size_t bytes, int lanes) {
-  engine("__shfl_xor_sync").exchange(whole_warp, {from, to, bytes, lanes}, {"__shfl_xor_sync"});
+  engine("__shfl_xor_sync").exchange(whole_warp, to, from, bytes, lanes, in_shfl);
 }
 
 }  // namespace cuda_on_host
@@ -447,11 +471,11 @@ void __syncthreads(const char* file, int line) {
   engine("__syncthreads").meet_block({"__syncthreads", file, line});
 }
 void __syncwarp(unsigned mask) {
-  engine("__syncwarp").meet_warp(mask, {"__syncwarp"});
+  engine("__syncwarp").meet_warp(mask, cuda_on_host::in_syncwarp);
 }
 unsigned __shfl_xor_sync(unsigned mask, unsigned value, int lanes) {
   unsigned other;
-  engine("__shfl_xor_sync").exchange(mask, {&value, &other, sizeof other, lanes}, {"__shfl_xor_sync"});
+  engine("__shfl_xor_sync").exchange(mask, &other, &value, sizeof other, lanes, cuda_on_host::in_shfl);
   return other;
 }
 void cooperative_groups::grid_group::sync(const char* file, int line) const {

@@ -16,7 +16,8 @@ class Fiber {
   Fiber(std::size_t stack_bytes, std::function<void()> f);
   Fiber(const Fiber&) = delete;
   ~Fiber();
-  /// Switches to `to`; returns when some fiber switches back. Also switches the C++ runtime's state of exceptions.
+  /// Switches to `to`; returns when some fiber switches back. Also switches the C++ runtime's state of exceptions; the
+  /// modes of floating-point arithmetic (rounding, subnormals) stay those of the thread.
   void give_way(Fiber& to);
 
   struct Parts;
