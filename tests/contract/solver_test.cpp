@@ -296,6 +296,7 @@ TYPED_TEST(Solver, NonFiniteInputsAreNamed) {
             const auto s = run(C, fine, o);
             EXPECT_EQ(s.report.reason, Reason::non_finite) << m.name << ": " << s.report.detail;
             EXPECT_LE(s.report.iterations, m.name == "richardson" ? 2 : 1) << m.name;
+            EXPECT_EQ(s.report.history.size(), std::size_t(s.report.iterations) + 1) << m.name;
             for (const T& v : s.x) EXPECT_TRUE(is_finite(v)) << m.name;
           }
       },

@@ -87,7 +87,8 @@ class Monitor {
     if (pending_) {
       pending_ = false;
       ++iterations_;
-      if (std::isfinite(norm_)) record(norm_), watch();
+      record(norm_);
+      if (std::isfinite(norm_)) watch();
       comm_.check_interrupt();
       // Callbacks may answer differently on different ranks (a clock, a file): one that stops stops all.
       if (options_.callback) {

@@ -100,7 +100,8 @@ class Result(Outcome):
     norm : str
         "2" or "max": the norm in which all residuals here are given.
     history : ndarray
-        ||r|| / ||b|| of the recurrence residual from iteration 0 on.
+        ||r|| / ||b|| of the recurrence residual from iteration 0 on; where a solve has broken down, the last may not
+        be finite.
     seconds : dict
         "setup" (conversion, partition, preconditioner) and "solve"; the maximum over ranks.
     counts : dict
