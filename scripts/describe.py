@@ -233,9 +233,11 @@ def files() -> dict[str, str]:
         ),
         "h-matrices": (
             "Options of H-matrices",
-            "Of `tacit.hmatrix`, `tacit.bem.assemble` and `tacit bem`; then what the latter two take besides.",
+            "Of `tacit.hmatrix`, `tacit.bem.assemble` and `tacit bem`; then what the latter two take besides; then what"
+            " these two and `HMatrix.to` take for GPUs.",
             "hmatrix",
             "bem",
+            "device_product",
         ),
         "preconditioners": (
             "Preconditioners",

@@ -1,5 +1,6 @@
 // The Python module tacit._core: errors, traces, threads; the floors are bound in files of their own.
 #include "bindings.hpp"
+#include "hmatrix_on_gpus.hpp"
 
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -228,5 +229,6 @@ NB_MODULE(_core, m) {
 #ifdef TACIT_HAVE_APPLICATIONS
   bind_simulate(m);
   bind_hmatrix_precond(m);
+  bind_hmatrix_on_gpus(m);
 #endif
 }

@@ -1,4 +1,5 @@
 // Solves for Python, with operators and preconditioners: options in, report out, a callback in between.
+#include "callback.hpp"
 #include "on_gpu.hpp"
 
 #include <nanobind/stl/map.h>
@@ -26,35 +27,6 @@ namespace {
 using krylov::Options;
 using krylov::Report;
 using layout::Vector;
-
-/// The argument of a callback; `solution` computes this rank's part of x_k, and is valid while the callback runs.
-struct CallbackState {
-  int iteration;
-  double residual_norm;
-  std::function<nb::object()> solution;
-  int column;
-};
-
-template <Scalar T>
-std::function<bool(const krylov::State&)> trampoline(int ranks, Local n, nb::handle callback) {
-  return [=](const krylov::State& s) {
-    return call_python(ranks, [&] {
-      nb::object state = nb::cast(CallbackState{s.iteration, s.residual_norm,
-                                                [&s, n] {
-                                                  std::vector<T> x(n);
-                                                  unlocked([&] { s.solution(x.data()); });
-                                                  return array_of(std::move(x));
-                                                },
-                                                s.column});
-      auto* const held = nb::inst_ptr<CallbackState>(state);
-      struct Ends {
-        CallbackState* state;
-        ~Ends() { state->solution = nullptr; }
-      } ends{held};
-      return nb::cast<bool>(callback(state));
-    });
-  };
-}
 
 /// (this rank's part of x, report) of `solve(b, x, options)`. Collective.
 template <Scalar T, class F>

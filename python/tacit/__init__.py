@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from .op import (
         Csr,
         DeviceCsr,
+        DeviceHMatrix,
         HMatrix,
         Operator,
         Stencil,
@@ -74,6 +75,7 @@ _HOMES = {
     "op": [
         "Csr",
         "DeviceCsr",
+        "DeviceHMatrix",
         "HMatrix",
         "Operator",
         "Stencil",
@@ -117,6 +119,7 @@ __all__ = [
     "Csr",
     "DeviceArray",
     "DeviceCsr",
+    "DeviceHMatrix",
     "EnvironmentFailure",
     "Error",
     "HMatrix",

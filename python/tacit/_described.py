@@ -87,6 +87,12 @@ BEM: Mapping[str, Option] = {
     'quadrature': Option('real', 0.05, (), 0.0, INFINITY, True, 0, 'a number > 0', 'relative accuracy of entries by quadrature, in tolerances', '', ()),
     'assembly': Option('choice', 'host', ('host', 'cuda', 'virtual'), -INFINITY, INFINITY, False, 0, 'a number', "who evaluates entries and finds crosses; cuda: a GPU, for the collocation matrix by aca and aca+, with the host's crosses but for rounding, recompressed there too; virtual: the same kernels, played by the processor", '', ()),
 }
+DEVICE_PRODUCT: Mapping[str, Option] = {
+    'path': Option('choice', 'peer', ('host', 'copy', 'peer'), -INFINITY, INFINITY, False, 0, 'a number', 'how vectors travel between the GPUs of a rank: through the host, which waits; through its memory in pieces, without waiting; over direct links, where there are any', '', ()),
+    'deal': Option('choice', 'rows', ('rows', 'round_robin'), -INFINITY, INFINITY, False, 0, 'a number', 'of blocks to GPUs: in the order of rows, cut at equal bytes, so that partial results overlap little; or in turn, the largest first', '', ()),
+    'work': Option('choice', 'redundant', ('redundant', 'shared'), -INFINITY, INFINITY, False, 0, 'a number', 'on vectors: every GPU does all of it, or a part of every sum and of the vectors that no product reads', '', ()),
+    'overlap': Option('choice', 'gather', ('copy', 'gather'), -INFINITY, INFINITY, False, 0, 'a number', 'in pipelined-bicgstab the host reads sums until the own rows have arrived (pipe1 of Yamazaki et al. 2018), or also while rows are sent to all ranks (pipe2)', '', ()),
+}
 HMATRIX: Mapping[str, Option] = {
     'tolerance': Option('real', 0.0001, (), 0.0, INFINITY, True, 0, 'a number > 0', 'relative error of the matrix, in the Frobenius norm', '', ()),
     'measure': Option('choice', 'matrix', ('matrix', 'block'), -INFINITY, INFINITY, False, 0, 'a number', 'the error is that of the whole matrix, or of every block by itself, which is stricter', '', ()),
@@ -208,6 +214,7 @@ BATCH_CUTS = ('count', 'ranges')
 BOUNDARIES = ('dirichlet', 'neumann', 'periodic')
 CONVECTIONS = ('upwind', 'central')
 FORMATS = ('automatic', 'csr', 'sell', 'bsr')
+GROUP_METHODS = ('bicgstab', 'pipelined-bicgstab')
 MEANS = ('harmonic', 'arithmetic')
 PARTS = ('slices', 'boxes')
 PATHS = ('auto', 'messages', 'persistent', 'neighbour', 'put', 'shared', 'gather', 'gaspi')
@@ -255,6 +262,15 @@ class BemOptions(TypedDict, total=False):
     discretisation: Literal['collocation', 'galerkin']
     quadrature: float
     assembly: Literal['host', 'cuda', 'virtual']
+
+
+class DeviceProductOptions(TypedDict, total=False):
+    """Options of DeviceProduct, for type checkers."""
+
+    path: Literal['host', 'copy', 'peer']
+    deal: Literal['rows', 'round_robin']
+    work: Literal['redundant', 'shared']
+    overlap: Literal['copy', 'gather']
 
 
 class HmatrixOptions(TypedDict, total=False):

@@ -1,8 +1,9 @@
 """GPUs of this process, and arrays in their memory.
 
-``device=`` is "host", "cuda" (the GPU of this rank: ranks of a node take its GPUs in turn) or "cuda:1". Arrays in the
-memory of a GPU are those of other libraries, by ``__cuda_array_interface__`` (CuPy, Numba) or DLPack (PyTorch, JAX),
-and :class:`DeviceArray`, which results are and which has both protocols.
+``device=`` is "host", "cuda" (the GPU of this rank: ranks of a node take its GPUs in turn) or "cuda:1"; for an H-matrix
+also "cuda:0,1", these GPUs together. Arrays in the memory of a GPU are those of other libraries, by
+``__cuda_array_interface__`` (CuPy, Numba) or DLPack (PyTorch, JAX), and :class:`DeviceArray`, which results are and
+which has both protocols.
 """
 
 from __future__ import annotations
@@ -24,33 +25,47 @@ _DLPACK_KINDS = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex", 6: 
 _OWN_STREAM = 1  # the legacy default stream, as both protocols number it
 
 
-def kind_of(device: object, *also: str) -> str:
-    """ "host" or "cuda" for what was given as ``device=``, or a name of `also`; ValueError or TypeError for anything
-    else, EnvironmentFailure where this build or machine has no GPU. Local.
+def kind_of(device: object, *also: str, several: bool = False) -> str:
+    """ "host" or "cuda" for what was given as ``device=``, or a name of `also`; with `several` it may name more than
+    one GPU. ValueError or TypeError for anything else, EnvironmentFailure where this build or machine has no GPU. Local.
     """
     if isinstance(device, str) and device in also:
         return device
     if not isinstance(device, str):
         raise TypeError(f"device is {device!r}; 'host', 'cuda' or 'cuda:<number>' is needed")
     kind, colon, which = device.partition(":")
-    if kind not in ("host", "cuda") or (colon and (kind == "host" or which not in map(str, range(1024)))):
-        raise ValueError(f"unknown device {device!r} ({', '.join(['host', 'cuda', 'cuda:<number>', *also])})")
+    named = which.split(",") if colon else []
+    known = kind in ("host", "cuda") and not (colon and kind == "host")
+    if not known or any(one not in map(str, range(1024)) for one in named):
+        names = ["host", "cuda", "cuda:<number>", *(["cuda:<number>,<number>"] if several else []), *also]
+        raise ValueError(f"unknown device {device!r} ({', '.join(names)})")
+    if len(named) > 1 and not several:
+        raise ValueError(f"device is {device!r}; several GPUs together are for H-matrices, here one is needed")
+    if len(set(named)) < len(named):
+        raise ValueError(f"device is {device!r}; each GPU is named once")
     if kind == "cuda":
         count = _core.gpu_count()
         if count == 0:
             why = "no GPU answers" if _core.cuda_built else "this Tacit was built without CUDA"
             raise _core.EnvironmentFailure(f"device={device!r}: {why}")
-        if colon and int(which) >= count:
+        if any(int(one) >= count for one in named):
             seen = "one, cuda:0" if count == 1 else f"{count}, cuda:0 to cuda:{count - 1}"
             raise ValueError(f"device is {device!r}; this process sees {seen}")
     return kind
 
 
-def number(device: str, comm: _core.Communicator) -> int:
-    """The number of the GPU that "cuda" or "cuda:<number>" stands for on this rank. Collective."""
+def numbers(device: str, comm: _core.Communicator) -> list[int]:
+    """The numbers of the GPUs that "cuda", "cuda:<number>" or "cuda:<number>,<number>" stands for on this rank.
+    Collective.
+    """
     _, colon, which = device.partition(":")
     own = _core.gpu_of_rank(comm)  # also where some ranks have chosen: all have to take part
-    return int(which) if colon else own
+    return [int(one) for one in which.split(",")] if colon else [own]
+
+
+def number(device: str, comm: _core.Communicator) -> int:
+    """The first of :func:`numbers`. Collective."""
+    return numbers(device, comm)[0]
 
 
 def place(device: str, comm: _core.Communicator) -> int:
@@ -60,9 +75,9 @@ def place(device: str, comm: _core.Communicator) -> int:
 
 
 def of(handle: Any) -> str:
-    """Where a compiled object is: "host", or "cuda:0" or the like. Local."""
+    """Where a compiled object is: "host", "cuda:0", or on several GPUs "cuda:0,1". Local."""
     gpu = getattr(handle, "gpu", None)
-    return "host" if gpu is None else f"cuda:{gpu}"
+    return "host" if gpu is None else "cuda:" + ",".join(map(str, getattr(handle, "gpus", [gpu])))
 
 
 def on(device: str) -> str:

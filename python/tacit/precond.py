@@ -23,7 +23,8 @@ inner              20 iterations of bicgstab, with jacobi, on a copy of the matr
 `precision` is "auto" (single where the tolerance allows it, since the factors are approximate), "single" or "full".
 
 For matrices in the memory of a GPU (:class:`tacit.DeviceCsr`): all those of stored matrices. Incomplete factors and the
-levels of "amg" are made by the host; their solves and cycles stay there.
+levels of "amg" are made by the host; their solves and cycles stay there. For H-matrices on GPUs
+(:class:`tacit.DeviceHMatrix`): "jacobi".
 """
 
 from __future__ import annotations
@@ -39,12 +40,15 @@ from ._described import HMATRIX_PRECOND, HMATRIX_PRECOND_NAMES, PRECOND, PRECOND
 from ._options import Described, Preconditioner, agree, fill, of_its_kind
 from ._preconds import *  # noqa: F403
 from ._support import Array, agreed, as_array, choose, core, refuse_unknown, to_scalar, utf8, vectors_of
-from .op import Csr, DeviceCsr, HMatrix, Operator, as_operator, stored
+from .op import Csr, DeviceCsr, DeviceHMatrix, HMatrix, Operator, as_operator, stored
 
 __all__ = ["Reporting", "amg", "build", "inner", "make", "names", "rigid_body_modes", *_preconds.__all__]
 
 # What amg takes beside the options of its table: arrays, whole or a rank's own part.
 AMG_ARRAYS = ("near_null", "coordinates")
+
+# Those of H-matrices on GPUs.
+_ON_GPUS = ("none", "jacobi")
 
 # Preconditioners of H-matrices that are Hermitian positive definite when the matrix is, so that cg may use them.
 _SYMMETRIC_OF_HMATRICES = {"none", "jacobi", "block-jacobi"}
@@ -196,6 +200,23 @@ def _of_hmatrix(name: str, options: dict[str, Any]) -> Any:
     return o
 
 
+def refuse_on_gpus(given: Any, cure: str) -> None:
+    """ValueError, which ends with the `cure`, where ``precond=given`` does not work with an H-matrix on GPUs. Local."""
+    if isinstance(given, Operator):
+        if given.device == "host":
+            raise ValueError(
+                f"precond is in host memory and A on GPUs; tacit.precond.make(A, 'jacobi') makes one there: {cure}"
+            )
+        return
+    if given is not None and not isinstance(given, (str, dict, Described)):
+        raise ValueError(f"precond is a {type(given).__name__}; with an H-matrix on GPUs it is named: {cure}")
+    name, _ = split(given)
+    if name not in _ON_GPUS:
+        raise ValueError(
+            f"precond {name!r} works in host memory; an H-matrix on GPUs has {', '.join(_ON_GPUS)}: {cure}"
+        )
+
+
 def _comm_of(A: Any) -> Any:
     """The communicator of an operator; TypeError for anything else."""
     if not isinstance(A, Operator):
@@ -248,6 +269,9 @@ def make(A: Operator, name: str, **options: Any) -> Operator | None:
             return chosen, None, {}
         if chosen == "hlu" and not isinstance(A, HMatrix):
             raise ValueError(f"precond 'hlu' is of tacit.hmatrix operators; this is a {A.name} operator")
+        if isinstance(A, DeviceHMatrix):
+            refuse_on_gpus(chosen, "A.to('host') has others")
+            return chosen, _of_hmatrix(chosen, options), HMATRIX_PRECOND
         if A.device != "host" and (chosen == "inner" or not isinstance(A, DeviceCsr)):
             raise ValueError(
                 f"precond {chosen!r} works in host memory, and the {A.name} operator is in that of {A.device}; for a"
@@ -535,6 +559,8 @@ def build(
         name, options = agreed(A.comm, lambda: split(given))
         if A.device != "host" and not isinstance(A, DeviceCsr) and name == "none":
             return None, True
+        if isinstance(A, DeviceHMatrix):
+            return make(A, name, **options), True
         if name == "inner" or isinstance(A, HMatrix):
             return make(A, name, **options), name in _SYMMETRIC_OF_HMATRICES
         if name == "amg":
@@ -548,6 +574,11 @@ def build(
         raise ValueError(
             f"precond is a {type(given).__name__}; for a matrix in the memory of {A.device} it is a name, or what"
             " tacit.precond.make(A, name) makes of it"
+        )
+    if isinstance(A, DeviceHMatrix) and isinstance(given, Operator) and not hasattr(given._handle, "gpus"):
+        raise ValueError(
+            f"precond is a {given.name} operator on one GPU; for an H-matrix on GPUs tacit.precond.make(A, 'jacobi')"
+            " makes one"
         )
     if isinstance(given, Operator) and "host" not in (given.device, A.device):
         agreed(A.comm, lambda: _is_with(given, A))  # which GPU is a rank's own affair

@@ -291,5 +291,6 @@ def solve(
         rtol=choices.rtol,
         atol=choices.atol,
         trace=events,
+        traffic=None,
     )
     return Simulated(result, times, int(ranks), model)

@@ -1,9 +1,12 @@
 // H-matrices and BiCGStab on several devices of a process: virtual ones, or, in the program of tests/device, CUDA's.
 #include <gtest/gtest.h>
 #include <tacit/base/error.hpp>
+#include <tacit/krylov/group_methods.hpp>
 #include <tacit/krylov/solve.hpp>
 #include <tacit/krylov/workspace.hpp>
 #include <tacit/op/hmatrix/on_devices.hpp>
+#include <tacit/precond/jacobi.hpp>
+#include <tacit/precond/jacobi_on_group.hpp>
 
 #include "krylov/on_devices.hpp"
 #include "support/communicators.hpp"
@@ -117,13 +120,91 @@ TEST(HMatrixOnDevices, HasSharesOfEqualBytes) {
 
 TEST(HMatrixOnDevices, RefusesWhatItCannotDo) {
   EXPECT_THROW((HMatrixOnDevices<double, M>(nullptr, devices_of<M>(1))), Error);
-  if (under_mpi()) return;
-  comm::run_threads(2, [](const Communicator& comm) {
-    const Geometry g = sphere(200);
-    const auto A =
-        std::make_shared<const HMatrix<double>>(Space::distributed(comm, 200), tree_of(g), kernel<double>(g));
-    EXPECT_THROW((HMatrixOnDevices<double, M>(A, devices_of<M>(2))), Error);
-  });
+  const Geometry g = sphere(200);
+  HMatrixOptions options;
+  options.symmetry = Symmetry::symmetric;
+  const auto half = std::make_shared<const HMatrix<double>>(Space::replicated(Communicator::self(), 200), tree_of(g),
+                                                            kernel<double>(g), options);
+  EXPECT_THROW((HMatrixOnDevices<double, M>(half, devices_of<M>(1))), Error);
+}
+
+// Vectors on devices are whole, also where those of the matrix in host memory are spread over ranks.
+TEST(HMatrixOnDevices, TakesMatricesOfSpreadVectors) {
+  on_ranks(
+      [](const Communicator& comm) {
+        constexpr Local n = 201;
+        const Geometry g = sphere(n);
+        const auto spread = std::make_shared<const HMatrix<double>>(Space::distributed(comm, n), tree_of(g, leaves(32)),
+                                                                    kernel<double>(g));
+        const auto x = numbers_of<double>(n);
+        Vector<double> own(spread->domain()), product(spread->range());
+        own.assign(std::span(x).subspan(std::size_t(spread->domain().begin()), own.size()));
+        spread->apply(own, product);
+        const auto part = product.to_host(), diagonal = spread->diagonal();
+        for (const int count : {1, 2}) {
+          const HMatrixOnDevices<double, M> B(spread, devices_of<M>(count));
+          EXPECT_TRUE(B.range().is_replicated());
+          OnGroup<double, M> y(B.range());
+          B.apply(on_group<M>(B.domain(), x), y);
+          EXPECT_LE(relative_error(y.to_host(), comm.all_gather(std::span<const double>(part))), 1e-14);
+          EXPECT_EQ(B.diagonal(), comm.all_gather(std::span<const double>(diagonal)));
+        }
+      },
+      ranks_of({2, 3}));
+}
+
+// One sweep on every device: no copies. Solves take the iterations of the host's.
+TEST(JacobiOnDevices, DividesByTheDiagonal) {
+  on_ranks(
+      [](const Communicator& comm) {
+        constexpr Local n = on_host ? 600 : 200;
+        const Geometry g = sphere(n);
+        const EntryFunction<double> entry = [of = kernel<double>(g)](auto rows, auto columns, double* out) {
+          of(rows, columns, out);
+          for (std::size_t j = 0; j < columns.size(); ++j)
+            for (std::size_t i = 0; i < rows.size(); ++i)
+              if (rows[i] == columns[j]) out[i + j * rows.size()] = double(n) * (rows[i] % 7 == 0 ? 1000 : 1);
+        };
+        const auto A =
+            std::make_shared<const HMatrix<double>>(Space::distributed(comm, n), tree_of(g, leaves(32)), entry);
+        const auto b = numbers_of<double>(n);
+        Vector<double> rhs(A->range()), solution(A->domain());
+        rhs.assign(std::span(b).subspan(std::size_t(A->range().begin()), rhs.size()));
+        krylov::Options options;
+        options.rtol = 1e-9, options.fallbacks = false;
+        const precond::Jacobi<double> host(*A);
+        for (const auto method : krylov::group_methods) {
+          options.method = method;
+          layout::fill(solution, 0.0);
+          const auto plain = krylov::solve<double, Host>(*A, nullptr, rhs, solution, options);
+          layout::fill(solution, 0.0);
+          const auto scaled = krylov::solve<double, Host>(*A, &host, rhs, solution, options);
+          ASSERT_TRUE(scaled.converged());
+          ASSERT_LT(scaled.iterations, plain.iterations - 2);  // otherwise the scaling shows in nothing
+          for (const auto work : {VectorWork::redundant, VectorWork::shared}) {
+            const auto devices = devices_of<M>(2);
+            const HMatrixOnDevices<double, M> B(A, devices, {.work = work});
+            EXPECT_EQ(B.group().work, work);
+            const auto P = precond::make_jacobi<double, Group<M>>(B);
+            const auto right = on_group<M>(B.range(), b);
+            OnGroup<double, M> y(B.range()), x(B.domain());
+            const auto before = devices->traffic();
+            P->apply(right, y);
+            const auto after = devices->traffic();
+            EXPECT_EQ(after.to_devices + after.to_host + after.between + after.waits,
+                      before.to_devices + before.to_host + before.between + before.waits);
+            const auto quotient = y.to_host(), d = B.diagonal();
+            for (std::size_t i = 0; i < b.size(); ++i) EXPECT_NEAR(quotient[i] * d[i], b[i], 1e-15);
+            const auto report = krylov::solve<double, Group<M>>(B, P.get(), right, x, options);
+            EXPECT_TRUE(report.converged()) << report.detail;
+            EXPECT_EQ(report.precond, "jacobi");
+            EXPECT_NEAR(report.iterations, scaled.iterations, 1);
+            const auto part = solution.to_host();
+            EXPECT_LE(relative_error(x.to_host(), comm.all_gather(std::span<const double>(part))), 1e-7);
+          }
+        }
+      },
+      ranks_of({2, 3}));
 }
 
 TEST(HMatrixOnDevices, IsSolvedWith) {

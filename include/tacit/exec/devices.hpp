@@ -6,6 +6,7 @@
 #pragma once
 
 #include <tacit/base/error.hpp>
+#include <tacit/base/names.hpp>
 #include <tacit/exec/device_model.hpp>
 #include <tacit/exec/launch.hpp>
 #include <tacit/exec/memory.hpp>
@@ -540,3 +541,9 @@ class Devices {
 };
 
 }  // namespace tacit::exec
+
+template <>
+inline constexpr auto tacit::names_of<tacit::exec::DevicePath> =
+    tacit::named<tacit::exec::DevicePath>("path between devices", {{tacit::exec::DevicePath::host, "host"},
+                                                                   {tacit::exec::DevicePath::copy, "copy"},
+                                                                   {tacit::exec::DevicePath::peer, "peer"}});

@@ -302,3 +302,12 @@ double largest_magnitude(View<const T, Group<M>> v) {
 }
 
 }  // namespace tacit::exec
+
+template <>
+inline constexpr auto tacit::names_of<tacit::exec::VectorWork> =
+    tacit::named<tacit::exec::VectorWork>("work on vectors", {{tacit::exec::VectorWork::redundant, "redundant"},
+                                                              {tacit::exec::VectorWork::shared, "shared"}});
+
+template <>
+inline constexpr auto tacit::names_of<tacit::exec::DeviceOverlap> = tacit::named<tacit::exec::DeviceOverlap>(
+    "overlap", {{tacit::exec::DeviceOverlap::copy, "copy"}, {tacit::exec::DeviceOverlap::gather, "gather"}});

@@ -29,8 +29,17 @@ import numpy.typing as npt
 from .. import _core, krylov, layout, op
 from .. import comm as _comm
 from .. import device as _device
-from .._described import BEM, HMATRIX, SOLVE, BemOptions, HmatrixOptions, SolveOptions
-from .._options import Method, agree, fill
+from .._described import (
+    BEM,
+    DEVICE_PRODUCT,
+    HMATRIX,
+    SOLVE,
+    BemOptions,
+    DeviceProductOptions,
+    HmatrixOptions,
+    SolveOptions,
+)
+from .._options import Method, agree, fill, named
 from .._outcome import Outcome
 from .._support import (
     Array,
@@ -96,9 +105,10 @@ class Charges(Outcome):
         Of each conductor, in V; NaN where its triangles were given different potentials.
     field : tuple of float
         The uniform field from outside, in V / u.
-    converged, reason, advice, iterations, residual_norm, seconds, counts, history, method, precond, warnings
-        As in :class:`tacit.Result`. With floating conductors ``iterations`` is the sum over all solves, and
-        ``residual_norm`` that of the combined solution.
+    converged, reason, advice, iterations, residual_norm, seconds, counts, history, method, precond, warnings, device,
+    traffic
+        As in :class:`tacit.Result`. With floating conductors ``iterations``, ``counts`` and ``traffic`` are sums over
+        all solves, and ``residual_norm`` is that of the combined solution.
     """
 
     def __init__(self, system: System, density: Array, facts: dict[str, Any]) -> None:
@@ -121,6 +131,8 @@ class Charges(Outcome):
         self.history: list[float] = facts["history"]
         self.seconds: dict[str, float] = {"setup": system.seconds, "solve": facts["seconds"]}
         self.counts: dict[str, int] = facts["counts"]
+        self.device: str = facts["device"]
+        self.traffic: dict[str, float] | None = facts["traffic"]
 
     @property
     def iterations(self) -> int:
@@ -208,7 +220,7 @@ class System:
 
     Attributes
     ----------
-    A : tacit.HMatrix
+    A : tacit.HMatrix or tacit.DeviceHMatrix
         In the order of its cluster tree: unknown k belongs to triangle ``order[k]``. It maps ``weight`` times the
         density to ``weight`` times the potential; the weights are 1, or for "galerkin" the square roots of the areas.
     mesh : Mesh
@@ -234,7 +246,8 @@ class System:
                 on, mesh.vertices, mesh.triangles, self.plane, options["system"], options["hmatrix"], options["gpu"]
             )
         self.weight: Array = weight
-        self.A = op.HMatrix(handle, on, options["scalar"], self.tolerance, options["hmatrix"].symmetry)
+        matrix = op.HMatrix(handle, on, options["scalar"], self.tolerance, options["hmatrix"].symmetry)
+        self.A: op.HMatrix | op.DeviceHMatrix = matrix.to(options["device"], **options["there"])
         self.seconds: float = on.all_max_real(time.perf_counter() - begin)
 
     def __repr__(self) -> str:
@@ -354,6 +367,8 @@ class System:
             return phi, by_conductor, free, net, (float(e[0]), float(e[1]), float(e[2])), zero
 
         phi, by_conductor, free, net, e, zero = agreed(self.comm, look)
+        if isinstance(self.A, op.DeviceHMatrix):
+            agreed(self.comm, lambda: check_on_gpus(method, precond))
         begin = time.perf_counter()
         options.setdefault("rtol", 1e-7)
         results = []
@@ -414,6 +429,10 @@ class System:
             "warnings": told,
             "history": [float(value) for value in worst.history],
             "counts": {name: sum(r.counts[name] for r in results) for name in worst.counts},
+            "device": worst.device,
+            "traffic": None
+            if worst.traffic is None
+            else {name: sum((r.traffic or {})[name] for r in results) for name in worst.traffic},
             "seconds": self.comm.all_max_real(time.perf_counter() - begin),
         }
         return Charges(self, sigma, facts)
@@ -453,7 +472,15 @@ def _numbered(conductors: Any, mesh: Mesh) -> Array:
     return numbers
 
 
-class Options(BemOptions, HmatrixOptions, total=False):
+def check_on_gpus(method: Any, precond: Any) -> None:
+    """ValueError for a method or preconditioner with which a system on GPUs cannot be solved. Local."""
+    krylov.method_on_gpus(named("method", method, {})[0], precond, _HOST_SOLVES)
+
+
+_HOST_SOLVES = "with assembly='cuda' in place of device the GPU assembles, and the host solves, by all of them"
+
+
+class Options(BemOptions, HmatrixOptions, DeviceProductOptions, total=False):
     """The ``**options`` of :func:`assemble`, for type checkers."""
 
 
@@ -485,13 +512,16 @@ def assemble(
         Of this rank.
     comm : communicator, optional
     device : str
-        "host"; "cuda": ``assembly="cuda"``, which makes the matrix on this rank's GPU; "cuda:1": on that one. Its
-        products and the solution are the host's.
+        Where the matrix is assembled and solved with: "host"; "cuda", this rank's GPU; "cuda:1", that one; "cuda:0,1",
+        these together (the first assembles): a :class:`tacit.DeviceHMatrix`, for methods "bicgstab" and
+        "pipelined-bicgstab" and preconditioners "jacobi" and "none". With ``assembly="host"`` the host assembles for
+        GPUs; ``assembly="cuda"`` without `device` assembles on the GPU and solves on the host.
     **options
         ``discretisation`` ("collocation": the potential at centroids; "galerkin": its mean over triangles, a symmetric
         matrix), ``quadrature`` (0.05: the accuracy of entries, as a multiple of ``tolerance``), ``assembly`` ("host",
-        "cuda", "virtual": where entries are evaluated and blocks compressed); and those of :func:`tacit.hmatrix`
-        except ``symmetry``, such as ``tolerance`` (1e-4): docs/reference/h-matrices.md.
+        "cuda", "virtual": where entries are evaluated and blocks compressed); those of :func:`tacit.hmatrix` except
+        ``symmetry``, such as ``tolerance`` (1e-4); and with GPUs those of :meth:`tacit.HMatrix.to`:
+        docs/reference/h-matrices.md.
 
     Returns
     -------
@@ -526,14 +556,25 @@ def assemble(
             where = ("xyz".index(choose("axis of the plane", axis, ("x", "y", "z"))), real_number(value, "the plane"))
         known = {name: option for name, option in HMATRIX.items() if name != "symmetry"}
         own: dict[str, Any] = {name: value for name, value in options.items() if name in BEM}
-        rest: dict[str, Any] = {name: value for name, value in options.items() if name not in BEM}
-        if _device.kind_of(device) == "cuda" and own.setdefault("assembly", "cuda") != "cuda":
-            raise ValueError(f"device is {device!r} and assembly {own['assembly']!r}; leave one of them out")
+        there: dict[str, Any] = {name: value for name, value in options.items() if name in DEVICE_PRODUCT}
+        rest: dict[str, Any] = {name: value for name, value in options.items() if name not in {**own, **there}}
+        kind = _device.kind_of(device, several=True)
+        if kind == "host" and there:
+            raise ValueError(f"{', '.join(there)} is of a matrix on GPUs; the device is 'host'")
+        fill(core("DeviceProductOptions")(), "assemble", DEVICE_PRODUCT, there)
         system = fill(_core.BemOptions(), "assemble", BEM, own)
-        o = fill(_core.HMatrixOptions(), "assemble", known, rest, (*BEM, *_ASSEMBLING))
+        o = fill(_core.HMatrixOptions(), "assemble", known, rest, (*BEM, *DEVICE_PRODUCT, *_ASSEMBLING))
         galerkin = system.discretisation == "galerkin"
         if galerkin:
             o.symmetry = "symmetric"
+        if kind == "cuda":
+            if galerkin:
+                raise ValueError(
+                    f"device is {device!r}: GPUs need both triangles of the matrix, and galerkin stores one; take"
+                    " collocation, or device='host'"
+                )
+            if "assembly" not in own:
+                system.assembly = "cuda"
         if system.assembly != "host" and (galerkin or o.compression == "svd"):
             raise ValueError(
                 f"assembly is {system.assembly!r}: a device makes the collocation matrix by aca or aca+, and"
@@ -541,7 +582,14 @@ def assemble(
             )
         if system.assembly == "cuda":
             _device.kind_of("cuda")
-        return numbers, {"plane": where, "scalar": chosen, "system": system, "hmatrix": o}
+        return numbers, {
+            "plane": where,
+            "scalar": chosen,
+            "system": system,
+            "hmatrix": o,
+            "device": device,
+            "there": there,
+        }
 
     numbers, made = agreed(on, look)
     arrays = {"vertices": mesh.vertices, "triangles": mesh.triangles, "conductors": numbers}
@@ -570,4 +618,6 @@ def solve(mesh: Mesh, potential: Any = 1.0, **options: Any) -> Charges:
     True
     """
     first = {k: v for k, v in options.items() if k not in _SOLVING}
+    if first.get("device", "host") != "host":
+        check_on_gpus(options.get("method", "bicgstab"), options.get("precond", "jacobi"))
     return assemble(mesh, **first).solve(potential, **{k: v for k, v in options.items() if k in _SOLVING})

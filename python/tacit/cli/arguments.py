@@ -231,11 +231,20 @@ class Arguments:
             self("--ranks N", "MPI ranks, started here [1, or those of mpiexec]", whole(1))
         self("--threads N", "threads of a rank [the cores, shared by the ranks]", whole(1))
 
-    def device(self, text: str = "host; cuda: the GPU of each rank; cuda:N: that GPU", other: str = "") -> None:
-        """``--device NAME``, the same for every command; other: a further name that this one takes."""
-        names = f"host, cuda, cuda:N or {other}" if other else "host, cuda or cuda:N"
-        pattern = f"(host|cuda(?::[0-9]+)?{'|' + other if other else ''})"
-        self("--device NAME", text, matching(pattern, names, str), "host")
+    def device(
+        self,
+        text: str = "host; cuda: the GPU of each rank; cuda:N: that GPU",
+        other: str = "",
+        several: bool = False,
+    ) -> None:
+        """``--device NAME``, the same for every command; other: a further name that this one takes; several: whether it
+        takes several GPUs together.
+        """
+        names = [*(["cuda:N,N"] if several else []), *([other] if other else [])]
+        text_of_names = ", ".join(["host", "cuda", "cuda:N", *names][:-1]) + f" or {['cuda:N', *names][-1]}"
+        more = "(?:,[0-9]+)*" if several else ""
+        pattern = f"(host|cuda(?::[0-9]+{more})?{'|' + other if other else ''})"
+        self("--device NAME", text, matching(pattern, text_of_names, str), "host")
 
     def json(self, what: str = "the result") -> None:
         """``--json [FILE|-]``, the same for every command."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import os
 import time
@@ -10,7 +11,15 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from tacit import report
-from tacit._described import BEM, HMATRIX, HMATRIX_PRECOND, HMATRIX_PRECOND_NAMES, SOLVE, SOLVE_NAMES
+from tacit._described import (
+    BEM,
+    DEVICE_PRODUCT,
+    HMATRIX,
+    HMATRIX_PRECOND,
+    HMATRIX_PRECOND_NAMES,
+    SOLVE,
+    SOLVE_NAMES,
+)
 from tacit.cli.arguments import (
     NOT_CONVERGED,
     OK,
@@ -101,7 +110,13 @@ def add(a: Arguments) -> None:
     a("--capacitance", "the capacitance matrix, one solve a conductor")
     a.section("where it runs")
     a.where()
-    a.device("host; cuda: each rank's GPU assembles the matrix; cuda:N: that GPU")
+    a.device(
+        "host; cuda: each rank's GPU assembles the matrix and has it in the solve, by bicgstab or pipelined-bicgstab,"
+        " with jacobi or none; cuda:N: that GPU; cuda:N,N: these together. --assembly cuda alone: assembled on the"
+        " GPU, solved on the host",
+        several=True,
+    )
+    a.options(DEVICE_PRODUCT)
     a.section("what it leaves")
     a.json()
     a("--vtu FILE", "mesh and charge density", destination(VIEWS))
@@ -118,6 +133,9 @@ def run(arguments: argparse.Namespace) -> int:
         raise WrongUse("--merge is of --mend")
     if arguments.gap is not None and not arguments.copies:
         raise WrongUse("--gap is of --copies")
+    there = given(arguments, DEVICE_PRODUCT)
+    if arguments.device == "host" and there:
+        raise WrongUse(f"--{next(iter(there))} is for --device cuda")
     check_files(arguments, ("mesh", "points"), ("json", "vtu", "plot", "output"))
     return on_ranks(arguments, _here)
 
@@ -189,11 +207,14 @@ def _other_matrix(discretisation: str, charges: Any) -> str:
 def _here(a: argparse.Namespace, comm: Any, out: Console) -> int:
     import numpy as np
 
-    from tacit import _support
+    from tacit import _support, krylov
     from tacit.app import bem
 
     first = comm.rank == 0
     notes: list[str] = []
+    if a.device != "host":
+        cure = "--assembly cuda without --device assembles on the GPU, and the host solves"
+        krylov.method_on_gpus(a.method, a.precond, cure)
     begin = time.perf_counter()
     mesh = _support.agreed(comm, lambda: _mesh(a, notes))
     conductors = _support.agreed(comm, lambda: _conductors(a, mesh))
@@ -209,6 +230,7 @@ def _here(a: argparse.Namespace, comm: Any, out: Console) -> int:
         comm=comm,
         **given(a, BEM),
         **given(a, HMATRIX),
+        **given(a, DEVICE_PRODUCT),
     )
     matrix = system.A.report
     how = {"method": a.method, "precond": a.precond, **given(a, SOLVE, _SOLVING)}
@@ -228,6 +250,7 @@ def _here(a: argparse.Namespace, comm: Any, out: Console) -> int:
         "assembly": a.assembly or ("cuda" if a.device != "host" else BEM["assembly"].default),
         "ranks": comm.size,
         "threads": system.threads,
+        **_where(system.A, charges),
         "seconds": {
             "mesh": mesh_seconds,
             "assembly": system.seconds,
@@ -288,9 +311,36 @@ def _here(a: argparse.Namespace, comm: Any, out: Console) -> int:
     return OK if done else NOT_CONVERGED
 
 
+def _where(A: Any, charges: Any) -> dict[str, Any]:
+    """Where the solve ran, and on GPUs how: of all ranks the GPUs and their bytes, of rank 0 what an iteration copied.
+    Collective.
+    """
+    if charges.traffic is None:
+        return {"device": "host"}
+    ranks = [json.loads(part) for part in A.comm.all_gather(json.dumps([A.device, A.bytes]).encode())]
+    return {
+        "device": A.device,
+        **{name: getattr(A, name) for name in DEVICE_PRODUCT},
+        "device_bytes": [{"rank": r, "device": device, "bytes": size} for r, (device, size) in enumerate(ranks)],
+        "traffic_per_iteration": {name: value / max(1, charges.iterations) for name, value in charges.traffic.items()},
+    }
+
+
 def _numbers(values: Any, most: int = 6) -> str:
     shown = ", ".join(f"{value:.7g}" for value in values[:most])
     return shown + (f", .. ({len(values)})" if len(values) > most else "")
+
+
+def _placed(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    if facts["device"] == "host":
+        return []
+    t = facts["traffic_per_iteration"]
+    sizes = ", ".join(report.size(size) for one in facts["device_bytes"] for size in one["bytes"])
+    copies = t["to_devices"] + t["to_host"] + t["between"]
+    return [
+        ("device", f"{facts['device']} ({sizes}), path {facts['path']}, overlap {facts['overlap']}"),
+        ("", f"{copies:.1f} copies, {t['reads']:.1f} reads of sums and {t['waits']:.1f} waits an iteration"),
+    ]
 
 
 def _show(facts: dict[str, Any], a: argparse.Namespace, out: Console) -> None:
@@ -310,6 +360,7 @@ def _show(facts: dict[str, Any], a: argparse.Namespace, out: Console) -> None:
             f"{facts['reason']} after {facts['iterations']} iterations of {facts['method']}"
             + ("" if facts["precond"] == "none" else f", {facts['precond']}"),
         ),
+        *_placed(facts),
         ("residual", f"{report.residual(facts['residual_norm'])} of the right-hand side, recomputed"),
         ("charge", f"{_numbers(facts['charge'])} (times 4 pi eps0)"),
     ]

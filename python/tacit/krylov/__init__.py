@@ -6,6 +6,7 @@ and ``chebyshev`` have SciPy's signature. "Converged" always means that b - A x 
 
 from __future__ import annotations
 
+from .driver import method_on_gpus as method_on_gpus
 from .driver import solve
 from .results import CallbackState, ColumnResult, ColumnsResult, NotConverged, Observer, Result, TraceEvent
 from .signatures import bicgstab, cg, chebyshev, gmres, richardson

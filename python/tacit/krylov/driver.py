@@ -16,7 +16,7 @@ from .. import _core, layout, op
 from .. import comm as _comm
 from .. import device as _device
 from .. import precond as _precond
-from .._described import PATHS, SOLVE, SOLVE_NAMES, SolveOptions
+from .._described import GROUP_METHODS, PATHS, SOLVE, SOLVE_NAMES, SolveOptions
 from .._options import Described, Method, fill, named, take_numbers, told, told_value
 from .._support import (
     Array,
@@ -197,7 +197,8 @@ def solve(
     device : str
         "host"; "cuda", the GPU of this rank (ranks of a node take its GPUs in turn); "cuda:1", that GPU. A matrix in
         host memory is copied there for this solve; one that is there (``tacit.csr(S, device="cuda")``,
-        ``A.to("cuda")``) stays and needs no ``device``, and so does a preconditioner that was made for it.
+        ``A.to("cuda")``) stays and needs no ``device``, and so does a preconditioner that was made for it. An H-matrix
+        also takes "cuda:0,1", these GPUs together (:class:`tacit.DeviceHMatrix`); there "auto" is bicgstab.
     scalar : dtype, optional
         float32, float64, complex64 or complex128. Default: the smallest that holds A, b and x0; integers count as
         float64.
@@ -269,7 +270,8 @@ def solve(
         A = op.as_operator(A, on)
 
     def prepare() -> _Prepared:
-        kind = _device.kind_of(device)
+        hierarchical = isinstance(A, (op.HMatrix, op.DeviceHMatrix))
+        kind = _device.kind_of(device, several=hierarchical)
         on_gpu = kind == "cuda" or (isinstance(A, op.Operator) and A.device != "host")
         right = _right_hand_side(b, "b", on_gpu)
         guess = None if x0 is None else _right_hand_side(x0, "x0", on_gpu)
@@ -296,6 +298,8 @@ def solve(
         vectors = [vectors_of(space, key) for space, key in zip(spaces, _SPACES, strict=True)]
         constant = [isinstance(space, str) for space in spaces]
         place = device if kind == "cuda" or not on_gpu else A.device
+        if hierarchical and on_gpu and not isinstance(right, np.ndarray):
+            raise ValueError("b is in the memory of a GPU; a solve with an H-matrix on GPUs takes NumPy arrays")
         if spaces[0] is not None and on_gpu:
             raise ValueError(f"nullspace works in host memory; the solve is on {place}")
         if not isinstance(right, np.ndarray) and not on_gpu:
@@ -311,6 +315,8 @@ def solve(
             raise ValueError("partition and ordering renumber vectors in host memory; b is in that of a GPU")
         name, given = named("method", method, table)
         o.method = choose("method", name, SOLVE_NAMES)
+        if hierarchical and on_gpu:
+            o.method = method_on_gpus(o.method, precond, "A.to('host') is solved with in host memory")
         fill(o, "solve", SOLVE, given, _BESIDE)
         _core.check_solve(o)
         if path is not None:
@@ -493,6 +499,7 @@ def _solve(
     # A given one may be wrapped in M, for renumbered rows.
     made = next((one for one in (M, ready.precond) if isinstance(one, _precond.Multilevel)), None)
     levels_before = None if made is None else made.report
+    traffic_before = solved.traffic if isinstance(solved, op.DeviceHMatrix) else None
     end = "_columns" if many else ""
     if on_gpu:
         handle = None if M is None else M._handle
@@ -511,6 +518,9 @@ def _solve(
         solver = core("solve" + end, scalar)
         own, report = solver(solved._handle, handle, right, guess, ready.options, call, hermitian, null_space)
     facts["levels"] = None if made is None else made.report
+    facts["traffic"] = None
+    if traffic_before is not None and isinstance(solved, op.DeviceHMatrix):
+        facts["traffic"] = {name: value - traffic_before[name] for name, value in solved.traffic.items()}
     facts["seconds"] = {"setup": setup, "solve": report.seconds}
     facts["trace"] = _gather_trace(on, origin) if trace else None
     result = (ColumnsResult if many else Result)(like(form(own), b), report, **facts)
@@ -522,6 +532,18 @@ def _solve(
         spare = on.size - result.unknowns
         result.warnings.append(f"{on.size} ranks for {result.unknowns} unknowns: {spare} of them have no rows")
     return result
+
+
+def method_on_gpus(method: str, precond: Any, cure: str) -> str:
+    """The method that ``method=`` stands for where A is an H-matrix on GPUs. ValueError, which ends with the `cure`,
+    for one that does not work there, and for such a preconditioner. Local.
+    """
+    if method not in ("auto", *GROUP_METHODS):
+        raise ValueError(
+            f"method is {method!r}; an H-matrix on GPUs is solved with by {' and '.join(GROUP_METHODS)}: {cure}"
+        )
+    _precond.refuse_on_gpus(precond, cure)
+    return GROUP_METHODS[0] if method == "auto" else method
 
 
 def _takes_for_hermitian(method: str, M: Any) -> list[str]:

@@ -117,6 +117,9 @@ class Result(Outcome):
         Where method and preconditioner were chosen by trial: what was tried, in one sentence; else "".
     levels : dict or None
         Of "amg" that was named or made: the report of its levels, see :class:`tacit.precond.Reporting`.
+    traffic : dict or None
+        Of an H-matrix on GPUs: the copies and waits of this solve, counted on this rank
+        (:attr:`tacit.DeviceHMatrix.traffic`), those before the first and after the last iteration included.
     unknowns, nonzeros, ranks, threads : int
         nonzeros is 0 when the operator does not know them.
     """
@@ -151,6 +154,7 @@ class Result(Outcome):
         self.atol: float = facts.pop("atol")
         self.levels: dict[str, Any] | None = facts.pop("levels")
         self.trace: list[TraceEvent] | None = facts.pop("trace")
+        self.traffic: dict[str, float] | None = facts.pop("traffic")
 
     @property
     def iterations(self) -> int:

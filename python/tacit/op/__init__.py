@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from .files import read, write
 from .grids import poisson, stencil
-from .hierarchical import HMatrix, hmatrix
+from .hierarchical import DeviceHMatrix, HMatrix, hmatrix
+from .hierarchical import refuse_on_gpus as refuse_on_gpus
 from .matrices import _compressed as _compressed
 from .matrices import _is_matrix as _is_matrix
 from .matrices import as_operator, csr, function
@@ -32,6 +33,7 @@ __all__ = [
     "Composed",
     "Csr",
     "DeviceCsr",
+    "DeviceHMatrix",
     "HMatrix",
     "Operator",
     "Stencil",

@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from .. import _core
 from .. import comm as _comm
-from .._described import BATCH_CUTS, HMATRIX, TASK_ORDERS, HmatrixOptions
+from .. import device as _device
+from .._described import BATCH_CUTS, DEVICE_PRODUCT, HMATRIX, TASK_ORDERS, DeviceProductOptions, HmatrixOptions
 from .._options import agree, fill
 from .._support import (
     Array,
@@ -43,6 +44,58 @@ class HMatrix(Operator):
 
     def is_hermitian(self) -> bool:
         return self.symmetry == "hermitian" or (self.symmetry == "symmetric" and self.dtype.kind != "c")
+
+    def to(self, device: str, **options: Unpack[DeviceProductOptions]) -> HMatrix | DeviceHMatrix:
+        """This matrix in the memory of GPUs: a copy, the one in host memory stays. Collective.
+
+        Parameters
+        ----------
+        device : str
+            "host"; "cuda", the GPU of this rank (ranks of a node take its GPUs in turn); "cuda:1", that GPU;
+            "cuda:0,1", these together, which share the blocks of this rank. Ranks may name different GPUs.
+        **options
+            ``path`` ("peer"; "host", "copy"), ``deal`` ("rows"; "round_robin"), ``work`` ("redundant"; "shared") and
+            ``overlap`` ("gather"; "copy"): docs/reference/h-matrices.md.
+
+        Returns
+        -------
+        DeviceHMatrix
+
+        Raises
+        ------
+        ValueError, TypeError
+            Before anything is copied: for a complex matrix, one that is not square, one with ``symmetry`` (which is
+            stored by one triangle), and for an option with "host".
+        tacit.EnvironmentFailure
+            Without a GPU, without CUDA in this build, and for too little memory there.
+
+        Examples
+        --------
+        >>> import numpy as np, tacit
+        >>> x = np.linspace(0, 1, 500)
+        >>> A = tacit.hmatrix(x, lambda i, j: 1 / (0.01 + np.abs(x[i, None] - x[None, j])))
+        >>> if tacit.device.count():
+        ...     B = A.to("cuda")
+        ...     assert np.allclose(B @ x, A @ x) and tacit.solve(B, x).converged
+        """
+
+        def look() -> tuple[str, Any]:
+            kind = _device.kind_of(device, several=True)
+            if kind == "host" and options:
+                raise ValueError(f"{', '.join(options)} is of an H-matrix on GPUs; the device is 'host'")
+            o = fill(core("DeviceProductOptions")(), "to", DEVICE_PRODUCT, options, ("device",))
+            if kind == "cuda":
+                refuse_on_gpus(self.dtype, self.symmetry)
+                if self.shape[0] != self.shape[1]:
+                    raise ValueError(f"an H-matrix on GPUs is square; this one has shape {self.shape}")
+            return kind, o
+
+        kind, o = agreed(self.comm, look)
+        agree(self.comm, o, DEVICE_PRODUCT, device=kind)
+        if kind == "host":
+            return self
+        gpus = _device.numbers(device, self.comm)
+        return DeviceHMatrix(core("device_hmatrix", self._scalar)(self._handle, gpus, o), self, o)
 
     def use_batches(
         self,
@@ -165,6 +218,105 @@ class HMatrix(Operator):
         report = self.report
         kinds = [k for k in ("float64", "float32", "int16") if report[f"bytes_{k}"] > 0]
         return f"hierarchical ({', '.join(kinds) or 'empty'})"
+
+
+def refuse_on_gpus(dtype: npt.DTypeLike, symmetry: str) -> None:
+    """ValueError for a matrix that cannot be on GPUs. Local."""
+    if np.dtype(dtype).kind == "c":
+        raise ValueError(f"an H-matrix on GPUs is of float32 or float64; this one is {np.dtype(dtype)}")
+    if symmetry != "none":
+        raise ValueError(
+            f"symmetry is {symmetry!r}: the matrix is stored by one triangle, and GPUs need both; make it with"
+            " symmetry='none'"
+        )
+
+
+class DeviceHMatrix(Operator):
+    """An H-matrix on one GPU or several of each rank. Made by :meth:`HMatrix.to`.
+
+    ``A @ x`` (one or k columns, a product each) and ``tacit.solve(A, b)`` by "bicgstab" or "pipelined-bicgstab",
+    without a preconditioner or with "jacobi". x and b are in host memory, whole or this rank's own part; the GPUs get
+    the whole vectors, and every vector of a solve is there on each GPU (Yamazaki et al. 2018). The matrix in host
+    memory is kept: it says which rank has which rows. No adjoint products, and no operators composed of it: ``A.to("host")``
+    has these.
+
+    Attributes
+    ----------
+    path, deal : str
+        As given to :meth:`HMatrix.to`.
+    bytes : list of float
+        Of the matrix on each GPU of this rank, which a product reads.
+    row_ranges : list of (int, int)
+        The rows in which the blocks of each GPU lie, from this rank's first.
+    traffic : dict
+        Copies since the matrix was put there, counted on this rank: ``to_devices``, ``to_host`` and ``between`` GPUs,
+        the ``bytes_`` of each, ``scalars`` (sums that the host has read, in ``reads``) and ``waits`` of the host for a GPU.
+    tolerance : float
+    """
+
+    __slots__ = ("_host", "deal", "path", "tolerance")
+    _composes = False
+
+    def __init__(self, handle: Any, host: HMatrix, options: Any) -> None:
+        super().__init__(handle, host.comm, host.dtype)
+        self._host = host
+        self.tolerance = host.tolerance
+        self.path: str = options.path
+        self.deal: str = options.deal
+
+    @property
+    def work(self) -> str:
+        """ "redundant" or "shared"; may be changed between solves, on all ranks alike."""
+        return str(self._handle.work)
+
+    @work.setter
+    def work(self, name: str) -> None:
+        self._handle.work = choose("work", name, DEVICE_PRODUCT["work"].choices)
+
+    @property
+    def overlap(self) -> str:
+        """ "gather" or "copy"; may be changed between solves, on all ranks alike."""
+        return str(self._handle.overlap)
+
+    @overlap.setter
+    def overlap(self, name: str) -> None:
+        self._handle.overlap = choose("overlap", name, DEVICE_PRODUCT["overlap"].choices)
+
+    @property
+    def bytes(self) -> list[float]:
+        return list(self._handle.bytes)
+
+    @property
+    def row_ranges(self) -> list[tuple[int, int]]:
+        return list(self._handle.row_ranges)
+
+    @property
+    def traffic(self) -> dict[str, float]:
+        return dict(self._handle.traffic)
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """As of the matrix in host memory (:attr:`HMatrix.report`). Local."""
+        return self._host.report
+
+    @property
+    def storage(self) -> str:
+        return f"{self._host.storage} on {self.device}"
+
+    def to(self, device: str, **options: Unpack[DeviceProductOptions]) -> HMatrix | DeviceHMatrix:
+        """The matrix in host memory; or on other GPUs, or with other options, a copy. Collective; see
+        :meth:`HMatrix.to`.
+        """
+        kind = agreed(self.comm, lambda: _device.kind_of(device, several=True))
+        stays = kind == "cuda" and not options and device in ("cuda", self.device)
+        if self.comm.all_min(int(stays)):
+            return self
+        return self._host.to(device, **options)
+
+    def _taken(self, x: Any, adjoint: bool) -> Any:
+        raise ValueError(
+            f"x is in the memory of a GPU; the {self.name} operator takes NumPy arrays and copies them to its GPUs"
+        )
 
 
 def _places(value: Any, what: str) -> Array:

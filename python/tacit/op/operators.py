@@ -45,6 +45,7 @@ class Operator:
 
     __array_ufunc__ = None  # NumPy leaves `array @ operator` to the operator
     __slots__ = ("_handle", "_hermitian", "comm", "dtype", "shape")
+    _composes = True  # whether others may be made of it
 
     def __init__(self, handle: Any, comm: _core.Communicator, dtype: npt.DTypeLike) -> None:
         self._handle = handle
@@ -646,6 +647,12 @@ class Composed(Operator):
 
     def __init__(self, how: str, parts: tuple[Any, ...], comm: _core.Communicator, dtype: npt.DTypeLike) -> None:
         scalar = np.dtype(dtype).name
+        for part in parts:
+            if isinstance(part, Operator) and not part._composes:
+                raise ValueError(
+                    f"the {part.name} operator, on {part.device}, multiplies and is solved with, and nothing is made of"
+                    f" it (here: {how}); A.to('host') is the operator in host memory"
+                )
         handles = [part._handle if isinstance(part, Operator) else part for part in parts]
         if how == "multiple":
             handle = core("product", scalar)(core("multiple", scalar)(handles[1], handles[0]), handles[1])

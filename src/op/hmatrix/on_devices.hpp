@@ -75,8 +75,6 @@ Space replicated_space(const HMatrix<T>* matrix, std::shared_ptr<exec::Place> pl
   return comm::collective(space.comm(), [&] {
     require(matrix->domain().size() == space.size(), "an hmatrix on devices is square; this one is ", space.size(),
             " by ", matrix->domain().size());
-    require(space.comm().size() == 1 || space.is_replicated(),
-            "an hmatrix on devices of several ranks needs replicated vectors");
     return Space::replicated(space.comm(), space.size()).on(std::move(place));
   });
 }
@@ -95,7 +93,15 @@ HMatrixOnDevices<T, M>::HMatrixOnDevices(std::shared_ptr<const HMatrix<T>> matri
       matrix_(std::move(matrix)),
       group_(std::move(group)) {
   comm::collective(matrix_->range().comm(), [&] {
-    require(matrix_->options().symmetry == Symmetry::none, "an hmatrix that is stored by one triangle, on devices");
+    require(matrix_->options().symmetry == Symmetry::none, "an hmatrix on devices has both triangles; this one is ",
+            to_string(matrix_->options().symmetry), " and stored by one: make it with symmetry none");
+    group_->work = options.work, group_->overlap = options.overlap;
+    transfer_ = &matrix_->rows();
+    if (const auto& comm = matrix_->range().comm(); comm.size() > 1 && !matrix_->range().is_replicated()) {
+      own_rows_ = std::make_unique<OwnRows<T>>(Space::replicated(comm, matrix_->range().size()), matrix_->row_tree(),
+                                               transfer_->cuts());
+      transfer_ = own_rows_.get();
+    }
     auto& devices = group_->devices();
     const auto [first, last] = matrix_->own_rows();
     const Local rows = last - first;
@@ -131,6 +137,12 @@ void HMatrixOnDevices<T, M>::release_buffers() const noexcept {
 }
 
 template <Scalar T, Memory M>
+std::vector<T> HMatrixOnDevices<T, M>::diagonal() const {
+  const auto own = matrix_->diagonal();
+  return own_rows_ ? matrix_->range().comm().all_gather(std::span<const T>(own)) : own;
+}
+
+template <Scalar T, Memory M>
 int HMatrixOnDevices<T, M>::begin(const Vector& x, Vector&, bool) const {
   require(!busy_, "a product with an hmatrix on devices is under way; wait for it first");
   require(x.columns() == 1, "an hmatrix on devices multiplies one column; these vectors have ", x.columns());
@@ -152,14 +164,14 @@ template <Scalar T, Memory M>
 void HMatrixOnDevices<T, M>::post() const {
   group_->devices().wait_aside(0);
   group_->devices().wait_for_broadcast();  // of the last product, from whole_
-  token_ = matrix_->rows().start_put(own_.data(), 1, whole_.data());
+  token_ = transfer_->start_put(own_.data(), 1, whole_.data());
 }
 
 template <Scalar T, Memory M>
 void HMatrixOnDevices<T, M>::finish(const Vector&, Vector& y, bool, int) const {
   group_->before_waiting = nullptr;
   if (!token_) post();
-  matrix_->rows().finish_put(1, *std::exchange(token_, std::nullopt), whole_.data());
+  transfer_->finish_put(1, *std::exchange(token_, std::nullopt), whole_.data());
   group_->devices().broadcast(whole_.data(), y.own().copies(), group_->path());
   y.own().set_whole(true);
   busy_ = false;

@@ -1,3 +1,4 @@
+#include <tacit/op/hmatrix/on_devices.hpp>
 #include <tacit/op/hmatrix/request.hpp>
 
 namespace tacit::op {
@@ -37,6 +38,25 @@ std::span<const Option<HMatrixRequest>> hmatrix_options() {
                 "symmetric (A = A^T) or hermitian: blocks above the diagonal are neither evaluated nor stored"),
       option<O>("sampled_rows", within(&O::matrix, &M::sampled_rows), at_least(1, "row"),
                 "rows by which the norm is estimated and the error measured"),
+  };
+  return all;
+}
+
+std::span<const Option<DeviceProductOptions>> device_product_options() {
+  using O = DeviceProductOptions;
+  static const std::vector<Option<O>> all{
+      option<O>("path", &O::path,
+                "how vectors travel between the GPUs of a rank: through the host, which waits; through its memory in "
+                "pieces, without waiting; over direct links, where there are any"),
+      option<O>("deal", &O::deal,
+                "of blocks to GPUs: in the order of rows, cut at equal bytes, so that partial results overlap little; "
+                "or in turn, the largest first"),
+      option<O>(
+          "work", &O::work,
+          "on vectors: every GPU does all of it, or a part of every sum and of the vectors that no product reads"),
+      option<O>("overlap", &O::overlap,
+                "in pipelined-bicgstab the host reads sums until the own rows have arrived (pipe1 of Yamazaki et al. "
+                "2018), or also while rows are sent to all ranks (pipe2)"),
   };
   return all;
 }

@@ -1,7 +1,8 @@
-// HMatrixOnDevices: an H-matrix, of one rank or of several with replicated vectors, whose blocks are on the devices of
-// each process. Yamazaki et al. 2018, several GPUs for each process.
+// HMatrixOnDevices: an H-matrix, of one rank or of several, whose blocks are on the devices of each process. Yamazaki
+// et al. 2018, several GPUs for each process.
 #pragma once
 
+#include <tacit/base/described.hpp>
 #include <tacit/exec/group.hpp>
 #include <tacit/op/hmatrix/hmatrix.hpp>
 
@@ -22,9 +23,15 @@ enum class BlockDeal {
 struct DeviceProductOptions {
   exec::DevicePath path = exec::DevicePath::peer;
   BlockDeal deal = BlockDeal::rows;
+  /// Of the group of all vectors, where they may be changed between solves.
+  exec::VectorWork work = exec::VectorWork::redundant;
+  exec::DeviceOverlap overlap = exec::DeviceOverlap::gather;
 };
+/// The table of these, for Python, the command line and documents.
+std::span<const Option<DeviceProductOptions>> device_product_options();
 
-/// y = A x with x and y, of one column, on every device of every process. In a product each device multiplies its
+/// y = A x with x and y, of one column, whole on every device of every process (replicated, however the vectors of the
+/// matrix in host memory are spread). In a product each device multiplies its
 /// blocks (U and V of a block are on one device, so t = V^T x is not copied); partial results are added on the first
 /// device in the order of the devices; the rank's rows are copied to the host and gathered over the ranks; and y is
 /// copied to all devices. The host waits twice, before and after the messages (by DevicePath::host also for each
@@ -44,8 +51,7 @@ class HMatrixOnDevices final : public Operator<T, Group<M>> {
   using Vector = layout::Vector<T, Group<M>>;
 
   /// Copies the matrix to the devices; `matrix` is kept for the transfer of vectors between ranks. Collective.
-  /// Error(usage) unless it is square and its vectors are replicated or it has one rank, and where only one triangle is
-  /// stored.
+  /// Error(usage) unless it is square, and where only one triangle is stored.
   HMatrixOnDevices(std::shared_ptr<const HMatrix<T>> matrix, std::shared_ptr<exec::Devices<M>> devices,
                    const DeviceProductOptions& options = {});
   ~HMatrixOnDevices() override;
@@ -56,7 +62,8 @@ class HMatrixOnDevices final : public Operator<T, Group<M>> {
 
   std::string name() const override { return "hmatrix on devices"; }
   bool has_diagonal() const override { return matrix_->has_diagonal(); }
-  std::vector<T> diagonal() const override { return matrix_->diagonal(); }
+  /// Whole. Collective.
+  std::vector<T> diagonal() const override;
   double largest() const override { return matrix_->largest(); }
   double accuracy() const override { return matrix_->accuracy(); }
   Cost cost() const override { return matrix_->cost(); }
@@ -78,6 +85,8 @@ class HMatrixOnDevices final : public Operator<T, Group<M>> {
   void post() const;
   void release_buffers() const noexcept;
   std::shared_ptr<const HMatrix<T>> matrix_;
+  std::unique_ptr<const OwnRows<T>> own_rows_;  // of replicated vectors; null where the matrix has those
+  const OwnRows<T>* transfer_ = nullptr;
   std::shared_ptr<exec::DeviceGroup<M>> group_;
   std::vector<std::unique_ptr<Part>> parts_;
   std::vector<double> bytes_;
@@ -90,3 +99,7 @@ class HMatrixOnDevices final : public Operator<T, Group<M>> {
 };
 
 }  // namespace tacit::op
+
+template <>
+inline constexpr auto tacit::names_of<tacit::op::BlockDeal> = tacit::named<tacit::op::BlockDeal>(
+    "deal of blocks", {{tacit::op::BlockDeal::rows, "rows"}, {tacit::op::BlockDeal::round_robin, "round_robin"}});
