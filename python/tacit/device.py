@@ -27,7 +27,8 @@ _OWN_STREAM = 1  # the legacy default stream, as both protocols number it
 
 def kind_of(device: object, *also: str, several: bool = False) -> str:
     """ "host" or "cuda" for what was given as ``device=``, or a name of `also`; with `several` it may name more than
-    one GPU. ValueError or TypeError for anything else, EnvironmentFailure where this build or machine has no GPU. Local.
+    one GPU. ValueError or TypeError for anything else, EnvironmentFailure where this build or machine has no GPU.
+    Local.
     """
     if isinstance(device, str) and device in also:
         return device

@@ -125,23 +125,24 @@ def test_jacobi_shows() -> None:
 
 def test_paths_and_overlaps_have_the_same_bits() -> None:
     H, b = compressed(dense()), right_hand_side()
-    for method in ("bicgstab", "pipelined-bicgstab"):
-        for work in ("redundant", "shared"):
-            results = []
-            for path in ("host", "copy", "peer"):
-                A = H.to(ALL, path=path, work=work, overlap="copy")
-                assert (A.path, A.deal, A.work, A.overlap) == (path, "rows", work, "copy")
-                results.append(tacit.solve(A, b, method=method))
+    pipelined = "pipelined-bicgstab"
+    for method, work in (("bicgstab", "redundant"), (pipelined, "redundant"), (pipelined, "shared")):
+        results = []
+        for path in ("host", "copy", "peer"):
+            A = H.to(ALL, path=path, work=work, overlap="copy")
+            assert (A.path, A.deal, A.work, A.overlap) == (path, "rows", work, "copy")
+            results.append(tacit.solve(A, b, method=method))
+            if method == pipelined:
                 A.overlap = "gather"
                 results.append(tacit.solve(A, b, method=method))
-            assert all(r.converged for r in results)
-            for r in results[1:]:
-                assert np.array_equal(r.x, results[0].x), (method, work)
-                assert np.array_equal(r.history, results[0].history)
-            # By "host" the GPUs exchange nothing among themselves.
-            assert results[0].traffic["between"] == 0
-            if GPUS > 1:
-                assert results[-1].traffic["between"] > 0
+        assert all(r.converged for r in results)
+        for r in results[1:]:
+            assert np.array_equal(r.x, results[0].x), (method, work)
+            assert np.array_equal(r.history, results[0].history)
+        # By "host" the GPUs exchange nothing among themselves.
+        assert results[0].traffic["between"] == 0
+        if GPUS > 1:
+            assert results[-1].traffic["between"] > 0
     other = H.to(ALL, deal="round_robin")
     assert other.deal == "round_robin"
     np.testing.assert_allclose(other @ b, H @ b, atol=1e-10 * N)

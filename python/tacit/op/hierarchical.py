@@ -237,8 +237,8 @@ class DeviceHMatrix(Operator):
     ``A @ x`` (one or k columns, a product each) and ``tacit.solve(A, b)`` by "bicgstab" or "pipelined-bicgstab",
     without a preconditioner or with "jacobi". x and b are in host memory, whole or this rank's own part; the GPUs get
     the whole vectors, and every vector of a solve is there on each GPU (Yamazaki et al. 2018). The matrix in host
-    memory is kept: it says which rank has which rows. No adjoint products, and no operators composed of it: ``A.to("host")``
-    has these.
+    memory is kept: it says which rank has which rows. No adjoint products, and no operators composed of it:
+    ``A.to("host")`` has these.
 
     Attributes
     ----------
@@ -250,7 +250,8 @@ class DeviceHMatrix(Operator):
         The rows in which the blocks of each GPU lie, from this rank's first.
     traffic : dict
         Copies since the matrix was put there, counted on this rank: ``to_devices``, ``to_host`` and ``between`` GPUs,
-        the ``bytes_`` of each, ``scalars`` (sums that the host has read, in ``reads``) and ``waits`` of the host for a GPU.
+        the ``bytes_`` of each, ``scalars`` (sums that the host has read, in ``reads``) and ``waits`` of the host
+        for a GPU.
     tolerance : float
     """
 
