@@ -183,8 +183,6 @@ def test_what_a_device_does_not_store_is_refused() -> None:
             tomography.projector([0.0, 1.0], 8, device="cuda", **options)
     with pytest.raises(tacit.UsageError, match="float32 or float16"):
         inference.radixnet(64, 2, radices=(2, 2), device="cuda", values="bfloat16")
-    with pytest.raises(ValueError, match="leave one of them out"):
-        bem.assemble(bem.sphere(2), device="cuda", assembly="host")
     with pytest.raises(tacit.UsageError, match="one rank"):
         tacit.comm.run_threads(2, on_ranks)
 
