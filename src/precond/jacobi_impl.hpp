@@ -22,7 +22,8 @@ Vector<T, M> Jacobi<T, M>::inverse_of(const op::Operator<T, M>& A, bool absolute
     double largest = 0;
     for (const T& entry : d)
       if (is_finite(entry)) largest = std::max(largest, double(std::abs(entry)));
-    zeros = comm.all_sum(Global(std::count(d.begin(), d.end(), T(0))));
+    zeros = Global(std::count(d.begin(), d.end(), T(0)));
+    if (!A.range().is_replicated()) zeros = comm.all_sum(zeros);
     largest = comm.all_max(largest);
     const T instead(real_t<T>(largest > 0 ? largest : 1));
     std::replace(d.begin(), d.end(), T(0), instead);

@@ -207,6 +207,21 @@ TEST(JacobiOnDevices, DividesByTheDiagonal) {
       ranks_of({2, 3}));
 }
 
+// Every rank has the whole diagonal.
+TEST(JacobiOnDevices, CountsAZeroOnce) {
+  on_ranks(
+      [](const Communicator& comm) {
+        constexpr Local n = 120;
+        const auto A = matrix<double>(comm, n, 1e-6, 0);
+        const HMatrixOnDevices<double, M> B(A, devices_of<M>(1));
+        const auto P = precond::make_jacobi<double, Group<M>>(B);
+        const auto* noted = dynamic_cast<const op::Noted*>(P.get());
+        ASSERT_TRUE(noted);
+        EXPECT_EQ(noted->note(), "120 of 120 diagonal entries are zero and taken as the largest one");
+      },
+      ranks_of({2, 3}));
+}
+
 TEST(HMatrixOnDevices, IsSolvedWith) {
   on_ranks(
       [](const Communicator& comm) {
