@@ -339,7 +339,7 @@ def _placed(facts: dict[str, Any]) -> list[tuple[str, str]]:
     copies = t["to_devices"] + t["to_host"] + t["between"]
     return [
         ("device", f"{facts['device']} ({sizes}), path {facts['path']}, overlap {facts['overlap']}"),
-        ("", f"{copies:.1f} copies, {t['reads']:.1f} reads of sums and {t['waits']:.1f} waits an iteration"),
+        ("", f"{copies:.1f} copies, {t['reads']:.1f} reads of sums and {t['waits']:.1f} other waits an iteration"),
     ]
 
 

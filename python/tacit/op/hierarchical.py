@@ -250,8 +250,8 @@ class DeviceHMatrix(Operator):
         The rows in which the blocks of each GPU lie, from this rank's first.
     traffic : dict
         Copies since the matrix was put there, counted on this rank: ``to_devices``, ``to_host`` and ``between`` GPUs,
-        the ``bytes_`` of each, ``scalars`` (sums that the host has read, in ``reads``) and ``waits`` of the host
-        for a GPU.
+        the ``bytes_`` of each, ``scalars`` (sums that the host has read, in ``reads``, for each of which it waits)
+        and its other ``waits`` for a GPU.
     tolerance : float
     """
 
