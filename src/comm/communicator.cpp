@@ -97,8 +97,18 @@ void Communicator::count_local_sum(std::size_t values) const {
 PendingSum Communicator::start(const void* values, std::size_t n, Number number, Operation operation,
                                bool counted) const {
   if (counted) count_local_sum(n);
+  return hold(state_->sums.start(values, n, number, operation, counted));
+}
+
+PendingSum Communicator::start(std::shared_ptr<PendingValues> values, std::size_t n, Number number,
+                               Operation operation) const {
+  count_local_sum(n);
+  return hold(state_->sums.start(std::move(values), n, number, operation));
+}
+
+PendingSum Communicator::hold(detail::SumSlot& slot) const {
   PendingSum pending;
-  pending.slot_ = &state_->sums.start(values, n, number, operation, counted);
+  pending.slot_ = &slot;
   pending.slot_->owned = true;
   pending.state_ = state_;
   return pending;
@@ -160,6 +170,7 @@ void Communicator::agree() const {
 void Communicator::all_least(std::span<std::int64_t> values) const {
   if (size_ == 1) return;
   state_->wait_until([] { return true; });  // throws here if some rank has failed
+  state_->sums.begin_all();                 // native reductions and what follows match by order
   const detail::Agreement::While committed(state_->agreement, detail::Agreement::Ignores::user_and_others);
   start(values.data(), values.size(), Number::int64, Operation::min, false).wait(values.data());
 }

@@ -108,6 +108,15 @@ class Communicator {
   PendingSum start_sum(const T* values, std::size_t n, Operation operation = Operation::sum) const {
     return start(values, n * (sizeof(T) / sizeof(real_or_self_t<T>)), detail::number_of<T>(), operation, true);
   }
+  /// The same of n values of T that this rank is still computing, which ranks may or may not be. The reduction takes its
+  /// place among the others now; its messages start when this rank advances its reductions (in poll(), in waits, on a
+  /// progress thread) and values->ready(), at the latest in wait(), which waits for the values. On one rank waits for
+  /// them here.
+  template <detail::Summable T>
+  PendingSum start_sum(std::shared_ptr<PendingValues> values, std::size_t n,
+                       Operation operation = Operation::sum) const {
+    return start(std::move(values), n * (sizeof(T) / sizeof(real_or_self_t<T>)), detail::number_of<T>(), operation);
+  }
   template <int K, class T>
   PendingSums<K, T> sum(const exec::Sums<K, T>& local) const {
     if (size_ == 1) return count_local_sum(K * sizeof(T) / sizeof(real_t<T>)), PendingSums<K, T>(local);
@@ -195,6 +204,8 @@ class Communicator {
   void leave() const;
   void all_least(std::span<std::int64_t> values) const;
   PendingSum start(const void* values, std::size_t n, Number number, Operation operation, bool counted) const;
+  PendingSum start(std::shared_ptr<PendingValues> values, std::size_t n, Number number, Operation operation) const;
+  PendingSum hold(detail::SumSlot& slot) const;
   void progress() const;
   Global reduce(Global value, Operation operation) const;
   double reduce(double value, Operation operation) const;

@@ -54,13 +54,15 @@ SumSlot& Sums::free_slot() {
   return slot;
 }
 
-SumSlot& Sums::start(const void* values, std::size_t n, Number number, Operation operation, bool counted) {
+SumSlot& Sums::open(std::size_t n, Number number, Operation operation, bool counted) {
   State& s = state_;
   s.begin();
   const int channel = int(started_ % channels);
   // Two sums with one tag must not be in flight together.
-  if (SumSlot* const before = of_channel_[channel]; before && before->busy && before->channel == channel) [[unlikely]]
+  if (SumSlot* const before = of_channel_[channel]; before && before->busy && before->channel == channel) [[unlikely]] {
+    await(*before);
     s.wait_until([&] { return !before->busy; });
+  }
   ++started_;
   const auto lock = s.transport_lock->take();
   SumSlot& slot = free_slot();
@@ -68,38 +70,124 @@ SumSlot& Sums::start(const void* values, std::size_t n, Number number, Operation
   const std::size_t bytes = n * (number == Number::float32 ? 4 : 8);
   slot.value.resize(bytes);
   slot.incoming.resize(bytes);
-  if (bytes) std::memcpy(slot.value.data(), values, bytes);
   slot.count = n;
   slot.number = number;
   slot.operation = operation;
   slot.channel = channel;
   slot.counted = counted;
-  slot.busy = true;
   slot.done = slot.given_up = false;
   slot.native = algorithm == SumAlgorithm::native && counted && operation == Operation::sum && !native_lost_ &&
                 s.transport->has_native_sum();
+  slot.uncaught = std::uncaught_exceptions();
   of_channel_[channel] = &slot;
-  if (s.size == 1) {
+  return slot;
+}
+
+SumSlot& Sums::start(const void* values, std::size_t n, Number number, Operation operation, bool counted) {
+  SumSlot& slot = open(n, number, operation, counted);
+  if (!slot.value.empty()) std::memcpy(slot.value.data(), values, slot.value.size());
+  if (state_.size == 1) {
     slot.finish();
     return slot;
   }
-  slot.uncaught = std::uncaught_exceptions();
-  const SimulatedRank::For phase(s.simulated, counted ? "sum" : "agree", true);
-  if (s.simulated) s.simulated->sum_started(*s.transport, channel);
-  try {
-    if (slot.native) {
-      slot.send = s.transport->start_native_sum(slot.value.data(), n, number, operation);
-    } else {
-      slot.round = -1;
-      begin_round(slot);
+  const auto lock = state_.transport_lock->take();
+  slot.busy = true;
+  if (slot.native && !awaited_.empty()) {
+    slot.awaited = true;
+    awaited_.push_back(&slot);
+  } else {
+    try {
+      begin(slot);
+    } catch (...) {
+      state_.agreement.keep_error();
+      throw;
     }
+  }
+  if (slot.busy) state_.post();
+  return slot;
+}
+
+SumSlot& Sums::start(std::shared_ptr<PendingValues> values, std::size_t n, Number number, Operation operation) {
+  if (state_.size == 1) {
+    values->wait();
+    std::vector<std::byte> there(n * (number == Number::float32 ? 4 : 8));
+    values->write(there.data());
+    return start(there.data(), n, number, operation, true);
+  }
+  SumSlot& slot = open(n, number, operation, true);
+  const auto lock = state_.transport_lock->take();
+  slot.values = std::move(values);
+  slot.busy = slot.awaited = true;
+  awaited_.push_back(&slot);
+  state_.post();
+  return slot;
+}
+
+void Sums::begin(SumSlot& slot) try {
+  State& s = state_;
+  const SimulatedRank::For phase(s.simulated, slot.counted ? "sum" : "agree", true);
+  if (s.simulated) s.simulated->sum_started(*s.transport, slot.channel);
+  if (slot.native) {
+    slot.send = s.transport->start_native_sum(slot.value.data(), slot.count, slot.number, slot.operation);
+  } else {
+    slot.round = -1;
+    begin_round(slot);
+  }
+} catch (...) {
+  slot.give_up();
+  throw;
+}
+
+void Sums::begin_awaited(SumSlot& slot) {
+  std::erase(awaited_, &slot);
+  slot.awaited = false;
+  const auto values = std::exchange(slot.values, nullptr);
+  try {
+    if (values) values->write(slot.value.data());
   } catch (...) {
     slot.give_up();
-    s.agreement.keep_error();
     throw;
   }
-  if (slot.busy) s.post();
-  return slot;
+  if (slot.began >= 0) slot.began = wall_time();
+  begin(slot);
+}
+
+void Sums::await(SumSlot& slot) {
+  SumSlot* next = nullptr;
+  try {
+    for (;;) {
+      std::shared_ptr<PendingValues> values;
+      {
+        const auto lock = state_.transport_lock->take();
+        if (!slot.awaited) return;
+        next = slot.native ? awaited_.front() : &slot;
+        values = next->values;
+      }
+      if (values) values->wait();  // meanwhile a progress thread may begin it
+      const auto lock = state_.transport_lock->take();
+      if (next->awaited) begin_awaited(*next);
+    }
+  } catch (...) {
+    {
+      const auto lock = state_.transport_lock->take();
+      std::erase(awaited_, next);
+      if (next->awaited) next->give_up();
+    }
+    state_.agreement.wait_ended_by_error();
+    throw;
+  }
+}
+
+void Sums::begin_all() {
+  for (;;) {
+    SumSlot* last = nullptr;
+    {
+      const auto lock = state_.transport_lock->take();
+      if (!awaited_.empty()) last = awaited_.front();
+    }
+    if (!last) return;
+    await(*last);
+  }
 }
 
 void Sums::begin_round(SumSlot& s) {
@@ -163,8 +251,20 @@ void Sums::advance(SumSlot& s) try {
 }
 
 void Sums::progress() {
+  // The first whose values are missing ends the look: those of later sums mostly come after them.
+  while (!awaited_.empty()) {
+    SumSlot& slot = *awaited_.front();
+    try {
+      if (slot.values && !slot.values->ready()) break;
+    } catch (...) {
+      awaited_.pop_front();
+      slot.give_up();
+      throw;
+    }
+    begin_awaited(slot);
+  }
   for (auto& slot : slots_)
-    if (slot->busy) advance(*slot);
+    if (slot->busy && !slot->awaited) advance(*slot);
 }
 
 bool Sums::pending() const {
@@ -178,6 +278,7 @@ void Sums::give_up() {
     if (slot->receive.active) state_.transport->cancel(slot->receive, nullptr);
     slot->give_up();
   }
+  awaited_.clear();
   started_ = 0;
   native_lost_ = true;
 }
@@ -204,6 +305,7 @@ PendingSum::~PendingSum() {
       const auto lock = state_->transport_lock->take();
       if (!slot_->done) state_->agreement.drop_unfinished();
     } else if (!state_->agreement.failed()) {
+      state_->sums.await(*slot_);
       state_->wait_until([&] { return slot_->done; });
     }
   } catch (...) {
@@ -240,6 +342,7 @@ void PendingSum::wait(void* values) {
   const Span span("wait for sum", "comm",
                   std::int64_t(slot_->bytes()));  // taken first: a progress thread swaps the buffers
   const detail::SimulatedRank::For phase(state_->simulated, slot_->counted ? "sum" : "agree");
+  state_->sums.await(*slot_);
   state_->wait_until([&] { return slot_->done; });
   refuse_given_up(*state_, *slot_);
   if (state_->simulated) state_->simulated->sum_taken(*state_->transport, slot_->channel);

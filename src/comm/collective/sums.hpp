@@ -5,6 +5,7 @@
 #include <tacit/comm/collective/sums.hpp>
 
 #include <array>
+#include <deque>
 #include <memory>
 #include <vector>
 
@@ -12,7 +13,7 @@ namespace tacit::comm::detail {
 
 // One all-reduce in flight. Ranks beyond the largest power of two first send their values to a neighbour, and receive
 // the result at the end; the others do recursive doubling. Both partners of a round compute lower + upper, so all ranks
-// hold the same bits at the end.
+// hold the same bits at the end. An all-reduce of values that a device still computes is awaited at first.
 struct SumSlot {
   std::vector<std::byte> value, incoming;
   std::size_t count = 0;
@@ -22,6 +23,8 @@ struct SumSlot {
   int channel = 0;
   int round = 0;  // -1 fold, 0.. doubling, then unfold
   bool native = false, busy = false, done = false, owned = false;
+  bool awaited = false;  // its first round has not begun: `values` or, if native, those of one before it are missing
+  std::shared_ptr<PendingValues> values;
   bool given_up = false;  // it has no result
   bool counted = false;
   int uncaught = 0;  // exceptions unwinding when it was started
@@ -34,8 +37,9 @@ struct SumSlot {
     if (began >= 0) ended = wall_time();
   }
   void give_up() {
-    busy = false;
+    busy = awaited = false;
     done = given_up = true;
+    values.reset();
   }
 };
 
@@ -49,6 +53,13 @@ class Sums {
 
   /// Waits only where the previous sum of the same channel is still in flight.
   SumSlot& start(const void* values, std::size_t n, Number number, Operation operation, bool counted);
+  /// Of values that are still being computed: number and channel are taken now, so that ranks agree on them whenever
+  /// their values come; the first round begins in progress() or await().
+  SumSlot& start(std::shared_ptr<PendingValues> values, std::size_t n, Number number, Operation operation);
+  /// Waits for the sum's values, without the lock, and begins its first round. Does nothing if it has begun.
+  void await(SumSlot& slot);
+  /// The same for all sums.
+  void begin_all();
   void progress();
   bool pending() const;
   /// Gives up all sums, also those complete here, since they may be incomplete on other ranks and all ranks must throw
@@ -59,6 +70,9 @@ class Sums {
 
  private:
   SumSlot& free_slot();
+  SumSlot& open(std::size_t n, Number number, Operation operation, bool counted);
+  void begin(SumSlot& slot);
+  void begin_awaited(SumSlot& slot);
   void begin_round(SumSlot& slot);
   void advance(SumSlot& slot);
 
@@ -66,6 +80,7 @@ class Sums {
   int power_ = 1;             // the largest power of two ranks
   bool native_lost_ = false;  // native all-reduces match by order, which a failure breaks permanently
   std::vector<std::unique_ptr<SumSlot>> slots_;  // in use in the order of starting; idle ones are reused
+  std::deque<SumSlot*> awaited_;                 // in the order of starting
   std::uint32_t started_ = 0;
   std::array<SumSlot*, channels> of_channel_{};
 };

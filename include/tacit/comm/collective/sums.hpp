@@ -36,6 +36,33 @@ constexpr Number number_of() {
 
 }  // namespace detail
 
+/// This rank's values of a reduction that starts when they are there, such as sums that a device computes. A rank calls
+/// wait() and write() on its own thread, ready() and write() also on the thread that advances its reductions
+/// (Communicator::start_engine), ready() possibly while the other thread is in wait(). Each may throw: all ranks get the
+/// error, as that of a message.
+class PendingValues {
+ public:
+  virtual ~PendingValues() = default;
+  /// Whether the values are there. Does not wait.
+  virtual bool ready() = 0;
+  virtual void wait() = 0;
+  /// Copies them. Called once, after ready() was true or wait() has returned.
+  virtual void write(void* to) = 0;
+};
+/// Those that write(started, T*) gives of something with ready() and wait().
+template <class T, class Started, class Write>
+class StartedValues final : public PendingValues {
+ public:
+  StartedValues(Started started, Write write) : started_(std::move(started)), write_(std::move(write)) {}
+  bool ready() override { return started_.ready(); }
+  void wait() override { started_.wait(); }
+  void write(void* to) override { write_(started_, static_cast<T*>(to)); }
+
+ private:
+  Started started_;
+  Write write_;
+};
+
 class PendingSum;
 
 /// Makes one all-reduce of the reductions that several computations of a rank start (krylov/columns.hpp). All ranks
