@@ -627,6 +627,10 @@ template <Scalar T, Memory M>
 const std::vector<T>& PendingDots<T, M>::wait() {
   return G_;
 }
+template <Scalar T, Memory M>
+bool PendingDots<T, M>::ready() {
+  return true;
+}
 
 #define TACIT_INSTANTIATE(T)                                                                                  \
   template class PendingDots<T, Host>;                                                                        \

@@ -349,6 +349,10 @@ void precise(const T* const* v, int s, std::size_t n, real_t<T>* high, real_t<T>
     return G_;                                                                                                        \
   }                                                                                                                   \
   template <>                                                                                                         \
+  bool PendingDots<T, Device>::ready() {                                                                              \
+    return !result_ || result_->ready();                                                                              \
+  }                                                                                                                   \
+  template <>                                                                                                         \
   void block_update<T, Device>(const T* const* q, int j, const T* C, T* const* v, int s, const T* W, std::size_t n) { \
     block_update_stored<T, Device, T>(q, j, C, v, s, W, nullptr, n);                                                  \
   }                                                                                                                   \

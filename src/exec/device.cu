@@ -156,12 +156,14 @@ ReductionSpace reduction_space(std::size_t partial_bytes, std::size_t result_byt
 }
 
 DeviceResult::DeviceResult(std::size_t bytes, std::shared_ptr<Marks> marks) : bytes_(bytes), marks_(std::move(marks)) {
+  check_cuda(cudaGetDevice(&device_), "cudaGetDevice");
   check_cuda(cudaHostAlloc(&data_, bytes, cudaHostAllocMapped), "cudaHostAlloc");
   const cudaError_t code = cudaEventCreateWithFlags(&written_, cudaEventDisableTiming);
   if (code != cudaSuccess) cudaFreeHost(data_);
   check_cuda(code, "cudaEventCreateWithFlags");
 }
 DeviceResult::~DeviceResult() {
+  if (mark_ > marks_->reached) cudaEventSynchronize(written_);  // kernels may still write; errors are ignored
   cudaEventDestroy(written_), cudaFreeHost(data_);
 }
 void DeviceResult::mark() {
@@ -171,7 +173,24 @@ void DeviceResult::mark() {
 void DeviceResult::wait() {
   if (mark_ <= marks_->reached) return;
   check_cuda(cudaEventSynchronize(written_), "cudaEventSynchronize");
-  marks_->reached = mark_;
+  has_reached();
+}
+bool DeviceResult::ready() {
+  if (mark_ <= marks_->reached) return true;
+  const UseGpu use(device_);  // another thread's call would make a context on the device that is current there
+  const cudaError_t code = cudaEventQuery(written_);
+  if (code == cudaErrorNotReady) {
+    cudaGetLastError();  // no error of the thread's next call
+    return false;
+  }
+  check_cuda(code, "cudaEventQuery");
+  has_reached();
+  return true;
+}
+void DeviceResult::has_reached() {
+  auto now = marks_->reached.load();
+  while (now < mark_ && !marks_->reached.compare_exchange_weak(now, mark_)) {
+  }
 }
 
 std::shared_ptr<DeviceResult> device_result(std::size_t bytes) {
@@ -179,9 +198,18 @@ std::shared_ptr<DeviceResult> device_result(std::size_t bytes) {
   Buffers& kept = buffers_of_thread.current();
   // One that was not waited for may still be written to: by this stream, before what it is given now.
   for (const auto& one : kept.results)
-    if (one.use_count() == 1 && one->bytes() >= bytes) return one;
+    if (one.use_count() == 1 && one->bytes() >= bytes) {
+      std::atomic_thread_fence(std::memory_order_acquire);  // the last to read it may have been another thread
+      return one;
+    }
   return kept.results.emplace_back(
       std::make_shared<DeviceResult>(std::bit_ceil(std::max<std::size_t>(bytes, 1024)), kept.marks));
+}
+
+void start_copy_to_host(DeviceResult& to, const void* device, std::size_t bytes) {
+  check_cuda(cudaMemcpyAsync(to.data(), device, bytes, cudaMemcpyDeviceToHost, current_stream()),
+             "cudaMemcpyAsync to host");
+  to.mark();
 }
 
 void upload(void* device, const void* host, std::size_t bytes) {

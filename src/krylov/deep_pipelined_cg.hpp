@@ -10,6 +10,7 @@
 #pragma once
 
 #include "cycle.hpp"
+#include "dots_in_flight.hpp"
 #include "safeguards/replacement.hpp"
 
 #include <tacit/exec/basis.hpp>
@@ -294,13 +295,21 @@ class DeepPipelinedCg {
   }
 
   using Norms = exec::sums_in_t<2, T, M>;
-  /// Inner products that are being computed, or summed.
-  struct Posted {
-    exec::PendingDots<T, M> dots;
+  /// This rank's part of the sums: products of the U's and of Y, the norms, and with P ||P^-1 v||^2.
+  struct Part {
+    std::size_t l = 0;
+    bool with_P = false, y_is_zero = true;
     std::optional<Norms> norms;
-    bool y_is_zero = true;
-    comm::PendingSum sum;  // where it needs messages
+    void operator()(const std::vector<T>& G, real_t<T>* to) const {
+      const std::size_t columns = l + 1, rows = G.size() / columns, first = with_P ? 1 : 0;
+      for (std::size_t c = 0; c < columns; ++c)
+        for (std::size_t i = 0; i <= l + c; ++i) *to++ = real(G[c * rows + first + i]);
+      const auto both = norms ? exec::numbers(*norms) : exec::Sums<2, T>();
+      *to++ = real(both[0]), *to++ = y_is_zero ? real_t<T>(0) : real(both[1]);
+      if (with_P) *to++ = real(G[0]);
+    }
   };
+  using Posted = DotsInFlight<T, M, real_t<T>, Part>;
 
   /// Starts the sum of the inner products of Y_b with U_k,b, of ||p||^2 and ||y||^2, and with P of ||P^-1 v_b||^2.
   void post(int b, std::optional<Norms> norms, bool y_is_zero) {
@@ -308,32 +317,15 @@ class DeepPipelinedCg {
     if (run_.P) Y_.push_back(hat(0, b).data());
     for (int k = 0; k < l_; ++k) Y_.push_back(U(k, b - 1).data());
     for (int k = 0; k <= l_; ++k) Y_.push_back(U(k, b).data()), now_.push_back(hat(k, b).data());
-    auto& posted = pending_[std::size_t(b % l_)];
-    posted.norms = std::move(norms), posted.y_is_zero = y_is_zero;
-    posted.dots.start(Y_.data(), int(Y_.size()), now_.data(), int(now_.size()), run_.r.size());
-    const auto& space = run_.r.space();
-    if (!space.needs_messages())
-      return space.template count_sum<real_t<T>>(std::size_t(DelayedLanczos::count(l_)) + (run_.P ? 3 : 2));
-    gather(posted);
-    auto sum = space.start_sum(values_.data(), values_.size());
-    std::swap(posted.sum, sum);  // nvcc takes an assignment for an unused result
-  }
-  /// values_ := this rank's part of the sums.
-  void gather(Posted& posted) {
-    values_.clear();
-    const auto& G = posted.dots.wait();
-    const std::size_t columns = std::size_t(l_) + 1, rows = G.size() / columns, first = run_.P ? 1 : 0;
-    for (std::size_t c = 0; c < columns; ++c)
-      for (std::size_t i = 0; i <= std::size_t(l_) + c; ++i) values_.push_back(real(G[c * rows + first + i]));
-    const auto norms = posted.norms ? exec::numbers(*posted.norms) : exec::Sums<2, T>();
-    values_.push_back(real(norms[0])), values_.push_back(posted.y_is_zero ? real_t<T>(0) : real(norms[1]));
-    if (run_.P) values_.push_back(real(G[0]));
+    exec::PendingDots<T, M> dots;
+    dots.start(Y_.data(), int(Y_.size()), now_.data(), int(now_.size()), run_.r.size());
+    const std::size_t n = std::size_t(DelayedLanczos::count(l_)) + (run_.P ? 3 : 2);
+    Posted posted(run_.r.space(), std::move(dots), n, {std::size_t(l_), run_.P != nullptr, y_is_zero, std::move(norms)});
+    std::swap(pending_[std::size_t(b % l_)], posted);
   }
   void receive() {
     const std::size_t count = std::size_t(DelayedLanczos::count(l_));
-    auto& posted = pending_[std::size_t((lanczos_.base() + 1) % l_)];
-    if (run_.r.space().needs_messages()) posted.sum.wait(values_.data());
-    else gather(posted);
+    pending_[std::size_t((lanczos_.base() + 1) % l_)].wait(values_);
     sums_.assign(values_.begin(), values_.end());
     lanczos_.arrive(sums_.data());
     p_norm_ = std::sqrt(sums_[count]), y_norm_ = std::sqrt(sums_[count + 1]);

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <string>
 #include <vector>
@@ -204,13 +205,23 @@ LocalRows<T> spread(Local total, Local columns, const std::vector<Local>& row, c
     return spread<T>(total, columns, to_host(row_), to_host(start_), to_host(column_), to_host(value_));           \
   }                                                                                                                \
   template <>                                                                                                      \
-  void pack<T, Device>(const T* x, const exec::Array<Local, Device>& index, int columns, T* out) {                 \
+  void fetch<T, Device>(const T* from, std::size_t n, T* out, const std::function<void()>& meanwhile) {            \
+    if (n == 0) return meanwhile();                                                                                \
+    const auto there = exec::device_result(n * sizeof(T));                                                         \
+    exec::start_copy_to_host(*there, from, n * sizeof(T));                                                         \
+    meanwhile();                                                                                                   \
+    there->wait();                                                                                                 \
+    std::memcpy(static_cast<void*>(out), there->data(), n * sizeof(T));                                            \
+  }                                                                                                                \
+  template <>                                                                                                      \
+  void pack<T, Device>(const T* x, const exec::Array<Local, Device>& index, int columns, T* out,                   \
+                       const std::function<void()>& meanwhile) {                                                   \
     const std::size_t n = index.size() * columns;                                                                  \
-    if (n == 0) return;                                                                                            \
+    if (n == 0) return meanwhile();                                                                                \
     T* const packed = static_cast<T*>(exec::reduction_space(n * sizeof(T), 0).partial);                            \
     exec::device_gather<T>(exec::View<const T, Device>(x, 0), index.view(), exec::View<T, Device>(packed, n),      \
                            columns);                                                                               \
-    exec::copy_to_host(out, packed, n * sizeof(T));                                                                \
+    fetch<T, Device>(packed, n, out, meanwhile);                                                                   \
   }                                                                                                                \
   /* Several neighbours may need the same element: additions are atomic, and the last bits depend on timing. */    \
   template <>                                                                                                      \
@@ -218,13 +229,13 @@ LocalRows<T> spread(Local total, Local columns, const std::vector<Local>& row, c
     const std::size_t n = index.size() * columns;                                                                  \
     if (n == 0) return;                                                                                            \
     T* const packed = static_cast<T*>(exec::reduction_space(n * sizeof(T), 0).partial);                            \
-    exec::copy_to_device(packed, in, n * sizeof(T));                                                               \
+    exec::upload(packed, in, n * sizeof(T));                                                                       \
     exec::device_scatter_add<T>(exec::View<const T, Device>(packed, n), index.view(), exec::View<T, Device>(y, 0), \
                                 columns, exec::Indices::repeated);                                                 \
   }                                                                                                                \
   template <>                                                                                                      \
   void receive<T, Device>(const T* in, std::size_t n, exec::Array<T, Device>& out) {                               \
-    if (n > 0) exec::copy_to_device(out.data(), in, n * sizeof(T));                                                \
+    if (n > 0) exec::upload(out.data(), in, n * sizeof(T));                                                        \
   }                                                                                                                \
   template class Csr<T, Device>;
 TACIT_SPECIALISE(float)

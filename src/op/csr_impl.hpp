@@ -214,8 +214,9 @@ void Csr<T, M>::build_adjoint() const {
 }
 
 template <Scalar T, Memory M>
-int Csr<T, M>::begin(const Vector<T, M>& x, Vector<T, M>&, bool backward) const {
-  if (this->domain().comm().size() == 1) return -1;
+int Csr<T, M>::begin(const Vector<T, M>& x, Vector<T, M>& y, bool backward) const {
+  const auto& comm = this->domain().comm();
+  if (comm.size() == 1) return -1;
   const int k = x.columns();
   auto& e = exchange(k);
   const int slot = e.open(!backward);
@@ -241,7 +242,9 @@ int Csr<T, M>::begin(const Vector<T, M>& x, Vector<T, M>&, bool backward) const 
       e.post(slot, x.data());
       return slot;
     } else {
-      pack<T, M>(x.data(), parts_->send_index, k, reinterpret_cast<T*>(e.outgoing(slot)));
+      // The device has the product with the own part while the host waits for what neighbours need, and sends it.
+      pack<T, M>(x.data(), parts_->send_index, k, reinterpret_cast<T*>(e.outgoing(slot)),
+                 [&] { parts_->own->multiply(x.data(), y.data(), k, comm); });
     }
   } else {
     T* const out = reinterpret_cast<T*>(e.outgoing(slot));
@@ -252,9 +255,11 @@ int Csr<T, M>::begin(const Vector<T, M>& x, Vector<T, M>&, bool backward) const 
     ghosts = exec::Array<T, M>(n);
     parts_->ghost_adjoint->multiply_add(x.data(), ghosts.data(), k);
     if constexpr (std::same_as<M, Host>) std::copy_n(ghosts.data(), n, out);
-    else if (n) exec::copy_to_host(out, ghosts.data(), n * sizeof(T));
+    else
+      fetch<T, M>(ghosts.data(), n, out, [&] { parts_->own_adjoint->multiply(x.data(), y.data(), k, comm); });
   }
   e.post(slot);
+  if constexpr (!std::same_as<M, Host>) comm.poll();  // sums that the device formed before are there
   return slot;
 }
 
@@ -334,11 +339,9 @@ void Csr<T, M>::finish(const Vector<T, M>& x, Vector<T, M>& y, bool backward, in
       std::same_as<M, Host> && !backward && slot >= 0 && !exec::Tasks::current() ? &parts_->tuners[k] : nullptr,
       this->schedule(), comm.has_threads() ? this->range().local_size() : 0);
   if (clock.runs() && finish_scheduled(clock.schedule(), x, y, slot)) return;
-  if (backward) {
-    build_adjoint();
-    parts_->own_adjoint->multiply(x.data(), y.data(), k, comm);
-  } else {
-    parts_->own->multiply(x.data(), y.data(), k, comm);
+  if (std::same_as<M, Host> || slot < 0) {  // else begin() has done it
+    if (backward) build_adjoint();
+    (backward ? parts_->own_adjoint : parts_->own)->multiply(x.data(), y.data(), k, comm);
   }
   if (slot < 0) return;
   auto& e = exchange(k);

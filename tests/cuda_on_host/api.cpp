@@ -593,6 +593,20 @@ cudaError_t cudaEventRecord(cudaEvent_t e, cudaStream_t s) {
   event->recorded = true;
   event->until = {stream, stream->enqueued};
   event->time = stream->time;
+  event->queries = 0;
+  return cudaSuccess;
+}
+cudaError_t cudaEventQuery(cudaEvent_t e) {
+  // A loop of queries ends although streams work when they are waited for: a device would have come to the event.
+  constexpr int patience = 256;
+  const Call call;
+  Event* const event = event_of(e);
+  if (!event) return failed(cudaErrorInvalidResourceHandle);
+  if (!captures.empty()) return spoil_captures();
+  if (!event->recorded) return cudaSuccess;
+  const Until& until = event->until;
+  if (clock::runs() ? clock::is_past(event->time) : ++event->queries > patience) streams::work_until(until);
+  else if (clock::runs() || until.stream->done < until.count) return failed(cudaErrorNotReady);
   return cudaSuccess;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t e) {

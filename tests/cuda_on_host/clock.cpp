@@ -71,6 +71,9 @@ void follows(Stream& stream, double instant) {
 void host_waits(double instant) {
   if (runs() && instant > state().rates.now()) state().rates.wait_until(instant);
 }
+bool is_past(double instant) {
+  return runs() && instant <= state().rates.now();
+}
 
 }  // namespace clock
 

@@ -21,5 +21,7 @@ void copied(Stream& stream, const char* call, const memory::Place& to, const mem
 /// The stream's next operation comes after an instant.
 void follows(Stream& stream, double instant);
 void host_waits(double instant);
+/// Whether the host's clock has come to an instant.
+bool is_past(double instant);
 
 }  // namespace cuda_on_host::clock

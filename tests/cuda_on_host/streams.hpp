@@ -45,6 +45,7 @@ struct Event {
   Until until;                       ///< of the last record
   double time = 0;                   ///< of that record on the modelled clock
   std::shared_ptr<double> finished;  ///< seconds, where that record has been reached
+  int queries = 0;                   ///< since that record
 };
 
 /// Of this thread.

@@ -160,6 +160,45 @@ TEST_F(CudaStreams, DefaultStreamIsOrderedWithBlockingStreams) {
   cudaFree(q);
 }
 
+TEST_F(CudaStreams, EventsAreAskedFor) {
+  double* p = nullptr;
+  cudaMalloc(&p, length * sizeof(double));
+  cudaMemsetAsync(p, 0, length * sizeof(double));
+  double* pinned = nullptr;
+  cudaMallocHost(reinterpret_cast<void**>(&pinned), length * sizeof(double));
+  cudaEvent_t event;
+  cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+  EXPECT_EQ(cudaEventQuery(event), cudaSuccess) << "before any record";
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    cuda_on_host::set_seed(seed);
+    pinned[0] = -1;
+    cudaMemsetAsync(p, 0, length * sizeof(double));
+    combine_on(nullptr, p, p, 2.0);
+    cudaMemcpyAsync(pinned, p, length * sizeof(double), cudaMemcpyDeviceToHost);
+    const auto before = cuda_on_host::counts();
+    cudaEventRecord(event);
+    if (seed == 0) {
+      EXPECT_EQ(cudaEventQuery(event), cudaErrorNotReady);
+      EXPECT_EQ(pinned[0], -1);
+      cudaGetLastError();
+    }
+    int asked = 0;
+    while (cudaEventQuery(event) == cudaErrorNotReady) ASSERT_LT(++asked, 1000) << "a loop of queries ends";
+    EXPECT_EQ(pinned[0], 0) << "seed " << seed;
+    EXPECT_EQ(cuda_on_host::counts().waits, before.waits);
+    cudaGetLastError();
+  }
+  cuda_on_host::set_seed(0);
+  cudaEventRecord(event);
+  EXPECT_EQ(cudaEventQuery(event), cudaErrorNotReady);
+  cudaEventSynchronize(event);
+  EXPECT_EQ(cudaEventQuery(event), cudaSuccess);
+  cudaEventDestroy(event);
+  cudaGetLastError();
+  cudaFreeHost(pinned);
+  cudaFree(p);
+}
+
 TEST_F(CudaStreams, EventsTellTime) {
   cudaEvent_t begin, end;
   cudaEventCreate(&begin);

@@ -5,6 +5,7 @@
 #include "support/methods.hpp"
 
 #include <tacit/base/trace.hpp>
+#include <tacit/comm/communicator.hpp>
 #include <tacit/exec/gpus.hpp>
 #include <tacit/precond/make.hpp>
 
@@ -140,6 +141,74 @@ TEST(Counts, OfAnIteration) {
                     m.name.c_str(), P ? ", P" : "", s.launches, s.to_host, s.bytes_to_host, s.to_device, s.on_device,
                     s.waits, s.overlapped, s.allocations, s.reductions, s.products, moved,
                     documented > 0 ? std::to_string(documented).substr(0, 4).c_str() : "");
+    }
+  exec::keep_device_memory(false);
+}
+
+/// What one rank of two asks of its device in an iteration; counted over both, which are alike.
+Spent on_two_ranks(const Options& o, const char* kind, int few, int many) {
+  using T = double;
+  Spent all{};
+  comm::run_threads(2, [&](const comm::Communicator& comm) {
+    const exec::UseGpu use(comm.rank());
+    const auto a = grid<T>(24, 20);
+    const auto A = a.on<Device>(comm);
+    const auto P = kind ? precond::make<T, Device>(kind, *A) : nullptr;
+    const auto b = random_vector<T>(a.n, 4);
+    const auto rhs = spread<T, Device>(A->range(), b);
+    const auto solve = [&](int iterations) {
+      Options now = o;
+      now.max_iterations = iterations;
+      layout::Vector<T, Device> x(A->domain());
+      (void)comm.all_sum(Global(1));
+      const Spent before = so_far();
+      (void)comm.all_sum(Global(1));
+      const auto report = krylov::solve<T, Device>(*A, P.get(), rhs, x, now);
+      (void)comm.all_sum(Global(1));
+      Spent spent = so_far() - before;
+      (void)comm.all_sum(Global(1));
+      EXPECT_EQ(report.iterations, iterations) << report.detail;
+      spent.reductions = 2 * double(report.counts.reductions), spent.products = 2 * double(report.counts.operator_applies);
+      return spent;
+    };
+    solve(many);
+    const Spent less = solve(few), more = solve(many);
+    if (comm.rank() == 0) all = (more - less) / (2.0 * (many - few));
+  });
+  return all;
+}
+
+// Sums are not waited for before they are sent: what the host waits for is packed for neighbours, or, where nothing is
+// exchanged, sums; and the device has work behind it.
+TEST(Counts, OfAnIterationOnTwoRanks) {
+  exec::keep_device_memory(true);
+  const bool show = std::getenv("TACIT_TEST_SHOW") != nullptr;
+  if (show)
+    std::printf(
+        "| method, a rank of two | launches | copies to the host | to the device | waits | with work queued behind | "
+        "reductions | products |\n|---|---|---|---|---|---|---|---|\n");
+  for (const char* P : {"", "jacobi", "fsai"})
+    for (const auto& m : all_methods()) {
+      const bool pipelined = m.name.starts_with("pipelined");
+      if (!pipelined && !(show || m.name == "cg" || m.name == "bicgstab")) continue;
+      Options o;
+      m.choose(o);
+      o.rtol = 0, o.history = false, o.explain = false, o.fallbacks = false;
+      if (krylov::takes(o.method, "replacement")) o.replacement = 0;
+      if (*P && o.lambda_min) o.lambda_min = *o.lambda_min / 4, o.lambda_max = *o.lambda_max / 4;
+      if (*P && o.method == krylov::Method::richardson) o.relaxation = 0.7;
+      const int restart = o.restart.value_or(krylov::default_restart), few = restart < 20 ? restart + 2 : 6;
+      SCOPED_TRACE(m.name + " " + P);
+      const Spent s = on_two_ranks(o, *P ? P : nullptr, few, few + (restart < 20 ? 8 : 20));
+      if (pipelined) {
+        EXPECT_EQ(s.overlapped, s.waits) << "the host waits for a device that has nothing else to do";
+        EXPECT_GT(s.waits, 0);
+        // One for each exchange, of A and of an fsai of two factors.
+        EXPECT_LE(s.waits, s.products * (std::string(P) == "fsai" ? 3 : 1) + 1e-9);
+      }
+      if (show)
+        std::printf("| %s %s | %.2f | %.2f | %.2f | %.2f | %.2f | %.2f | %.2f |\n", m.name.c_str(), P, s.launches,
+                    s.to_host, s.to_device, s.waits, s.overlapped, s.reductions, s.products);
     }
   exec::keep_device_memory(false);
 }

@@ -34,6 +34,8 @@ class PendingDots {
   void start(const T* const* q, int j, const T* const* v, int s, std::size_t n);
   /// G, until the next start(). The host waits for it, not for what the device was given after it.
   const std::vector<T>& wait();
+  /// Whether wait() would return at once.
+  bool ready();
 
  private:
   std::size_t rows_ = 0;

@@ -10,6 +10,7 @@
 #include <cuda_pipeline_primitives.h>
 #endif
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -55,12 +56,13 @@ struct ReductionSpace {
 ReductionSpace reduction_space(std::size_t partial_bytes, std::size_t result_bytes);
 
 /// Pinned host memory to which kernels of one stream write what is read later, while the stream has other work. Of one
-/// host thread.
+/// host thread; another may call ready(), and wait() where that has returned true.
 class DeviceResult {
  public:
   /// How much of a stream's work is known to be done, in marks: one wait serves all results before it.
   struct Marks {
-    std::uint64_t given = 0, reached = 0;
+    std::uint64_t given = 0;
+    std::atomic<std::uint64_t> reached = 0;
   };
   DeviceResult(std::size_t bytes, std::shared_ptr<Marks> marks);
   ~DeviceResult();
@@ -72,17 +74,25 @@ class DeviceResult {
   void mark();
   /// The host waits for that work, not for what the stream was given after it. Error(environment) when a kernel failed.
   void wait();
+  /// Whether wait() would return at once. Error(environment) when a kernel failed.
+  bool ready();
 
  private:
+  void has_reached();
   void* data_ = nullptr;
   std::size_t bytes_;
   cudaEvent_t written_ = nullptr;
   std::uint64_t mark_ = 0;
   std::shared_ptr<Marks> marks_;
+  int device_ = 0;
 };
 /// One that nothing refers to, for the current stream: it is free again when the pointers to it are gone, waited for or
 /// not. After the first calls of a size nothing is allocated.
 std::shared_ptr<DeviceResult> device_result(std::size_t bytes);
+
+/// Copies device memory to a result of at least so many bytes, in the order of the current stream; the host does not
+/// wait.
+void start_copy_to_host(DeviceResult& to, const void* device, std::size_t bytes);
 
 /// Copies numbers that are few to the device, in the order of the current stream. `host` may change when it returns;
 /// the host waits only where the stream is many such copies behind.

@@ -50,6 +50,8 @@ class [[nodiscard]] DeviceSums {
     written_->wait();
     return get();
   }
+  /// Whether wait() would return at once.
+  bool ready() const { return written_->ready(); }
   /// The same where the host has waited for the stream.
   Total get() const { return std::bit_cast<Total>(*static_cast<const S*>(written_->data())); }
 

@@ -8,6 +8,7 @@
 #include <tacit/exec/sums.hpp>
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <span>
@@ -119,14 +120,33 @@ class Space {
     if (impl_->sums && impl_->comm.size() > 1) return comm::PendingSums<K, T>(start_sum(own.v, K));
     return impl_->comm.sum(own);
   }
-  /// The same for sums that devices are still computing. Where the reduction needs messages, the host waits for them
-  /// here, so that these travel during the work that follows; where it needs none, in wait().
+  /// The same for sums that devices are still computing. Where the reduction needs messages, these are sent when the
+  /// sums are there and the host polls or waits for another thing, such as a halo; the host waits for the device in
+  /// wait() only.
   template <class Started>
   requires requires(Started s) { s.wait(); }
   SumsOfDevices<Started> sum(Started own) const {
     require(impl_->replicated || !impl_->place, "sums over a group of devices, of elements that are spread over ranks");
-    if (needs_messages()) return SumsOfDevices<Started>(sum(own.wait()));
-    return SumsOfDevices<Started>(std::move(own), impl_->replicated ? nullptr : &impl_->comm);
+    if (!needs_messages()) return SumsOfDevices<Started>(std::move(own), impl_->replicated ? nullptr : &impl_->comm);
+    using Total = decltype(own.wait());
+    using T = typename Total::scalar;
+    if constexpr (requires { own.ready(); })  // those of a group, which is replicated, have none
+      return SumsOfDevices<Started>(comm::PendingSums<Total::count, T>(
+          start_sum<T>(std::move(own), Total::count,
+                       [](Started& s, T* to) { std::memcpy(to, s.wait().v, Total::count * sizeof(T)); })));
+    else return SumsOfDevices<Started>(sum(own.wait()));
+  }
+  /// Starts the reduction of n values of T that write(started, T*) gives when started.ready(). Where the space needs
+  /// messages; collective.
+  template <class T, class Started, class Write>
+  comm::PendingSum start_sum(Started started, std::size_t n, Write write) const {
+    if (!impl_->sums)
+      return impl_->comm.template start_sum<T>(
+          std::make_shared<comm::StartedValues<T, Started, Write>>(std::move(started), std::move(write)), n);
+    std::vector<T> values(n);
+    started.wait();
+    write(started, values.data());
+    return start_sum(values.data(), n);
   }
   /// Whether a reduction sends messages. The same on all ranks.
   bool needs_messages() const { return !impl_->replicated && impl_->comm.size() > 1; }

@@ -10,6 +10,7 @@
 #include <tacit/op/recurrence.hpp>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -164,15 +165,17 @@ class RowList {
   exec::Array<T, M> value_;
 };
 
-/// out[i k + c] = x[index[i] k + c] for k = `columns`: packs the elements for neighbours. `out` is in host memory, x in
-/// M.
+/// Copies n elements from M to host memory. meanwhile() gives the device its next work, before the host waits for them.
 template <Scalar T, Memory M>
-void pack(const T* x, const exec::Array<Local, M>& index, int columns, T* out);
+void fetch(const T* from, std::size_t n, T* out, const std::function<void()>& meanwhile);
+/// The same of out[i k + c] = x[index[i] k + c] for k = `columns`: packs the elements for neighbours.
+template <Scalar T, Memory M>
+void pack(const T* x, const exec::Array<Local, M>& index, int columns, T* out, const std::function<void()>& meanwhile);
 /// y[index[i] k + c] += in[i k + c] for k = `columns`; `in` is in host memory. On the host in the order of i; on the
 /// device by atomic additions, so that the last bits may vary.
 template <Scalar T, Memory M>
 void unpack_add(const T* in, const exec::Array<Local, M>& index, int columns, T* y);
-/// Copies n elements from host memory to M.
+/// Copies n elements from host memory to M, in the order of the device's work; `in` may change on return.
 template <Scalar T, Memory M>
 void receive(const T* in, std::size_t n, exec::Array<T, M>& out);
 

@@ -140,7 +140,7 @@ void Sums::begin(SumSlot& slot) try {
 
 void Sums::begin_awaited(SumSlot& slot) {
   std::erase(awaited_, &slot);
-  slot.awaited = false;
+  slot.awaited = slot.waited_for = false;
   const auto values = std::exchange(slot.values, nullptr);
   try {
     if (values) values->write(slot.value.data());
@@ -162,16 +162,17 @@ void Sums::await(SumSlot& slot) {
         if (!slot.awaited) return;
         next = slot.native ? awaited_.front() : &slot;
         values = next->values;
+        next->waited_for = true;
       }
-      if (values) values->wait();  // meanwhile a progress thread may begin it
+      if (values) values->wait();  // without the lock, so that a progress thread can go on with the others
       const auto lock = state_.transport_lock->take();
-      if (next->awaited) begin_awaited(*next);
+      begin_awaited(*next);
     }
   } catch (...) {
     {
       const auto lock = state_.transport_lock->take();
       std::erase(awaited_, next);
-      if (next->awaited) next->give_up();
+      next->give_up();
     }
     state_.agreement.wait_ended_by_error();
     throw;
@@ -255,7 +256,7 @@ void Sums::progress() {
   while (!awaited_.empty()) {
     SumSlot& slot = *awaited_.front();
     try {
-      if (slot.values && !slot.values->ready()) break;
+      if (slot.waited_for || (slot.values && !slot.values->ready())) break;
     } catch (...) {
       awaited_.pop_front();
       slot.give_up();

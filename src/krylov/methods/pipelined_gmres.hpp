@@ -8,6 +8,7 @@
 #pragma once
 
 #include "../cycle.hpp"
+#include "../dots_in_flight.hpp"
 #include "../powers.hpp"
 
 #include <tacit/krylov/change_of_basis.hpp>
@@ -124,10 +125,18 @@ class PipelinedGmres final : public Iteration<T, M> {
   }
 
  private:
+  /// What is above the diagonal of the inner products with v_first .. v_last, column after column.
+  struct Columns {
+    int first = 0, last = 0;
+    void operator()(const std::vector<T>& all, T* to) const {
+      const int rows = last + 1;
+      for (int c = 0; c < rows - first; ++c)
+        for (int i = 0; i <= first + c; ++i) *to++ = all[std::size_t(c) * rows + i];
+    }
+  };
   struct Posted {
-    exec::PendingDots<T, M> dots;
-    comm::PendingSum sum;  // where it needs messages
-    int first, last, p;
+    DotsInFlight<T, M, T, Columns> dots;
+    int p;
   };
 
   /// Takes Ritz values of the first cycle, or of a later one whose basis lost its digits. False while there are none.
@@ -235,33 +244,17 @@ class PipelinedGmres final : public Iteration<T, M> {
     if (!before) terms_.insert(terms_.end(), v.begin() + p, v.begin() + rows);
     outputs_.clear();
     for (int c = first; c <= last; ++c) outputs_.push_back((before ? Q : V)[c]->data());
-    Posted& posted = pending_.emplace_back(Posted{{}, {}, first, last, p});
-    posted.dots.start(terms_.data(), rows, outputs_.data(), columns, V[0]->size());
-    if (!space.needs_messages())
-      return space.template count_sum<T>(std::size_t(columns) * std::size_t(first + rows + 1) / 2);
-    gather(posted);
-    auto sum = space.start_sum(gram_.data(), gram_.size());
-    std::swap(posted.sum, sum);  // nvcc takes an assignment for an unused result
-  }
-  /// gram_ := this rank's part of the sums, what is above the diagonal column after column.
-  void gather(Posted& posted) {
-    const auto& all = posted.dots.wait();
-    const int rows = posted.last + 1;
-    gram_.clear();
-    for (int c = 0; c < rows - posted.first; ++c)
-      for (int i = 0; i <= posted.first + c; ++i) gram_.push_back(all[std::size_t(c) * rows + i]);
+    exec::PendingDots<T, M> dots;
+    dots.start(terms_.data(), rows, outputs_.data(), columns, V[0]->size());
+    const std::size_t n = std::size_t(columns) * std::size_t(first + rows + 1) / 2;
+    pending_.push_back({{space, std::move(dots), n, {first, last}}, p});
   }
 
   /// Waits for the sums of v_first .. v_last: columns of R, of H (one less), vectors of Q. False: the cycle is over.
   bool arrive(const layout::Space& space, int first, int last, double beta, Projected<T>& projected, Monitor& monitor) {
     auto posted = std::move(pending_.front());
     pending_.pop_front();
-    if (space.needs_messages()) {
-      gram_.resize(std::size_t(last - first + 1) * (last + 1));
-      posted.sum.wait(gram_.data());
-    } else {
-      gather(posted);
-    }
+    posted.dots.wait(gram_);
     const double epsilon = std::numeric_limits<R_>::epsilon();
     const T* g = gram_.data();
     int good = last;  // vectors up to here can be made orthonormal

@@ -36,10 +36,9 @@ constexpr Number number_of() {
 
 }  // namespace detail
 
-/// This rank's values of a reduction that starts when they are there, such as sums that a device computes. A rank calls
-/// wait() and write() on its own thread, ready() and write() also on the thread that advances its reductions
-/// (Communicator::start_engine), ready() possibly while the other thread is in wait(). Each may throw: all ranks get the
-/// error, as that of a message.
+/// This rank's values of a reduction that starts when they are there, such as sums that a device computes. The rank's
+/// own thread and its progress thread (Communicator::start_engine) call these, one at a time; only the first calls
+/// wait(). Each may throw: all ranks get the error, as that of a message.
 class PendingValues {
  public:
   virtual ~PendingValues() = default;
