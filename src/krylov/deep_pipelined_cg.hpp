@@ -320,7 +320,8 @@ class DeepPipelinedCg {
     exec::PendingDots<T, M> dots;
     dots.start(Y_.data(), int(Y_.size()), now_.data(), int(now_.size()), run_.r.size());
     const std::size_t n = std::size_t(DelayedLanczos::count(l_)) + (run_.P ? 3 : 2);
-    Posted posted(run_.r.space(), std::move(dots), n, {std::size_t(l_), run_.P != nullptr, y_is_zero, std::move(norms)});
+    Posted posted(run_.r.space(), std::move(dots), n,
+                  {std::size_t(l_), run_.P != nullptr, y_is_zero, std::move(norms)});
     std::swap(pending_[std::size_t(b % l_)], posted);
   }
   void receive() {

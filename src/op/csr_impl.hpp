@@ -255,8 +255,7 @@ int Csr<T, M>::begin(const Vector<T, M>& x, Vector<T, M>& y, bool backward) cons
     ghosts = exec::Array<T, M>(n);
     parts_->ghost_adjoint->multiply_add(x.data(), ghosts.data(), k);
     if constexpr (std::same_as<M, Host>) std::copy_n(ghosts.data(), n, out);
-    else
-      fetch<T, M>(ghosts.data(), n, out, [&] { parts_->own_adjoint->multiply(x.data(), y.data(), k, comm); });
+    else fetch<T, M>(ghosts.data(), n, out, [&] { parts_->own_adjoint->multiply(x.data(), y.data(), k, comm); });
   }
   e.post(slot);
   if constexpr (!std::same_as<M, Host>) comm.poll();  // sums that the device formed before are there

@@ -127,7 +127,8 @@ TEST(AwaitedSum, HasThemOnSimulatedRanks) {
 TEST(AwaitedSum, TravelsWhereTheRankPollsOrWaitsForOthers) {
   on_ranks([](const Communicator& c) {
     if (c.size() == 1) return;
-    const auto polled = std::make_shared<Later>(std::vector{1.0}, 5), waited = std::make_shared<Later>(std::vector{2.0}, 1);
+    const auto polled = std::make_shared<Later>(std::vector{1.0}, 5),
+               waited = std::make_shared<Later>(std::vector{2.0}, 1);
     auto first = c.start_sum<double>(polled, 1);
     for (int k = 0; k < 5; ++k) {
       c.poll();
@@ -222,7 +223,9 @@ TEST(AwaitedSum, FailsOnAllRanksWhereItsValuesFailOnOne) {
       for (const auto algorithm : {SumAlgorithm::doubling, SumAlgorithm::native})
         for (const auto where : {Fails::always, Fails::in_wait, Fails::in_write})
           for (const bool waits : {true, false}) {  // for it, or for another one
-            SCOPED_TRACE(testing::Message() << "progress thread " << with_engine << ", native " << (algorithm == SumAlgorithm::native) << ", fails " << int(where) << ", waits for it " << waits);
+            SCOPED_TRACE(testing::Message()
+                         << "progress thread " << with_engine << ", native " << (algorithm == SumAlgorithm::native)
+                         << ", fails " << int(where) << ", waits for it " << waits);
             const Communicator d = c.duplicate();
             d.use(algorithm);
             const auto engine = with_engine ? d.start_engine() : nullptr;

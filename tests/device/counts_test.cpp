@@ -168,7 +168,8 @@ Spent on_two_ranks(const Options& o, const char* kind, int few, int many) {
       Spent spent = so_far() - before;
       (void)comm.all_sum(Global(1));
       EXPECT_EQ(report.iterations, iterations) << report.detail;
-      spent.reductions = 2 * double(report.counts.reductions), spent.products = 2 * double(report.counts.operator_applies);
+      spent.reductions = 2 * double(report.counts.reductions),
+      spent.products = 2 * double(report.counts.operator_applies);
       return spent;
     };
     solve(many);

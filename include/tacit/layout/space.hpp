@@ -131,9 +131,10 @@ class Space {
     using Total = decltype(own.wait());
     using T = typename Total::scalar;
     if constexpr (requires { own.ready(); })  // those of a group, which is replicated, have none
-      return SumsOfDevices<Started>(comm::PendingSums<Total::count, T>(
-          start_sum<T>(std::move(own), Total::count,
-                       [](Started& s, T* to) { std::memcpy(to, s.wait().v, Total::count * sizeof(T)); })));
+      return SumsOfDevices<Started>(
+          comm::PendingSums<Total::count, T>(start_sum<T>(std::move(own), Total::count, [](Started& s, T* to) {
+            std::memcpy(to, s.wait().v, Total::count * sizeof(T));
+          })));
     else return SumsOfDevices<Started>(sum(own.wait()));
   }
   /// Starts the reduction of n values of T that write(started, T*) gives when started.ready(). Where the space needs

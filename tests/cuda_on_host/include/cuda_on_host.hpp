@@ -37,8 +37,9 @@ std::vector<int> contexts();
 /// has work, and all devices are forgotten with their peers.
 void set_devices(int count);
 /// The order in which streams work and threads of blocks run, at first that of CUDA_ON_HOST_SEED (0). 0: a stream works
-/// when it is waited for, or asked for an event many times, not before, threads run by number. Any other seed: streams also work ahead, between calls and
-/// between operations of others, and threads run in changing orders, in one repeatable way for each seed.
+/// when it is waited for, or asked for an event many times, not before, threads run by number. Any other seed: streams
+/// also work ahead, between calls and between operations of others, and threads run in changing orders, in one
+/// repeatable way for each seed.
 void set_seed(std::uint64_t seed);
 
 /// A kind of wait, for tests that leave one out.
