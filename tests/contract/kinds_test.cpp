@@ -168,7 +168,7 @@ std::vector<Kind> kinds() {
                      return ended(multigrid.solve(s.b, s.x, cycles(rtol, most)));
                    }});
   }
-  all.push_back({"multigrid on a device", 1e-10, true, false, cells, [](System& s, double rtol, int most) {
+  all.push_back({"multigrid on a device", 1e-10, false, false, cells, [](System& s, double rtol, int most) {
                    const precond::MultigridOnDevice<double, M> multigrid(cells_of(s), {}, {20, 1e-3, 1000, 0});
                    return in_memory<M>(s, s.A->range(), s.A->domain(), [&](const auto& b, auto& x) {
                      return ended(multigrid.solve(b, x, cycles(rtol, most)));

@@ -9,12 +9,12 @@
 namespace tacit::precond::mg {
 
 template <class S>
-LevelData<S> RedBlackLevel<S>::device_data(bool row_sums) const {
+LevelData<S> RedBlackLevel<S>::device_data(bool row_sums, bool coefficients) const {
   LevelData<S> d;
   const op::Domain& domain = a_->boxes().domain();
   for (int a = 0; a < 3; ++a) d.cells[std::size_t(a)] = domain.cells(a);
   d.dimensions = dimensions_, d.constant = constant_, d.vanishes = vanishes(), d.linear = linear_;
-  d.size = u_.size();
+  d.boxes = report.boxes, d.ranks = report.ranks, d.size = u_.size();
   std::int32_t tables = 0;
   for (std::size_t i = 0; i < patches_.size(); ++i) {
     const Patch& p = patches_[i];
@@ -41,14 +41,19 @@ LevelData<S> RedBlackLevel<S>::device_data(bool row_sums) const {
   const auto values = [](const Field& field) { return std::vector<S>(field.data(), field.data() + field.size()); };
   if (constant_) {
     d.weight = {weights_.x, weights_.y, weights_.z};
-  } else {
+  } else if (coefficients) {
     d.inverse = values(inverse_);
     d.faces = {values(cx_), values(cy_), values(cz_)};
   }
   if (row_sums) d.row_sums = values(inverse_row_sums());
-  for (std::size_t colour = 0; colour < 2; ++colour)
-    for (const auto& [to, from] : ghosts_[colour].local)
-      d.ghosts[colour].push_back(to), d.ghosts[colour].push_back(from);
+  for (std::size_t colour = 0; colour < 2; ++colour) {
+    const Ghosts& g = ghosts_[colour];
+    CellCopies& c = d.ghosts[colour];
+    for (const auto& [to, from] : g.local) c.own.push_back(to), c.own.push_back(from);
+    c.sent.assign(g.send.begin(), g.send.end());
+    for (const auto& [to, number] : g.remote) c.received.push_back(to), c.received.push_back(number);
+    c.exchange = g.exchange;
+  }
   return d;
 }
 // As interpolate_line() does it: at an end of the domain extrapolated from the two interior cells.
@@ -68,8 +73,8 @@ SolutionShare<S> RedBlackLevel<S>::solution_share(std::size_t patch, int axis, s
   return {-S(std::abs(away) / domain.distance(axis, step > 0 ? parent + 1 : parent)), step};
 }
 
-template LevelData<float> RedBlackLevel<float>::device_data(bool) const;
-template LevelData<double> RedBlackLevel<double>::device_data(bool) const;
+template LevelData<float> RedBlackLevel<float>::device_data(bool, bool) const;
+template LevelData<double> RedBlackLevel<double>::device_data(bool, bool) const;
 
 template <class S>
 std::vector<std::int64_t> RedBlackLevel<S>::places() const {
@@ -85,10 +90,30 @@ template std::vector<std::int64_t> RedBlackLevel<double>::places() const;
 
 namespace {
 
+/// All ranks' rows, one rank's after the other.
 template <class T>
-BottomData<T> bottom_data(const op::FiniteVolume<T>& A) {
+op::Rows<T> rows_of_all(const op::FiniteVolume<T>& A) {
+  const auto own = A.rows();
+  const auto& comm = A.range().comm();
+  std::vector<Global> length;
+  for (Local i = 0; i < own.count(); ++i)
+    length.push_back(Global(own.start[std::size_t(i) + 1] - own.start[std::size_t(i)]));
+  op::Rows<T> all;
+  all.start = {0};
+  for (const Global l : comm.all_gather(std::span<const Global>(length))) all.start.push_back(all.start.back() + l);
+  const auto columns = comm.all_gather(std::span<const Global>(own.column));
+  const auto values = comm.all_gather(std::span<const T>(own.value));
+  all.column.assign(columns.begin(), columns.end()), all.value.assign(values.begin(), values.end());
+  return all;
+}
+
+template <class T>
+BottomData<T> bottom_data(const RedBlackLevel<T>& level) {
   BottomData<T> b;
-  const auto rows = A.rows();
+  const op::FiniteVolume<T>& A = level.A();
+  b.place = level.places();
+  if (A.boxes().ranks_in_use() > 1) b.shared = A.range();
+  const auto rows = b.shared ? rows_of_all(A) : A.rows();
   b.n = rows.count(), b.singular = A.singular();
   for (Local i = 0; i < b.n; ++i) {
     const auto first = rows.start[std::size_t(i)], last = rows.start[std::size_t(i) + 1];
@@ -120,8 +145,6 @@ BottomData<T> bottom_data(const op::FiniteVolume<T>& A) {
 template <class T>
 DeviceData<T> device_data(std::shared_ptr<const op::FiniteVolume<T>> A, const MultigridOptions& options,
                           Global bottom_cells) {
-  require(A->range().comm().size() == 1, "multigrid on a device is of one rank; this operator is on ",
-          A->range().comm().size());
   require(!A->wide(), "multigrid on a device has 3, 5 or 7 points; this operator has a wide stencil");
   require(options.cycle != Cycle::k && options.cycle != Cycle::mult_additive,
           "multigrid on a device has the cycles V, W, F and U; this one is ", to_string(options.cycle));
@@ -138,18 +161,27 @@ DeviceData<T> device_data(std::shared_ptr<const op::FiniteVolume<T>> A, const Mu
   d.cells = A->range().size(), d.singular = A->singular();
   MultigridOptions o = options;
   o.agglomerates = {};
-  Hierarchy<T> hierarchy(std::move(A), o, {});
-  for (std::size_t i = 0; i < hierarchy.count(); ++i) {
-    const auto& level = static_cast<const RedBlackLevel<T>&>(hierarchy.level(i));
-    d.levels.push_back(level.device_data(options.smoother == Smoother::l1_jacobi));
-    const Global cells = level.A().range().size();
-    if (i + 1 < hierarchy.count() && cells > bottom_cells) continue;
+  Hierarchy<T> hierarchy(std::move(A), o, {}, false);
+  const auto red_black = [](Level<T>& level) -> const RedBlackLevel<T>& {
+    return static_cast<const RedBlackLevel<T>&>(level);
+  };
+  const bool row_sums = options.smoother == Smoother::l1_jacobi;
+  for (std::size_t i = 0;; ++i) {
+    const Global cells = hierarchy.level(i).A().range().size();
+    const bool last = i + 1 == hierarchy.count() || cells <= bottom_cells;
+    Level<T>* const image = i > 0 ? hierarchy.image(i - 1) : nullptr;
+    const auto& level = red_black(last && image ? *image : hierarchy.level(i));
+    if (image && !last) {
+      const auto& before = red_black(*image);
+      d.levels.back().move = std::make_shared<const MoveData<T>>(MoveData<T>{
+          before.device_data(false, false), hierarchy.move(i - 1)->copies(before.places(), level.places())});
+    }
+    d.levels.push_back(level.device_data(row_sums));
+    if (!last) continue;
     require(cells <= std::numeric_limits<std::int32_t>::max() / 8, "a bottom of ", cells, " cells on a device");
-    d.bottom = bottom_data(level.A());
-    d.bottom.place = level.places();
-    break;
+    d.bottom = bottom_data(level);
+    return d;
   }
-  return d;
 }
 template DeviceData<float> device_data(std::shared_ptr<const op::FiniteVolume<float>>, const MultigridOptions&, Global);
 template DeviceData<double> device_data(std::shared_ptr<const op::FiniteVolume<double>>, const MultigridOptions&,

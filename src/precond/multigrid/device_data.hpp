@@ -7,8 +7,9 @@
 
 namespace tacit::precond::mg {
 
-/// The levels that Multigrid has on one rank; those below the first one of at most `bottom_cells` cells are left out.
-/// Error(usage) where there are several ranks, or options that have no kernels.
+/// This rank's part of the levels that Multigrid has; those below the first one of at most `bottom_cells` cells are
+/// left out. That one's cells stay where its finer level's are, as its system is solved by every rank. Error(usage) for
+/// what has no kernels. Collective.
 template <class T>
 DeviceData<T> device_data(std::shared_ptr<const op::FiniteVolume<T>> A, const MultigridOptions& options,
                           Global bottom_cells);

@@ -8,9 +8,12 @@
 #include <tacit/exec/kernels.hpp>
 #include <tacit/exec/launch.hpp>
 
+#include "device_exchange.hpp"
+
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #ifdef __CUDACC__
@@ -40,8 +43,10 @@ struct DeviceLevels<T, M>::Parts {
     On<std::int32_t> parent, child;
     On<T> share;
     On<SolutionShare<T>> solution;
-    std::array<On<std::int64_t>, 2> ghosts;
+    std::array<CellExchange<T, M, threads>, 2> ghosts;
     On<Piece> of_colour, of_cells;
+    Global boxes;
+    int ranks;
 
     Level(const LevelData<T>& d, bool steps)
         : cells(d.cells),
@@ -49,28 +54,26 @@ struct DeviceLevels<T, M>::Parts {
           constant(d.constant),
           vanishes(d.vanishes),
           linear(d.linear),
-          patches(from(d.patches)),
+          patches(array_from<PatchShape, M>(d.patches)),
           u(d.size),
           f(d.size),
           step(steps ? d.size : 0),
           other(steps ? d.size : 0),
-          diagonal(from(d.diagonal)),
-          inverse(from(d.inverse)),
-          row_sums(from(d.row_sums)),
-          faces{from(d.faces[0]), from(d.faces[1]), from(d.faces[2])},
+          diagonal(array_from<T, M>(d.diagonal)),
+          inverse(array_from<T, M>(d.inverse)),
+          row_sums(array_from<T, M>(d.row_sums)),
+          faces{array_from<T, M>(d.faces[0]), array_from<T, M>(d.faces[1]), array_from<T, M>(d.faces[2])},
           weight(d.weight),
-          parent(from(d.parent)),
-          child(from(d.child)),
-          share(from(d.share)),
-          solution(from(d.solution)),
-          ghosts{from(d.ghosts[0]), from(d.ghosts[1])},
-          of_colour(from(pieces(d.patches, colour_items))),
-          of_cells(from(pieces(d.patches, cell_items))) {}
+          parent(array_from<std::int32_t, M>(d.parent)),
+          child(array_from<std::int32_t, M>(d.child)),
+          share(array_from<T, M>(d.share)),
+          solution(array_from<SolutionShare<T>, M>(d.solution)),
+          ghosts{CellExchange<T, M, threads>(d.ghosts[0]), CellExchange<T, M, threads>(d.ghosts[1])},
+          of_colour(array_from<Piece, M>(pieces(d.patches, colour_items))),
+          of_cells(array_from<Piece, M>(pieces(d.patches, cell_items))),
+          boxes(d.boxes),
+          ranks(d.ranks) {}
 
-    template <class V>
-    static On<V> from(const std::vector<V>& v) {
-      return On<V>::from(std::span<const V>(v));
-    }
     template <class Count>
     static std::vector<Piece> pieces(const std::vector<PatchShape>& patches, Count count) {
       std::vector<Piece> all;
@@ -100,13 +103,22 @@ struct DeviceLevels<T, M>::Parts {
     }
   };
 
+  /// A level's next one where this level's ranks have its cells, and the ways to where it has them itself.
+  struct Move {
+    Level image;
+    CellExchange<T, M, threads> there, back;
+    explicit Move(const MoveData<T>& d) : image(d.image, false), there(d.forward), back(reversed(d.forward)) {}
+  };
+
   MultigridOptions options;
   ResidentBottom bottom;
   std::vector<Level> levels;
+  std::vector<std::unique_ptr<Move>> moves;  // from each level to the next; null: none
   std::int32_t n = 0, width = 0;
   On<std::int32_t> column;
   On<T> value, diagonal, vectors;  // x, r, r0, t, p, p', v, v'
   On<std::int64_t> place;
+  std::optional<SharedVector<T, M, threads>> shared_f, shared_u;
   bool singular;
   Global teams = 1;
   mutable On<Norms> partial;
@@ -120,17 +132,29 @@ struct DeviceLevels<T, M>::Parts {
         bottom(b),
         n(d.bottom.n),
         width(d.bottom.width),
-        column(Level::from(d.bottom.column)),
-        value(Level::from(d.bottom.value)),
-        diagonal(Level::from(d.bottom.diagonal)),
+        column(array_from<std::int32_t, M>(d.bottom.column)),
+        value(array_from<T, M>(d.bottom.value)),
+        diagonal(array_from<T, M>(d.bottom.diagonal)),
         vectors(8 * std::size_t(n)),
-        place(Level::from(d.bottom.place)),
         singular(d.bottom.singular),
         counts(1) {
-    require(!d.levels.empty() && d.bottom.place.size() == std::size_t(n), "levels of a device without a bottom");
+    const auto& shared = d.bottom.shared;
+    const auto own = std::size_t(shared ? Global(shared->local_size()) : Global(n));
+    require(!d.levels.empty() && d.bottom.place.size() == own, "levels of a device without a bottom");
     require(b.reduction > 0 && b.reduction < 1 && b.max_iterations >= 0 && b.teams >= 0, "a bottom solve to ",
             b.reduction, " in ", b.max_iterations, " iterations by ", b.teams, " teams");
-    for (const auto& level : d.levels) levels.emplace_back(level, o.smoother != Smoother::gauss_seidel);
+    for (const auto& level : d.levels) {
+      levels.emplace_back(level, o.smoother != Smoother::gauss_seidel);
+      moves.push_back(level.move ? std::make_unique<Move>(*level.move) : nullptr);
+    }
+    if (shared) {
+      shared_f.emplace(*shared, d.bottom.place), shared_u.emplace(*shared, d.bottom.place);
+      std::vector<std::int64_t> in_turn(static_cast<std::size_t>(n));
+      std::iota(in_turn.begin(), in_turn.end(), 0);
+      place = array_from<std::int64_t, M>(in_turn);
+    } else {
+      place = array_from<std::int64_t, M>(d.bottom.place);
+    }
     partial = On<Norms>(levels[0].of_colour.size());
     // Few cells for each thread, so that the teams reach their next synchronisation soon.
     teams = std::max<Global>(1, (n + 2 * resident_threads - 1) / (2 * resident_threads));
@@ -142,6 +166,8 @@ struct DeviceLevels<T, M>::Parts {
 #endif
     }
     if (b.teams > 0) teams = std::min(teams, b.teams);
+    // Ranks that solve the same system have the same bits: sums over teams depend on their number alone.
+    if (shared) teams = shared->comm().all_min(teams);
     partial_sums = On<ResidentSums>(2 * std::size_t(teams));
   }
 
@@ -164,13 +190,23 @@ struct DeviceLevels<T, M>::Parts {
     }
   }
 
+  auto launcher() const {
+    return [this](Global blocks, const auto& kernel) { launch(blocks, kernel); };
+  }
   /// Copies of cells of this colour; -1: of both.
   void exchange(Level& l, int colour) const {
-    for (int c = colour < 0 ? 0 : colour; c <= (colour < 0 ? 1 : colour); ++c) {
-      const auto& pairs = l.ghosts[std::size_t(c)];
-      const auto count = std::int64_t(pairs.size() / 2);
-      launch((count + threads - 1) / threads, CopyGhosts<T, threads>{count, pairs.data(), l.u.data()});
-    }
+    for (int c = colour < 0 ? 0 : colour; c <= (colour < 0 ? 1 : colour); ++c)
+      l.ghosts[std::size_t(c)].run(launcher(), l.u.data(), l.u.data());
+  }
+  /// The next level, where level i's ranks have its cells.
+  Level& beside(std::size_t i) {
+    return moves[i] ? moves[i]->image : levels[i + 1];
+  }
+  void f_to_next(std::size_t i) {
+    if (moves[i]) moves[i]->there.run(launcher(), moves[i]->image.f.data(), levels[i + 1].f.data());
+  }
+  void u_from_next(std::size_t i) {
+    if (moves[i]) moves[i]->back.run(launcher(), levels[i + 1].u.data(), moves[i]->image.u.data());
   }
   void clear(On<T>& field) const {
     if constexpr (std::same_as<M, Host>) std::fill_n(field.data(), field.size(), T(0));
@@ -216,7 +252,7 @@ struct DeviceLevels<T, M>::Parts {
   }
 
   void restrict_residual(std::size_t i, int colour) {
-    Level &l = levels[i], &coarse = levels[i + 1];
+    Level &l = levels[i], &coarse = beside(i);
     exchange(l, colour < 0 ? -1 : 1 - colour);
     const auto blocks = Global(coarse.of_cells.size());
     const auto with = [&]<bool Constant>(std::bool_constant<Constant>) {
@@ -225,6 +261,7 @@ struct DeviceLevels<T, M>::Parts {
     };
     if (l.constant) with(std::true_type{});
     else with(std::false_type{});
+    f_to_next(i);
   }
 
   using Way = typename AddCoarse<T, threads>::Way;
@@ -232,18 +269,24 @@ struct DeviceLevels<T, M>::Parts {
     interpolate(i, colour, levels[i].linear ? Way::linear : Way::constant, false);
   }
   void interpolate(std::size_t i, int colour, Way way, bool set) {
-    Level &l = levels[i], &coarse = levels[i + 1];
+    Level &l = levels[i], &coarse = beside(i);
     launch(Global(l.of_colour.size()), AddCoarse<T, threads>{l.view(), coarse.patches.data(), coarse.u.data(),
                                                              l.of_colour.data(), colour, way, set});
   }
   void restrict_f(std::size_t i) {
-    Level &l = levels[i], &coarse = levels[i + 1];
+    Level &l = levels[i], &coarse = beside(i);
     launch(Global(coarse.of_cells.size()),
            SumsOfChildren<T, threads>{l.view(), coarse.patches.data(), coarse.of_cells.data(), coarse.f.data()});
+    f_to_next(i);
   }
 
   void solve_bottom(bool from_zero) {
+    if (n == 0) return;  // another rank has all cells
     Level& l = levels.back();
+    if (shared_f) {
+      shared_f->gather(launcher(), l.f.data());
+      if (!from_zero) shared_u->gather(launcher(), l.u.data());
+    }
     T* const x = vectors.data();
     const auto vector = [&](int which) { return x + std::size_t(which) * std::size_t(n); };
     launch_gang(ResidentBicgstab<T, resident_threads>{n,
@@ -252,8 +295,8 @@ struct DeviceLevels<T, M>::Parts {
                                                       value.data(),
                                                       diagonal.data(),
                                                       place.data(),
-                                                      l.f.data(),
-                                                      l.u.data(),
+                                                      shared_f ? shared_f->data() : l.f.data(),
+                                                      shared_u ? shared_u->data() : l.u.data(),
                                                       vector(0),
                                                       vector(1),
                                                       vector(2),
@@ -267,6 +310,7 @@ struct DeviceLevels<T, M>::Parts {
                                                       smoother_sweeps,
                                                       singular,
                                                       from_zero});
+    if (shared_u) shared_u->scatter(launcher(), l.u.data());
   }
 
   void down(std::size_t i, bool from_zero) {
@@ -278,7 +322,8 @@ struct DeviceLevels<T, M>::Parts {
   }
   void up(std::size_t i) {
     Level& l = levels[i];
-    if (l.linear) exchange(levels[i + 1], -1);
+    u_from_next(i);
+    if (l.linear) exchange(beside(i), -1);
     const int first = options.symmetric ? 1 : 0;
     // The first half sweep does not read the cells that it writes.
     const bool skips = options.smoother == Smoother::gauss_seidel && options.post > 0 && l.vanishes;
@@ -299,14 +344,16 @@ struct DeviceLevels<T, M>::Parts {
     const std::size_t last = levels.size() - 1;
     if (last == 0) return solve_bottom(from_zero);
     for (std::size_t i = 0; i < last; ++i)
-      require(levels[i].solution.size() > 0, "an F-cycle, and level ", i, " has no shares for solutions");
+      require(levels[i].solution.size() > 0 || levels[i].patches.size() == 0, "an F-cycle, and level ", i,
+              " has no shares for solutions");
     for (std::size_t i = 0; i < last; ++i) {
       if (i > 0 || from_zero) restrict_f(i);
       else restrict_residual(i, -1);
     }
     solve_bottom(true);
     for (std::size_t i = last; i-- > 0;) {
-      exchange(levels[i + 1], -1);
+      u_from_next(i);
+      exchange(beside(i), -1);
       for (const int colour : {0, 1}) interpolate(i, colour, Way::solution, i > 0 || from_zero);
       go(i, false, Cycle::v);
     }
@@ -358,6 +405,14 @@ int DeviceLevels<T, M>::levels() const {
 template <class T, Memory M>
 const std::array<Global, 3>& DeviceLevels<T, M>::cells(int level) const {
   return parts_->levels[std::size_t(level)].cells;
+}
+template <class T, Memory M>
+Global DeviceLevels<T, M>::boxes(int level) const {
+  return parts_->levels[std::size_t(level)].boxes;
+}
+template <class T, Memory M>
+int DeviceLevels<T, M>::ranks(int level) const {
+  return parts_->levels[std::size_t(level)].ranks;
 }
 template <class T, Memory M>
 std::int64_t DeviceLevels<T, M>::launches() const {

@@ -69,7 +69,7 @@ Move<S>::Move(const op::Boxes& from, const op::Boxes& to) {
   for (std::size_t g = 0; g < wanted.size(); ++g) ghost_.emplace_back(Local(g), wanted[g].second);
   pattern_ =
       std::make_shared<const comm::Pattern>(comm::Pattern::build(space.comm(), space.partition().offsets(), needed));
-  exchange_ = std::make_unique<comm::Exchange>(space.comm(), pattern_, sizeof(S));
+  exchange_ = std::make_shared<comm::Exchange>(space.comm(), pattern_, sizeof(S));
 }
 
 template <class S>
@@ -99,8 +99,18 @@ void Move<S>::backward(std::span<const S> to, std::span<S> from) {
 }
 
 template <class S>
+CellCopies Move<S>::copies(const std::vector<std::int64_t>& from, const std::vector<std::int64_t>& to) const {
+  CellCopies c;
+  c.exchange = exchange_;
+  for (const auto& [a, b] : own_) c.own.push_back(to[std::size_t(b)]), c.own.push_back(from[std::size_t(a)]);
+  for (const Local i : pattern_->send_index) c.sent.push_back(from[std::size_t(i)]);
+  for (const auto& [g, b] : ghost_) c.received.push_back(to[std::size_t(b)]), c.received.push_back(g);
+  return c;
+}
+
+template <class S>
 Hierarchy<S>::Hierarchy(std::shared_ptr<const op::FiniteVolume<S>> A, const MultigridOptions& options,
-                        const MakeBottom<S>& make)
+                        const MakeBottom<S>& make, bool slabs)
     : options_(options) {
   const bool truncated = options.cycle == Cycle::u;
   const Global smallest = options.smallest_box.value_or(truncated ? 4 : 2);
@@ -117,7 +127,7 @@ Hierarchy<S>::Hierarchy(std::shared_ptr<const op::FiniteVolume<S>> A, const Mult
   require(!high || A->boxes().is_whole(),
           "interpolation of a higher order than linear, and restriction other than by sums, need all cells of a "
           "rectangle; some are not there");
-  stages_.push_back({make_level<S>(A, constant), nullptr, nullptr, {}, {}});
+  stages_.push_back({make_level<S>(A, constant, slabs), nullptr, nullptr, {}, {}});
   op::Boxes boxes = below > 0 ? A->boxes().gathered(1) : A->boxes();
   bool asked = false;
   while (options.levels == 0 || int(stages_.size()) < options.levels) {
@@ -164,7 +174,7 @@ Hierarchy<S>::Hierarchy(std::shared_ptr<const op::FiniteVolume<S>> A, const Mult
         if (!any) break;
       }
     }
-    auto level = make_level<S>(B, constant);
+    auto level = make_level<S>(B, constant, slabs);
     if (factor > 1) {
       // The boxes of rank r move to rank r / by; `by` grows until fewer ranks are in use.
       op::Boxes moved = next;
@@ -179,7 +189,7 @@ Hierarchy<S>::Hierarchy(std::shared_ptr<const op::FiniteVolume<S>> A, const Mult
       stage.move = std::make_unique<Move<S>>(next, moved);
       stage.before.resize(std::size_t(next.space().local_size()));
       stage.after.resize(std::size_t(moved.space().local_size()));
-      level = make_level<S>(C, constant);
+      level = make_level<S>(C, constant, slabs);
       A = C, boxes = moved;
     } else {
       stage.level->connect(level.get(), std::move(parent), ways);

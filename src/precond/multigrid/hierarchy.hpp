@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../levels.hpp"
+#include "device_data.hpp"
 #include "level.hpp"
 
 namespace tacit::precond::mg {
@@ -18,10 +19,12 @@ class Move {
   Move(const op::Boxes& from, const op::Boxes& to);
   void forward(std::span<const S> from, std::span<S> to);
   void backward(std::span<const S> to, std::span<S> from);
+  /// As forward(), for fields in which the cells stand at these places.
+  CellCopies copies(const std::vector<std::int64_t>& from, const std::vector<std::int64_t>& to) const;
 
  private:
   std::shared_ptr<const comm::Pattern> pattern_;
-  std::unique_ptr<comm::Exchange> exchange_;
+  std::shared_ptr<comm::Exchange> exchange_;
   std::vector<std::pair<Local, Local>> own_;    // cells that stay here: from, to
   std::vector<std::pair<Local, Local>> ghost_;  // ghost, to
 };
@@ -29,10 +32,15 @@ class Move {
 template <class S>
 class Hierarchy final : public Levels<S> {
  public:
-  Hierarchy(std::shared_ptr<const op::FiniteVolume<S>> A, const MultigridOptions& options, const MakeBottom<S>& bottom);
+  /// slabs: see RedBlackLevel.
+  Hierarchy(std::shared_ptr<const op::FiniteVolume<S>> A, const MultigridOptions& options, const MakeBottom<S>& bottom,
+            bool slabs = true);
   Level<S>& finest() { return *stages_.front().level; }
   std::size_t count() const override { return stages_.size(); }
   Level<S>& level(std::size_t i) { return *stages_[i].level; }
+  /// The level after level i where that one's ranks have its cells, and its cells' move from there; null: they stay.
+  Level<S>* image(std::size_t i) { return stages_[i].image.get(); }
+  const Move<S>* move(std::size_t i) const { return stages_[i].move.get(); }
   std::string bottom_name() const;
   /// The reasons of automatic choices: whether cells moved, and the bottom solver.
   std::string choice() const;

@@ -79,14 +79,14 @@ void Level<S>::interpolate_solution() {
 }
 
 template <class S>
-std::unique_ptr<Level<S>> make_level(std::shared_ptr<const op::FiniteVolume<S>> A, bool red_black) {
+std::unique_ptr<Level<S>> make_level(std::shared_ptr<const op::FiniteVolume<S>> A, bool red_black, bool slabs) {
   if (A->wide()) return std::make_unique<WideLevel<S>>(std::move(A), !red_black);
-  return std::make_unique<RedBlackLevel<S>>(std::move(A), red_black);
+  return std::make_unique<RedBlackLevel<S>>(std::move(A), red_black, slabs);
 }
 
 template class Level<float>;
 template class Level<double>;
-template std::unique_ptr<Level<float>> make_level(std::shared_ptr<const op::FiniteVolume<float>>, bool);
-template std::unique_ptr<Level<double>> make_level(std::shared_ptr<const op::FiniteVolume<double>>, bool);
+template std::unique_ptr<Level<float>> make_level(std::shared_ptr<const op::FiniteVolume<float>>, bool, bool);
+template std::unique_ptr<Level<double>> make_level(std::shared_ptr<const op::FiniteVolume<double>>, bool, bool);
 
 }  // namespace tacit::precond::mg

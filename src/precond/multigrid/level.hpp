@@ -97,8 +97,8 @@ class Level {
 };
 
 /// The level for an operator: a RedBlackLevel with 7 points, else a WideLevel. `red_black`: its smoother is
-/// Gauss-Seidel. Collective.
+/// Gauss-Seidel; `slabs`: see RedBlackLevel. Collective.
 template <class S>
-std::unique_ptr<Level<S>> make_level(std::shared_ptr<const op::FiniteVolume<S>> A, bool red_black);
+std::unique_ptr<Level<S>> make_level(std::shared_ptr<const op::FiniteVolume<S>> A, bool red_black, bool slabs);
 
 }  // namespace tacit::precond::mg

@@ -3,7 +3,7 @@
 namespace tacit::precond::mg {
 
 template <class S>
-RedBlackLevel<S>::RedBlackLevel(std::shared_ptr<const op::FiniteVolume<S>> A, bool constant_allowed)
+RedBlackLevel<S>::RedBlackLevel(std::shared_ptr<const op::FiniteVolume<S>> A, bool constant_allowed, bool slabs)
     : Level<S>(std::move(A)), dimensions_(a_->boxes().domain().dimensions) {
   const op::Boxes& boxes = a_->boxes();
   const op::Domain& domain = boxes.domain();
@@ -15,7 +15,7 @@ RedBlackLevel<S>::RedBlackLevel(std::shared_ptr<const op::FiniteVolume<S>> A, bo
   constexpr std::ptrdiff_t align = 64 / std::ptrdiff_t(sizeof(S));
   const auto whole = [](std::ptrdiff_t n) { return (n + align - 1) / align * align; };
   std::ptrdiff_t size = 2 * align - 1;
-  find_slabs();
+  if (slabs) find_slabs();
   const std::ptrdiff_t gy = dimensions_ > 1, gz = slab_ ? Slab::planes : dimensions_ > 2;
   std::size_t lines = 0;
   for (std::size_t i = 0; i < boxes.count(); ++i) {
@@ -171,7 +171,7 @@ void RedBlackLevel<S>::find_ghosts() {
     used += Global(g.local.size() + g.remote.size());
     // All ranks that share a level open an exchange, also those without ghosts.
     if (!comm.all(halo.pattern->ghosts.empty() && halo.pattern->send_index.empty()))
-      g.exchange = std::make_unique<comm::Exchange>(comm, halo.pattern, sizeof(S));
+      g.exchange = std::make_shared<comm::Exchange>(comm, halo.pattern, sizeof(S));
   }
   independent_ = patches_.size() == 1 && used == 0 && !ghosts_[0].exchange && !ghosts_[1].exchange;
 }

@@ -20,7 +20,8 @@ namespace tacit::precond::mg {
 template <class S>
 class RedBlackLevel final : public Level<S> {
  public:
-  RedBlackLevel(std::shared_ptr<const op::FiniteVolume<S>> A, bool constant_allowed);
+  /// slabs: fields have room for other ranks' planes, so that a wave needs one exchange (Slab). Collective.
+  RedBlackLevel(std::shared_ptr<const op::FiniteVolume<S>> A, bool constant_allowed, bool slabs);
 
   void connect(Level<S>* coarse, std::array<std::vector<Local>, 3> parent, const Ways& ways) override;
   void run(std::span<const Step> steps) override;
@@ -39,8 +40,9 @@ class RedBlackLevel final : public Level<S> {
   /// False where a period of odd length joins cells of one colour.
   bool vanishes() const override { return !odd_seam_; }
 
-  /// The level as arrays, after connect(). row_sums: also those of l1-jacobi.
-  LevelData<S> device_data(bool row_sums) const;
+  /// The level as arrays, after connect(). row_sums: also those of l1-jacobi. coefficients: false where the level only
+  /// passes values on.
+  LevelData<S> device_data(bool row_sums, bool coefficients = true) const;
   SolutionShare<S> solution_share(std::size_t patch, int axis, std::ptrdiff_t x) const;
   /// Where the cells stand in a field, in natural order.
   std::vector<std::int64_t> places() const;
@@ -63,7 +65,7 @@ class RedBlackLevel final : public Level<S> {
     std::vector<std::pair<std::ptrdiff_t, std::ptrdiff_t>> local;  // to, from
     std::vector<std::pair<std::ptrdiff_t, Local>> remote;          // to, ghost
     std::vector<std::ptrdiff_t> send;
-    std::unique_ptr<comm::Exchange> exchange;
+    std::shared_ptr<comm::Exchange> exchange;
   };
   // Where every rank has a slab of whole planes: planes of the neighbours that a wave works on too, so that all its
   // steps need one exchange. Numbers are planes, from the first own one on.

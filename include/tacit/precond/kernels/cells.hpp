@@ -403,20 +403,21 @@ struct CopyCells {
   }
 };
 
-/// Ghosts that are copies of cells of the same field: field[pair[2 i]] = field[pair[2 i + 1]].
+/// Copies of single values, such as ghosts of a field: to[pair[2 i]] = from[pair[2 i + 1]].
 template <class T, int Threads>
-struct CopyGhosts {
+struct CopyPairs {
   static constexpr int threads = Threads;
   using Shared = NoShared;
   std::int64_t count;
   const std::int64_t* pair;
-  T* field;
+  const T* from;
+  T* to;
 
   template <exec::Team Tm>
   TACIT_HD void operator()(const Tm& team, Shared&) const {
     exec::for_items<Threads>(team, [&](int t) {
       const std::int64_t i = team.block() * Threads + t;
-      if (i < count) field[pair[2 * i]] = field[pair[2 * i + 1]];
+      if (i < count) to[pair[2 * i]] = from[pair[2 * i + 1]];
     });
   }
 };
