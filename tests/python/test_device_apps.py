@@ -219,6 +219,11 @@ def test_commands(tmp_path: Path, python: Callable[..., Any]) -> None:
             assert (host["device"], there["device"]) == ("host", LAST)
     expected, on_ranks = said(f"reconstruct {scan}", "host"), said(f"reconstruct {scan}", "cuda", 2)
     np.testing.assert_allclose(on_ranks["residual"], expected["residual"], rtol=1e-4)
+    cells = "multigrid --n 16 --boundary dirichlet --boxes 4 --bottom-cells 30 --bottom-reduction 1e-12"
+    alone, shared = said(cells, LAST), said(cells, "cuda", 2)
+    assert shared["ranks"] == 2
+    assert shared["counts"]["messages"] > 0
+    np.testing.assert_allclose(shared["history"], alone["history"], atol=1e-12)
 
 
 @pytest.mark.parametrize("scalar", ["float32", "float64"])

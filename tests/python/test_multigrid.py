@@ -365,6 +365,23 @@ def test_a_virtual_device_on_the_command_line() -> None:
     run("multigrid", "--n", "16", "--device", "virtual", "--precondition", "cg", code=2)
 
 
+def test_virtual_devices_on_ranks_have_the_residuals_of_one_rank() -> None:
+    def body(comm: object) -> mg.Result:
+        A = mg.finite_volume(
+            mg.cells((16, 16, 16), "dirichlet", boxes=4, comm=comm), beta=lambda x, y, z: 1 + x + y * z
+        )
+        f = A.sample(lambda x, y, z: np.sin(5 * x) - y + z)
+        return mg.solve(A, f, device="virtual", bottom_cells=30, bottom_reduction=1e-12)
+
+    (alone,) = tacit.comm.run_threads(1, body)
+    for ranks in (2, 3):
+        for found in tacit.comm.run_threads(ranks, body):
+            assert found.converged
+            assert found.levels[0]["ranks"] == ranks
+            assert found.counts["messages"] > 0
+            np.testing.assert_allclose(found.history, alone.history, atol=1e-12)
+
+
 def test_a_preconditioner_tells_what_its_levels_did() -> None:
     p = problems.helmholtz(16, boundary="dirichlet")
     M = mg.multigrid(p.A)

@@ -51,7 +51,7 @@ def add(a: Arguments) -> None:
     a.options(MULTIGRID_SOLVE, ("rtol", "norm", "max_cycles"))
     a.section("where it runs")
     a.where()
-    a.device("host; cuda: the GPU; cuda:N: that GPU; virtual: its kernels on the processor", other="virtual")
+    a.device("host; cuda: each rank's GPU; cuda:N: that GPU; virtual: its kernels on the processor", other="virtual")
     a.section("what it leaves")
     a.json()
     a.plot("solution, residuals, time by level")
