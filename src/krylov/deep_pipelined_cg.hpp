@@ -317,12 +317,10 @@ class DeepPipelinedCg {
     if (run_.P) Y_.push_back(hat(0, b).data());
     for (int k = 0; k < l_; ++k) Y_.push_back(U(k, b - 1).data());
     for (int k = 0; k <= l_; ++k) Y_.push_back(U(k, b).data()), now_.push_back(hat(k, b).data());
-    exec::PendingDots<T, M> dots;
-    dots.start(Y_.data(), int(Y_.size()), now_.data(), int(now_.size()), run_.r.size());
     const std::size_t n = std::size_t(DelayedLanczos::count(l_)) + (run_.P ? 3 : 2);
-    Posted posted(run_.r.space(), std::move(dots), n,
-                  {std::size_t(l_), run_.P != nullptr, y_is_zero, std::move(norms)});
-    std::swap(pending_[std::size_t(b % l_)], posted);
+    pending_[std::size_t(b % l_)].start(run_.r.space(), Y_.data(), int(Y_.size()), now_.data(), int(now_.size()),
+                                        run_.r.size(), n,
+                                        {std::size_t(l_), run_.P != nullptr, y_is_zero, std::move(norms)});
   }
   void receive() {
     const std::size_t count = std::size_t(DelayedLanczos::count(l_));

@@ -11,23 +11,25 @@
 
 namespace tacit::krylov {
 
-/// n values of V, computed from `dots` in M and then summed over a space; may be moved. take(G, V*) gives this rank's
-/// part from the inner products, also on the thread that advances reductions.
+/// n values of V, computed from inner products of vectors in M and then summed over a space; may be moved. take(G, V*)
+/// gives this rank's part from the inner products, also on the thread that advances reductions.
 template <Scalar T, Memory M, class V, class Take>
 class DotsInFlight {
  public:
-  DotsInFlight() = default;
-  /// One reduction. Collective; waits for nothing.
-  DotsInFlight(const layout::Space& space, exec::PendingDots<T, M> dots, std::size_t n, Take take)
-      : dots_(std::move(dots)), take_(std::move(take)), n_(n), travels_(space.needs_messages()) {
+  /// Starts the inner products (see exec::PendingDots) and one reduction. Collective; waits for nothing. The
+  /// memory of the last ones is used again.
+  void start(const layout::Space& space, const T* const* q, int j, const T* const* v, int s, std::size_t elements,
+             std::size_t n, Take take) {
+    take_ = std::move(take), n_ = n, travels_ = space.needs_messages();
+    dots_.start(q, j, v, s, elements);
     if (!travels_) {
       space.template count_sum<V>(n);
       return;
     }
     if constexpr (std::same_as<M, Host>) {
-      std::vector<V> own(n);
-      take_(dots_.wait(), own.data());
-      auto started = space.start_sum(own.data(), n);
+      own_.resize(n);
+      take_(dots_.wait(), own_.data());
+      auto started = space.start_sum(own_.data(), n);
       std::swap(sum_, started);  // nvcc takes an assignment for an unused result
     } else {
       auto started = space.template start_sum<V>(
@@ -35,7 +37,7 @@ class DotsInFlight {
       std::swap(sum_, started);  // nvcc takes an assignment for an unused result
     }
   }
-  /// The sums; called once.
+  /// The sums; called once for each start().
   void wait(std::vector<V>& values) {
     values.resize(n_);
     if (travels_) sum_.wait(values.data());
@@ -44,6 +46,7 @@ class DotsInFlight {
 
  private:
   exec::PendingDots<T, M> dots_;
+  std::vector<V> own_;
   Take take_{};
   std::size_t n_ = 0;
   bool travels_ = false;

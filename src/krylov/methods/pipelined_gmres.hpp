@@ -136,7 +136,7 @@ class PipelinedGmres final : public Iteration<T, M> {
   };
   struct Posted {
     DotsInFlight<T, M, T, Columns> dots;
-    int p;
+    int p = 0;
   };
 
   /// Takes Ritz values of the first cycle, or of a later one whose basis lost its digits. False while there are none.
@@ -244,10 +244,10 @@ class PipelinedGmres final : public Iteration<T, M> {
     if (!before) terms_.insert(terms_.end(), v.begin() + p, v.begin() + rows);
     outputs_.clear();
     for (int c = first; c <= last; ++c) outputs_.push_back((before ? Q : V)[c]->data());
-    exec::PendingDots<T, M> dots;
-    dots.start(terms_.data(), rows, outputs_.data(), columns, V[0]->size());
     const std::size_t n = std::size_t(columns) * std::size_t(first + rows + 1) / 2;
-    pending_.push_back({{space, std::move(dots), n, {first, last}}, p});
+    Posted& posted = pending_.emplace_back();
+    posted.p = p;
+    posted.dots.start(space, terms_.data(), rows, outputs_.data(), columns, V[0]->size(), n, {first, last});
   }
 
   /// Waits for the sums of v_first .. v_last: columns of R, of H (one less), vectors of Q. False: the cycle is over.
