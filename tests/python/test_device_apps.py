@@ -176,14 +176,14 @@ def test_devices_have_one_meaning(use: Callable[[Any], Any]) -> None:
 def test_what_a_device_does_not_store_is_refused() -> None:
     def on_ranks(comm: Any) -> None:
         A = mg.finite_volume(mg.cells((16, 16), "dirichlet", comm=comm))
-        mg.solve(A, A.sample(np.add), device="cuda")
+        mg.solve(A, A.sample(np.add), device="cuda", cycle="K")
 
     for options in ({"format": "computed"}, {"values": "bfloat16"}, {"tune": True}, {"order": "clustered"}):
         with pytest.raises(tacit.UsageError, match="a matrix on a device is staged"):
             tomography.projector([0.0, 1.0], 8, device="cuda", **options)
     with pytest.raises(tacit.UsageError, match="float32 or float16"):
         inference.radixnet(64, 2, radices=(2, 2), device="cuda", values="bfloat16")
-    with pytest.raises(tacit.UsageError, match="one rank"):
+    with pytest.raises(tacit.UsageError, match="the cycles V, W, F and U; this one is K"):
         tacit.comm.run_threads(2, on_ranks)
 
 

@@ -35,9 +35,9 @@ struct Report {
   double b_norm = 0;                    ///< ||b||, of the projected b where a null space was given
   int null_space = 0;                   ///< vectors of the given null space
   double projected_norm = 0;            ///< the 2-norm of the part of b that was taken out as orthogonal to A's range
-  std::vector<double> history;          ///< the recurrence's ||r_k|| / ||b||, k = 0 .. iterations; the last may not be finite
-  std::string method, precond;          ///< names
-  std::string choice;                   ///< where these were chosen by trial: what was tried, one sentence
+  std::vector<double> history;  ///< the recurrence's ||r_k|| / ||b||, k = 0 .. iterations; the last may not be finite
+  std::string method, precond;  ///< names
+  std::string choice;           ///< where these were chosen by trial: what was tried, one sentence
   struct Counts {
     std::int64_t reductions = 0;  ///< all-reduces
     std::int64_t operator_applies = 0;
