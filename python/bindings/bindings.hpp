@@ -29,6 +29,7 @@ void bind_clustering(nb::module_& m);
 void bind_io(nb::module_& m);
 void bind_op(nb::module_& m);
 void bind_hmatrix(nb::module_& m);
+void bind_hmatrix_on_gpus(nb::module_& m);
 void bind_bem(nb::module_& m);
 void bind_hmatrix_precond(nb::module_& m);
 void bind_precond(nb::module_& m);

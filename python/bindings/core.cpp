@@ -1,6 +1,5 @@
 // The Python module tacit._core: errors, traces, threads; the floors are bound in files of their own.
 #include "bindings.hpp"
-#include "hmatrix_on_gpus.hpp"
 
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>

@@ -1,6 +1,6 @@
 // tacit::op::HMatrixOnDevices for Python: products, Jacobi and solves. Vectors are NumPy's: a rank gives and gets its
 // own part, and its devices have the whole.
-#include "hmatrix_on_gpus.hpp"
+#include "on_gpu.hpp"
 
 #include "callback.hpp"
 #include "described.hpp"
@@ -42,9 +42,7 @@ struct OnGpus {
 };
 template <Scalar T>
 struct HMatrixOnGpus : OnGpus<T> {
-  op::HMatrixOnDevices<T, Device>& product() const {
-    return const_cast<op::HMatrixOnDevices<T, Device>&>(static_cast<const op::HMatrixOnDevices<T, Device>&>(*this->of));
-  }
+  std::shared_ptr<op::HMatrixOnDevices<T, Device>> product;  ///< the same as `of`
 };
 
 /// f() as a collective call, which begins on the first of the devices and returns to the thread's.
@@ -92,32 +90,18 @@ void bind_operators(nb::module_& m) {
   using Base = OnGpus<T>;
   using Matrix = HMatrixOnGpus<T>;
   using Given = std::shared_ptr<const op::HMatrix<T>>;
-  nb::class_<Base>(m, named<T>("DeviceGroupOperator").c_str())
-      .def_prop_ro("gpu", [](const Base& a) { return a.devices->id(0); })
+  nb::class_<Base> base(m, named<T>("DeviceGroupOperator").c_str());
+  bind_facts<T>(base);
+  base.def_prop_ro("gpu", [](const Base& a) { return a.devices->id(0); })
       .def_prop_ro("gpus",
                    [](const Base& a) {
                      std::vector<int> all;
                      for (int d = 0; d < a.devices->size(); ++d) all.push_back(a.devices->id(d));
                      return all;
                    })
-      .def_prop_ro("scalar", [](const Base&) { return scalar_name<T>(); })
-      .def_prop_ro("name", [](const Base& a) { return a.of->name(); })
-      .def_prop_ro("rows", [](const Base& a) { return a.of->range().size(); })
-      .def_prop_ro("columns", [](const Base& a) { return a.of->domain().size(); })
       .def_prop_ro("range_offsets", [](const Base& a) { return offsets_of(a.matrix->range().partition()); })
       .def_prop_ro("domain_offsets", [](const Base& a) { return offsets_of(a.matrix->domain().partition()); })
-      .def_prop_ro("comm", [](const Base& a) { return a.comm(); })
-      .def_prop_ro("has_adjoint", [](const Base& a) { return a.of->has_adjoint(); })
-      .def_prop_ro("has_diagonal", [](const Base& a) { return a.of->has_diagonal(); })
-      .def_prop_ro("fault", [](const Base& a) { return a.of->fault(); })
-      .def_prop_ro("applies", [](const Base& a) { return a.of->applies(); })
-      .def_prop_ro("same_spaces", [](const Base& a) { return a.of->range() == a.of->domain(); })
       .def_prop_ro("traffic", [](const Base& a) { return traffic_of(a.devices->traffic()); })
-      .def("cost",
-           [](const Base& a) {
-             const auto c = a.of->cost();
-             return nb::make_tuple(c.flops, c.bytes, c.messages, c.message_bytes);
-           })
       .def("diagonal",
            [](const Base& a) {
              auto all = together_on(a, [&] { return a.of->diagonal(); });
@@ -134,20 +118,18 @@ void bind_operators(nb::module_& m) {
         return array_of<T>(std::move(y), a.count(), many ? k : 0);
       });
   nb::class_<Matrix, Base>(m, named<T>("DeviceHMatrix").c_str())
-      .def_prop_ro("bytes", [](const Matrix& a) { return a.product().bytes(); })
+      .def_prop_ro("bytes", [](const Matrix& a) { return a.product->bytes(); })
       .def_prop_ro("row_ranges",
                    [](const Matrix& a) {
-                     const auto rows = a.product().rows();
+                     const auto rows = a.product->rows();
                      return std::vector(rows.begin(), rows.end());
                    })
       .def_prop_rw(
-          "work", [](const Matrix& a) { return to_string(a.product().group().work); },
-          [](Matrix& a, const std::string& name) { a.product().group().work = value_of<exec::VectorWork>(name); })
+          "work", [](const Matrix& a) { return to_string(a.product->group().work); },
+          [](Matrix& a, const std::string& name) { a.product->group().work = value_of<exec::VectorWork>(name); })
       .def_prop_rw(
-          "overlap", [](const Matrix& a) { return to_string(a.product().group().overlap); },
-          [](Matrix& a, const std::string& name) {
-            a.product().group().overlap = value_of<exec::DeviceOverlap>(name);
-          });
+          "overlap", [](const Matrix& a) { return to_string(a.product->group().overlap); },
+          [](Matrix& a, const std::string& name) { a.product->group().overlap = value_of<exec::DeviceOverlap>(name); });
   m.def(named<T>("device_hmatrix").c_str(),
         [](const std::shared_ptr<op::HMatrix<T>>& given, std::vector<int> gpus, const op::DeviceProductOptions& o) {
           auto made = std::make_shared<Matrix>();
@@ -155,7 +137,8 @@ void bind_operators(nb::module_& m) {
           together(given->range().comm(), [&] {
             made->devices = std::make_shared<Devices>(std::move(gpus));
             const exec::UseGpu use(made->devices->id(0));
-            made->of = std::make_shared<op::HMatrixOnDevices<T, Device>>(Given(given), made->devices, o);
+            made->product = std::make_shared<op::HMatrixOnDevices<T, Device>>(Given(given), made->devices, o);
+            made->of = made->product;
           });
           return made;
         });

@@ -126,25 +126,11 @@ template <Scalar T>
 void bind_operators(nb::module_& m) {
   using Base = OnGpu<T>;
   using Matrix = CsrOnGpu<T>;
-  nb::class_<Base>(m, named<T>("DeviceOperator").c_str())
-      .def_ro("gpu", &Base::gpu)
-      .def_prop_ro("scalar", [](const Base&) { return scalar_name<T>(); })
-      .def_prop_ro("name", [](const Base& a) { return a.of->name(); })
-      .def_prop_ro("rows", [](const Base& a) { return a.of->range().size(); })
-      .def_prop_ro("columns", [](const Base& a) { return a.of->domain().size(); })
+  nb::class_<Base> base(m, named<T>("DeviceOperator").c_str());
+  bind_facts<T>(base);
+  base.def_ro("gpu", &Base::gpu)
       .def_prop_ro("range_offsets", [](const Base& a) { return offsets_of(a.of->range().partition()); })
       .def_prop_ro("domain_offsets", [](const Base& a) { return offsets_of(a.of->domain().partition()); })
-      .def_prop_ro("comm", [](const Base& a) { return a.of->range().comm(); })
-      .def_prop_ro("has_adjoint", [](const Base& a) { return a.of->has_adjoint(); })
-      .def_prop_ro("has_diagonal", [](const Base& a) { return a.of->has_diagonal(); })
-      .def_prop_ro("fault", [](const Base& a) { return a.of->fault(); })
-      .def_prop_ro("applies", [](const Base& a) { return a.of->applies(); })
-      .def_prop_ro("same_spaces", [](const Base& a) { return a.of->range() == a.of->domain(); })
-      .def("cost",
-           [](const Base& a) {
-             const auto c = a.of->cost();
-             return nb::make_tuple(c.flops, c.bytes, c.messages, c.message_bytes);
-           })
       .def("diagonal",
            [](const Base& a) {
              return array_of(unlocked([&] {

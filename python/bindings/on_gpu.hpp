@@ -44,6 +44,25 @@ struct ArrayOnGpu {
   }
 };
 
+/// What Python asks of every operator on GPUs, which C holds as `of`.
+template <Scalar T, class C, class... Bases>
+void bind_facts(nb::class_<C, Bases...>& bound) {
+  bound.def_prop_ro("scalar", [](const C&) { return scalar_name<T>(); })
+      .def_prop_ro("name", [](const C& a) { return a.of->name(); })
+      .def_prop_ro("rows", [](const C& a) { return a.of->range().size(); })
+      .def_prop_ro("columns", [](const C& a) { return a.of->domain().size(); })
+      .def_prop_ro("has_adjoint", [](const C& a) { return a.of->has_adjoint(); })
+      .def_prop_ro("has_diagonal", [](const C& a) { return a.of->has_diagonal(); })
+      .def_prop_ro("fault", [](const C& a) { return a.of->fault(); })
+      .def_prop_ro("applies", [](const C& a) { return a.of->applies(); })
+      .def_prop_ro("same_spaces", [](const C& a) { return a.of->range() == a.of->domain(); })
+      .def_prop_ro("comm", [](const C& a) { return a.of->range().comm(); })
+      .def("cost", [](const C& a) {
+        const auto c = a.of->cost();
+        return nb::make_tuple(c.flops, c.bytes, c.messages, c.message_bytes);
+      });
+}
+
 /// f() as a collective call, with this device's memory and kernels.
 template <class F>
 auto together_on(int gpu, const comm::Communicator& comm, F&& f) {

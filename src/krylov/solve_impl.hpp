@@ -7,6 +7,7 @@
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/tasks.hpp>
 #include <tacit/krylov/choose.hpp>
+#include <tacit/krylov/group_methods.hpp>
 #include <tacit/krylov/iteration.hpp>
 #include <tacit/krylov/null_space.hpp>
 #include <tacit/krylov/outer.hpp>
@@ -18,6 +19,7 @@
 #include <tacit/op/scaled.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <iomanip>
@@ -32,7 +34,8 @@ namespace {
 
 template <Scalar T, Memory M>
 std::unique_ptr<Iteration<T, M>> make_iteration(Method method, const Options& options) {
-  if constexpr (is_group<M>) {  // the two methods that are compiled for groups of devices
+  if constexpr (is_group<M>) {
+    static_assert(std::ranges::equal(group_methods, std::array{Method::bicgstab, Method::pipelined_bicgstab}));
     return method == Method::bicgstab ? make_bicgstab<T, M>(options) : make_pipelined_bicgstab<T, M>(options);
   } else {
     switch (method) {
@@ -610,9 +613,12 @@ template <Scalar T, Memory M>
 void check_arguments(const op::Operator<T, M>& A, const op::Operator<T, M>* P, const Vector<T, M>& b,
                      const Vector<T, M>& x, const Options& options, const NullSpace<T, M>* null_space) {
   check(options);
-  require(!is_group<M> || options.method == Method::bicgstab || options.method == Method::pipelined_bicgstab,
-          "a group of devices has the methods bicgstab and pipelined-bicgstab; asked for was ",
-          to_string(options.method));
+  if constexpr (is_group<M>) {
+    std::string known;
+    for (const Method one : group_methods) known += (known.empty() ? "" : " and ") + std::string(to_string(one));
+    require(std::ranges::find(group_methods, options.method) != std::end(group_methods),
+            "a group of devices has the methods ", known, "; asked for was ", to_string(options.method));
+  }
   require(A.range() == A.domain(), "solve needs a square operator with rows and columns spread alike; this one is ",
           A.range().size(), " by ", A.domain().size());
   require(b.space() == A.range(), "b has ", b.space().size(), " elements, ", b.space().local_size(),
