@@ -27,8 +27,12 @@ struct Buffers {
   void* result = nullptr;
   std::size_t partial_bytes = 0, result_bytes = 0;
   std::vector<std::shared_ptr<DeviceResult>> results;
-  std::vector<std::shared_ptr<DeviceResult>> uploads;  // taken in turn
-  std::size_t last_upload = 0;
+  /// Page-locked memory that is taken in turn.
+  struct Ring {
+    std::vector<std::shared_ptr<DeviceResult>> of;
+    std::size_t last = 0;
+  };
+  Ring uploads, large_uploads;
   std::shared_ptr<DeviceResult::Marks> marks = std::make_shared<DeviceResult::Marks>();
 
   Buffers(int device, cudaStream_t stream) : device(device), stream(stream) {}
@@ -41,14 +45,14 @@ struct Buffers {
         result_bytes(other.result_bytes),
         results(std::move(other.results)),
         uploads(std::move(other.uploads)),
-        last_upload(other.last_upload),
+        large_uploads(std::move(other.large_uploads)),
         marks(std::move(other.marks)) {}
   Buffers& operator=(Buffers&& other) noexcept {
     std::swap(device, other.device), std::swap(stream, other.stream);
     std::swap(partial, other.partial), std::swap(result, other.result);
     std::swap(partial_bytes, other.partial_bytes), std::swap(result_bytes, other.result_bytes);
     std::swap(results, other.results), std::swap(uploads, other.uploads);
-    std::swap(last_upload, other.last_upload), std::swap(marks, other.marks);
+    std::swap(large_uploads, other.large_uploads), std::swap(marks, other.marks);
     return *this;
   }
   // Errors are ignored: the CUDA runtime may have been unloaded before this thread ends.
@@ -213,11 +217,13 @@ void start_copy_to_host(DeviceResult& to, const void* device, std::size_t bytes)
 }
 
 void upload(void* device, const void* host, std::size_t bytes) {
-  constexpr std::size_t most = 16;  // copies that may be under way
+  const bool large = bytes > 65536;
+  const std::size_t most = large ? 2 : 16;  // copies that may be under way; each keeps its memory
   const std::lock_guard lock(buffers_of_thread.mutex);
   Buffers& kept = buffers_of_thread.current();
-  if (kept.uploads.size() < most) kept.uploads.emplace_back();
-  auto& staged = kept.uploads[kept.last_upload = (kept.last_upload + 1) % kept.uploads.size()];
+  auto& [of, last] = large ? kept.large_uploads : kept.uploads;
+  if (of.size() < most) of.emplace_back();
+  auto& staged = of[last = (last + 1) % of.size()];
   if (staged) staged->wait();
   if (!staged || staged->bytes() < bytes)
     staged = std::make_shared<DeviceResult>(std::bit_ceil(std::max<std::size_t>(bytes, 4096)), kept.marks);

@@ -16,8 +16,8 @@ namespace tacit::krylov {
 template <Scalar T, Memory M, class V, class Take>
 class DotsInFlight {
  public:
-  /// Starts the inner products (see exec::PendingDots) and one reduction. Collective; waits for nothing. The
-  /// memory of the last ones is used again.
+  /// Starts the inner products (see exec::PendingDots) and one reduction. Collective; does not wait for
+  /// the device, unless the space merges reductions. In host memory that of the last ones is used again.
   void start(const layout::Space& space, const T* const* q, int j, const T* const* v, int s, std::size_t elements,
              std::size_t n, Take take) {
     take_ = std::move(take), n_ = n, travels_ = space.needs_messages();
@@ -37,7 +37,7 @@ class DotsInFlight {
       std::swap(sum_, started);  // nvcc takes an assignment for an unused result
     }
   }
-  /// The sums; called once for each start().
+  /// The sums; called at most once after each start().
   void wait(std::vector<V>& values) {
     values.resize(n_);
     if (travels_) sum_.wait(values.data());

@@ -254,6 +254,8 @@ def test_refused() -> None:
         H.to("cuda", path="direct")
     with pytest.raises(ValueError, match="unknown work"):
         A.work = "none"
+    with pytest.raises(AttributeError):
+        A.path = "host"  # type: ignore[misc]
     with pytest.raises(ValueError, match="path is of an H-matrix on GPUs; the device is 'host'"):
         H.to("host", path="peer")
     with pytest.raises(TypeError, match="paths"):

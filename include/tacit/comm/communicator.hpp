@@ -108,7 +108,7 @@ class Communicator {
   PendingSum start_sum(const T* values, std::size_t n, Operation operation = Operation::sum) const {
     return start(values, n * (sizeof(T) / sizeof(real_or_self_t<T>)), detail::number_of<T>(), operation, true);
   }
-  /// The same of n values of T that this rank is still computing, which ranks may or may not be. The reduction takes
+  /// The same of n values of T that this rank is still computing; other ranks may have theirs. The reduction takes
   /// its place among the others now; its messages start when this rank advances its reductions (in poll(), in waits, on
   /// a progress thread) and values->ready(), at the latest in wait(), which waits for the values. On one rank waits for
   /// them here.

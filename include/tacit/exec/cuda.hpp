@@ -94,8 +94,8 @@ std::shared_ptr<DeviceResult> device_result(std::size_t bytes);
 /// wait.
 void start_copy_to_host(DeviceResult& to, const void* device, std::size_t bytes);
 
-/// Copies numbers that are few to the device, in the order of the current stream. `host` may change when it returns;
-/// the host waits only where the stream is many such copies behind.
+/// Copies to the device by way of page-locked memory that is kept, in the order of the stream. `host` may change when
+/// it returns; the host waits only where the stream is 16 such copies behind, 2 where they have above 64 KiB.
 void upload(void* device, const void* host, std::size_t bytes);
 
 #ifdef __CUDACC__

@@ -122,7 +122,7 @@ class Space {
   }
   /// The same for sums that devices are still computing. Where the reduction needs messages, these are sent when the
   /// sums are there and the host polls or waits for another thing, such as a halo; the host waits for the device in
-  /// wait() only.
+  /// wait() only, or here where the space merges reductions.
   template <class Started>
   requires requires(Started s) { s.wait(); }
   SumsOfDevices<Started> sum(Started own) const {

@@ -255,15 +255,23 @@ class DeviceHMatrix(Operator):
     tolerance : float
     """
 
-    __slots__ = ("_host", "deal", "path", "tolerance")
+    __slots__ = ("_deal", "_host", "_path", "tolerance")
     _composes = False
 
     def __init__(self, handle: Any, host: HMatrix, options: Any) -> None:
         super().__init__(handle, host.comm, host.dtype)
         self._host = host
         self.tolerance = host.tolerance
-        self.path: str = options.path
-        self.deal: str = options.deal
+        self._path: str = options.path
+        self._deal: str = options.deal
+
+    @property
+    def path(self) -> str:
+        return self._path
+
+    @property
+    def deal(self) -> str:
+        return self._deal
 
     @property
     def work(self) -> str:
@@ -305,8 +313,8 @@ class DeviceHMatrix(Operator):
         return f"{self._host.storage} on {self.device}"
 
     def to(self, device: str, **options: Unpack[DeviceProductOptions]) -> HMatrix | DeviceHMatrix:
-        """The matrix in host memory; or on other GPUs, or with other options, a copy. Collective; see
-        :meth:`HMatrix.to`.
+        """The matrix in host memory; or on other GPUs, or with other options, a copy. "cuda" without options is the
+        matrix itself, wherever it is. Collective; see :meth:`HMatrix.to`.
         """
         kind = agreed(self.comm, lambda: _device.kind_of(device, several=True))
         stays = kind == "cuda" and not options and device in ("cuda", self.device)

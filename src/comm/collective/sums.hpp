@@ -23,8 +23,9 @@ struct SumSlot {
   int channel = 0;
   int round = 0;  // -1 fold, 0.. doubling, then unfold
   bool native = false, busy = false, done = false, owned = false;
-  bool awaited = false;     // its first round has not begun: `values` or, if native, those of one before it are missing
-  bool waited_for = false;  // the rank's own thread is in values->wait(): the progress thread leaves them alone
+  bool awaited = false;  // its first round has not begun: `values` or, if native, those of one before it are missing
+  bool waited_for =
+      false;  // the rank's own thread is in values->wait(): the progress thread leaves them and later ones
   std::shared_ptr<PendingValues> values;
   bool given_up = false;  // it has no result
   bool counted = false;

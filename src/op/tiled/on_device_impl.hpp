@@ -129,6 +129,7 @@ int TiledOnDevice<T, M>::begin(const Vector<T, M>& x, Vector<T, M>&, bool adjoin
   if (!sums(adjoint)) {
     to_host<T, M>(x.data(), host, x.size());
     const int token = reduction_->start_spread(host.data(), k, k);
+    if constexpr (!std::same_as<M, Host>) this->range().comm().poll();  // sums that the device formed before are there
     spreads_[token] = std::move(host);
     return token;
   }
@@ -138,6 +139,7 @@ int TiledOnDevice<T, M>::begin(const Vector<T, M>& x, Vector<T, M>&, bool adjoin
   a.multiply(x.data(), part, k);
   to_host<T, M>(part, host, size);
   const int token = reduction_->start_sum(host.data(), k);
+  if constexpr (!std::same_as<M, Host>) this->range().comm().poll();
   spare_.push_back(std::move(host));
   return token;
 }

@@ -71,6 +71,7 @@ class CellExchange {
     const int number = exchange_->open(forward_);
     pack(launch, from, reinterpret_cast<T*>(exchange_->outgoing(number)));
     exchange_->post(number);
+    if constexpr (!std::same_as<M, Host>) exchange_->comm().poll();  // sums that the device formed before are there
     copy_pairs<Threads>(launch, own_, from, to);
     exchange_->wait(number);
     unpack(launch, reinterpret_cast<const T*>(exchange_->incoming(number)), to);

@@ -37,8 +37,8 @@ constexpr Number number_of() {
 }  // namespace detail
 
 /// This rank's values of a reduction that starts when they are there, such as sums that a device computes. The rank's
-/// own thread and its progress thread (Communicator::start_engine) call these, one at a time; only the first calls
-/// wait(). Each may throw: all ranks get the error, as that of a message.
+/// own and its progress thread (Communicator::start_engine) call these, one at a time, only the first wait(). They must
+/// not use the communicator, and may throw: all ranks get the error, as that of a message.
 class PendingValues {
  public:
   virtual ~PendingValues() = default;
