@@ -13,6 +13,7 @@
 #include <utility>
 
 #if defined(TACIT_ADDRESS_SANITIZER)
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 #if defined(TACIT_THREAD_SANITIZER)
@@ -143,6 +144,10 @@ Fiber::~Fiber() {
   if (!parts_->stack) return;
 #if defined(TACIT_THREAD_SANITIZER)
   __tsan_destroy_fiber(parts_->tsan);
+#endif
+#if defined(TACIT_ADDRESS_SANITIZER)
+  // The last frames never returned: what is mapped at these addresses next would count as their variables' surroundings.
+  __asan_unpoison_memory_region(parts_->stack, parts_->stack_bytes);
 #endif
   munmap(parts_->stack, parts_->stack_bytes);
 }
