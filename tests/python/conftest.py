@@ -27,6 +27,7 @@ ALLOW = {
     "OMP_NUM_THREADS": "1",
 }
 SCALARS = ["float32", "float64", "complex64", "complex128"]
+Run = Callable[..., subprocess.CompletedProcess[str]]  # what the fixture `python` is
 
 
 def laplacian(n: int, m: int = 1) -> sp.csr_array:
@@ -63,7 +64,7 @@ def true_residual(a: Any, x: np.ndarray, b: np.ndarray) -> float:
 
 
 @pytest.fixture
-def python(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+def python(tmp_path: Path) -> Run:
     """Runs a piece of Python in a process of its own, or with ranks=n in n that mpiexec starts."""
 
     def run(code: str, *, ranks: int = 0, timeout: float = LONG, check: bool = True, **environment: str) -> Any:

@@ -6,21 +6,17 @@ import doctest
 import importlib
 import inspect
 import pkgutil
-import subprocess
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 import scipy.sparse.linalg as spl
-from conftest import laplacian, true_residual, unsymmetric
+from conftest import Run, laplacian, true_residual, unsymmetric
 
 import tacit
 from tacit import app, comm, io, krylov, layout, op, precond, simulate
-
-Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def test_import_is_quick(python: Run) -> None:

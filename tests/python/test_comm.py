@@ -18,11 +18,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from cli_support import LONG, processor_seconds
-from conftest import ALLOW, ROOT, laplacian, mpiexec, true_residual, unsymmetric
+from conftest import ALLOW, ROOT, Run, laplacian, mpiexec, true_residual, unsymmetric
 
 import tacit
 
-Run = Callable[..., subprocess.CompletedProcess[str]]
 Comm = tacit.comm.Communicator
 
 

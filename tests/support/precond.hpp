@@ -1,4 +1,4 @@
-// What tests of preconditioners share: tolerances, messages of wrong use, Galerkin products of multigrid.
+// What tests of preconditioners share: tolerances, messages of wrong use, adjoint and columns, Galerkin products of multigrid.
 #pragma once
 
 #include <tacit/base/error.hpp>
@@ -30,6 +30,48 @@ inline std::string usage_error(const std::function<void()>& f) {
     return e.what();
   }
   return "(nothing was thrown)";
+}
+
+/// <M x, y> = <x, M^H y>
+template <class T>
+void expect_adjoint(const op::Operator<T, Host>& m) {
+  const auto x = spread(m.domain(), random_vector<T>(m.domain().size(), 5));
+  const auto y = spread(m.domain(), random_vector<T>(m.domain().size(), 6));
+  layout::Vector<T> mx(m.domain()), my(m.domain());
+  m.apply(x, mx);
+  m.apply_adjoint(y, my);
+  const auto left = layout::dot(y, mx), right = layout::dot(my, x);
+  EXPECT_LE(std::abs(left - right), tolerance<T>(100) * layout::norm(mx) * layout::norm(y));
+}
+/// <M x, y> = <x, M y>, <M x, x> > 0
+template <class T>
+void expect_symmetric_positive(const op::Operator<T, Host>& m) {
+  for (int seed = 0; seed < 4; ++seed) {
+    const auto x = spread(m.domain(), random_vector<T>(m.domain().size(), 50 + seed));
+    const auto y = spread(m.domain(), random_vector<T>(m.domain().size(), 60 + seed));
+    layout::Vector<T> mx(m.domain()), my(m.domain());
+    m.apply(x, mx);
+    m.apply(y, my);
+    const auto left = layout::dot(y, mx), right = layout::dot(my, x);
+    EXPECT_LE(std::abs(left - right), tolerance<T>(100) * layout::norm(mx) * layout::norm(y));
+    EXPECT_GT(real(layout::dot(x, mx)), 0);
+  }
+}
+/// k interleaved columns give what each column gives alone; with `bits` exactly.
+template <class T>
+void expect_columns(const op::Operator<T, Host>& m, bool bits = false) {
+  const layout::Space& space = m.domain();
+  layout::Vector<T> x(space, 3), y(space, 3);
+  for (std::size_t i = 0; i < x.size(); ++i) x.data()[i] = noise_of<T>(9, 3 * space.begin() + i);
+  m.apply(x, y);
+  for (int c = 0; c < 3; ++c) {
+    layout::Vector<T> xc(space), yc(space);
+    for (std::size_t i = 0; i < xc.size(); ++i) xc.data()[i] = x.data()[3 * i + c];
+    m.apply(xc, yc);
+    for (std::size_t i = 0; i < xc.size(); ++i)
+      EXPECT_LE(std::abs(yc.data()[i] - y.data()[3 * i + c]),
+                bits ? 0 : tolerance<T>(50) * (std::abs(yc.data()[i]) + 1));
+  }
 }
 
 /// A_c = P^H A P on each level but the last, by products with vectors. Collective.
