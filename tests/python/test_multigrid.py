@@ -349,7 +349,7 @@ def test_a_device_refuses_what_it_has_not() -> None:
             mg.solve(A, f, device="virtual", **options)
     with pytest.raises(ValueError, match="unknown device"):
         mg.solve(A, f, device="tpu")
-    with pytest.raises(TypeError, match="bottom_cells"):
+    with pytest.raises(tacit.UsageError, match="bottom_cells 100 is an option of a device"):
         mg.solve(A, f, bottom_cells=100)
     if not tacit._core.cuda_built:
         with pytest.raises(tacit.EnvironmentFailure, match="CUDA"):

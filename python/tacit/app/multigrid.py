@@ -227,12 +227,11 @@ def solve(A: FiniteVolume, f: Any, *, device: str = "host", **options: Unpack[So
         k: v for k, v in options.items() if k in SolveOptions.__annotations__ and k not in MULTIGRID
     }
     made: dict[str, Any] = {k: v for k, v in options.items() if k not in solving}
-    table = {name: option for name, option in MULTIGRID.items() if device != "host" or name != "bottom_cells"}
 
     def look() -> Any:
         _device.kind_of(device, "virtual")
         beside = tuple(SolveOptions.__annotations__)
-        return fill(_core.MultigridOptions(), "multigrid.solve", table, made, beside)
+        return fill(_core.MultigridOptions(), "multigrid.solve", MULTIGRID, made, beside)
 
     o = agreed(A.comm, look)
     kind = _device.kind_of(device, "virtual")

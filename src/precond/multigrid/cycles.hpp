@@ -1,14 +1,40 @@
 // A solve by multigrid cycles on levels in any memory: cycles on the trial u until they claim convergence, or give up.
 #pragma once
 
+#include <tacit/base/names.hpp>
+#include <tacit/base/trace.hpp>
 #include <tacit/comm/communicator.hpp>
 #include <tacit/krylov/outer.hpp>
+#include <tacit/layout/space.hpp>
 #include <tacit/precond/multigrid/multigrid.hpp>
 
 #include <limits>
 #include <optional>
 
 namespace tacit::precond::mg {
+
+/// A solve in any memory: checks the arguments, has `solve` compute x and fill in the report, and adds the norm's name,
+/// seconds, and what the ranks communicated. Collective over the ranks of `cells`.
+template <class V, class F>
+MultigridReport reported(const layout::Space& cells, const V& b, const V& x, const MultigridSolve& options, F&& solve) {
+  const auto& comm = cells.comm();
+  return comm::collective(comm, [&] {
+    require(b.space() == cells && x.space() == cells && b.columns() == 1 && x.columns() == 1,
+            "multigrid solves for one column of ", cells.size(), " cells");
+    require(options.rtol >= 0 && options.atol >= 0 && options.max_cycles >= 0, "rtol = ", options.rtol,
+            ", atol = ", options.atol, ", max_cycles = ", options.max_cycles, "; numbers >= 0 are needed");
+    const double started = wall_time();
+    const auto before = comm.counters();
+    MultigridReport report;
+    report.norm = to_string(options.norm);
+    solve(report);
+    report.seconds = comm.all_max(wall_time() - started);
+    const auto counts = comm.counters() - before;
+    report.reductions = counts.reductions, report.exchanges = counts.exchanges;
+    report.messages = comm.all_sum(counts.messages), report.bytes = comm.all_sum(counts.bytes);
+    return report;
+  });
+}
 
 class Cycles : public krylov::OuterIteration {
  public:

@@ -295,16 +295,7 @@ class Multigrid<T>::Solve final : public mg::Cycles {
 
 template <Scalar T>
 MultigridReport Multigrid<T>::solve(const Vector<T>& b, Vector<T>& x, const MultigridSolve& options) const {
-  const auto& comm = this->range().comm();
-  return comm::collective(comm, [&] {
-    require(b.space() == this->range() && x.space() == this->range() && b.columns() == 1 && x.columns() == 1,
-            "multigrid solves for one column of ", this->range().size(), " cells");
-    require(options.rtol >= 0 && options.atol >= 0 && options.max_cycles >= 0, "rtol = ", options.rtol,
-            ", atol = ", options.atol, ", max_cycles = ", options.max_cycles, "; numbers >= 0 are needed");
-    const double started = wall_time();
-    const auto before = comm.counters();
-    MultigridReport report;
-    report.norm = to_string(options.norm);
+  return mg::reported(this->range(), b, x, options, [&](MultigridReport& report) {
     take_bottom(), take_levels();
     report.bottom = parts_->with([](auto& h) { return h.bottom_name(); });
     report.bottom_choice = parts_->with([](auto& h) { return h.choice(); });
@@ -314,11 +305,6 @@ MultigridReport Multigrid<T>::solve(const Vector<T>& b, Vector<T>& x, const Mult
     report.bottom_failures = bottom.failures;
     report.warnings.insert(report.warnings.end(), bottom.warnings.begin(), bottom.warnings.end());
     report.levels = take_levels();
-    report.seconds = comm.all_max(wall_time() - started);
-    const auto counts = comm.counters() - before;
-    report.reductions = counts.reductions, report.exchanges = counts.exchanges;
-    report.messages = comm.all_sum(counts.messages), report.bytes = comm.all_sum(counts.bytes);
-    return report;
   });
 }
 

@@ -168,22 +168,14 @@ class MultigridOnDevice<T, M>::Solve final : public mg::Cycles {
 template <Scalar T, Memory M>
 MultigridReport MultigridOnDevice<T, M>::solve(const Vector<T, M>& b, Vector<T, M>& x,
                                                const MultigridSolve& options) const {
-  const auto& comm = this->range().comm();
-  return comm::collective(comm, [&] {
-    require(b.space() == this->range() && x.space() == this->range() && b.columns() == 1 && x.columns() == 1,
-            "multigrid solves for one column of ", this->range().size(), " cells");
-    require(options.rtol >= 0 && options.atol >= 0 && options.max_cycles >= 0, "rtol = ", options.rtol,
-            ", atol = ", options.atol, ", max_cycles = ", options.max_cycles, "; numbers >= 0 are needed");
-    const double started = wall_time();
-    const auto counted = comm.counters();
-    MultigridReport report;
-    report.norm = to_string(options.norm);
+  return mg::reported(this->range(), b, x, options, [&](MultigridReport& report) {
     report.bottom = "bicgstab";
     report.bottom_choice = "bicgstab: in one launch";
     const auto before = levels_->counts();
     Solve(*this, b, x, options, report).compute();
     const auto after = levels_->counts();
     // One rank may have done them alone, or all of them the same.
+    const auto& comm = this->range().comm();
     report.bottom_solves = int(comm.all_max(Global(after.solves - before.solves)));
     report.bottom_iterations = int(comm.all_max(Global(after.iterations - before.iterations)));
     report.bottom_failures = int(comm.all_max(Global(after.failures - before.failures)));
@@ -195,11 +187,6 @@ MultigridReport MultigridOnDevice<T, M>::solve(const Vector<T, M>& b, Vector<T, 
       level.cells = levels_->cells(i), level.boxes = levels_->boxes(i), level.ranks = levels_->ranks(i);
       report.levels.push_back(level);
     }
-    report.seconds = comm.all_max(wall_time() - started);
-    const auto counts = comm.counters() - counted;
-    report.reductions = counts.reductions, report.exchanges = counts.exchanges;
-    report.messages = comm.all_sum(counts.messages), report.bytes = comm.all_sum(counts.bytes);
-    return report;
   });
 }
 
