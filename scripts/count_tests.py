@@ -22,19 +22,29 @@ class Count:
         return self
 
 
-def count_cases(file: Path) -> Count:
-    count = Count()
+def count_suites(file: Path) -> dict[tuple[str, str], Count]:
+    """By the name of the suite and, of a typed one, its type as GoogleTest writes it."""
+    counts: dict[tuple[str, str], Count] = {}
     for case in xml.parse(file).iter("testcase"):
         if case.get("status") == "notrun":
             continue  # disabled or filtered out by GoogleTest
+        suite = case.get("classname", "")
+        count = counts.setdefault((suite.split("/")[0], case.get("type_param", "")), Count())
         if case.find("failure") is not None or case.find("error") is not None:
             count.failed += 1
-            count.names.append(f"{case.get('classname', '')}.{case.get('name', '')}")
+            count.names.append(f"{suite}.{case.get('name', '')}")
         elif case.find("skipped") is not None or case.get("result") == "skipped":
             count.skipped += 1
         else:
             count.passed += 1
-    return count
+    return counts
+
+
+def count_cases(file: Path) -> Count:
+    total = Count()
+    for count in count_suites(file).values():
+        total += count
+    return total
 
 
 def count_ctest(folder: Path) -> Count:

@@ -4,7 +4,8 @@
 
 A run is a process with one seed (CUDA_ON_HOST_SEED) and one number of devices. Each leaves what GoogleTest reports, and
 what it printed, in the folder, with a ctest.xml as scripts/count_tests.py reads it. A run that fails is printed with
-the command that repeats it. The exit code is 1 where one failed.
+the command that repeats it. At the end there is a table of the tests of each contract, added up over the seeds. The
+exit code is 1 where one failed.
 """
 
 import argparse
@@ -18,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
-from count_tests import Count, count_cases
+from count_tests import Count, count_cases, count_suites
 
 # Tests that go through orders themselves, and those of counts and of modelled times, which do not depend on the order.
 LEFT_OUT = ("Orders.*", "HMatrixOrders.*", "Counts.*", "Traffic.*", "Clocks.*", "Exhausted.*")
@@ -89,6 +90,26 @@ def summary(folder: Path, ended: Sequence[Ended]) -> None:
     xml.ElementTree(root).write(folder / "ctest.xml")
 
 
+def table(folder: Path, runs: Sequence[Run], devices: Sequence[int]) -> list[str]:
+    """Lines: passed, failed and skipped tests of each suite and type, by the number of devices."""
+    counts: dict[tuple[str, str], dict[int, Count]] = {}
+    for run in runs:
+        try:
+            suites = count_suites(folder / f"{run.name}.xml")
+        except (OSError, xml.ParseError):
+            continue  # it has failed, and is named above
+        for key, count in suites.items():
+            of = counts.setdefault(key, {d: Count() for d in devices})
+            of[run.devices] += count
+    heads = [f"{d} device{'' if d == 1 else 's'}" for d in devices]
+    rows = [["contract", "scalar, memory", *(f"{h}: passed, failed, skipped" for h in heads)]]
+    for (suite, kind), of in sorted(counts.items()):
+        named = kind.replace("tacit::test::In<", "").replace("tacit::", "").replace("std::", "").removesuffix(">")
+        rows.append([suite, named.strip(), *(f"{of[d].passed} {of[d].failed} {of[d].skipped}" for d in devices)])
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return ["  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program", type=Path, help="test_device of a build of the preset cuda-host")
@@ -131,7 +152,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             elif len(ended) % 10 == 0:
                 print(f"{len(ended)} of {len(runs)} runs, {time.monotonic() - start:.0f} s", flush=True)
     summary(options.folder, ended)
-
+    print(*table(options.folder, runs, devices), sep="\n")
     passed, failed = sum(e.count.passed for e in ended), sum(e.count.failed for e in ended)
     most = max(e.count.passed + e.count.failed for e in ended)
     last = options.first + options.orders - 1
