@@ -8,27 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <chrono>
-#include <cstdlib>
-#include <new>
-
-// Allocations of this program are counted; gcc sees the free() in operator delete, but not the malloc() in new.
-#pragma GCC diagnostic ignored "-Wmismatched-new-delete"
-namespace {
-std::atomic<long> allocations{0};
-}
-void* operator new(std::size_t n) {
-  ++allocations;
-  if (void* p = std::malloc(n ? n : 1)) return p;
-  throw std::bad_alloc();
-}
-void operator delete(void* p) noexcept {
-  std::free(p);
-}
-void operator delete(void* p, std::size_t) noexcept {
-  std::free(p);
-}
 
 namespace tacit::test {
 namespace {
@@ -83,10 +63,6 @@ void expect_honest(const Whole<T>& a, const std::vector<T>& b, const Solved<T>& 
     EXPECT_NE(r.advice + r.detail, "") << what;
   }
   EXPECT_EQ(r.history.size(), std::size_t(r.iterations) + 1) << what;
-}
-
-bool replaces(krylov::Method method) {
-  return method == krylov::Method::pipelined_cg || method == krylov::Method::pipelined_bicgstab;
 }
 
 template <class T>
@@ -714,54 +690,6 @@ TYPED_TEST(Solver, SameBitsForAnyNumberOfThreads) {
     }
   }
 #endif
-}
-
-TYPED_TEST(Solver, IterationsDoNotAllocate) {
-  using T = typename TypeParam::scalar;
-  using M = typename TypeParam::memory;
-  if (under_mpi()) GTEST_SKIP();
-  if (!on_host) GTEST_SKIP() << "of host memory; tests of devices count the allocations there";
-  const auto a = grid<T>(80, 80);  // rounding level is not reached in 240 iterations
-  const auto b = random_vector<T>(a.n, 4);
-  const auto A = a.template on<M>(comm::Communicator::self());
-  for (const auto& m : all_methods()) {
-    Options o;
-    m.choose(o);
-    o.history = false;
-    o.explain = false;
-    o.rtol = 0;
-    if (replaces(o.method)) o.replacement = 0;  // a replacement allocates a warning
-    if (krylov::takes(o.method, "restart")) o.restart = 100;
-    if (krylov::takes(o.method, "relaxation")) o.relaxation = 0.2;
-    if (o.method == krylov::Method::chebyshev) o.lambda_min = 0.05, o.lambda_max = 8;
-    const auto rhs = spread<T, M>(A->range(), b);
-    const auto count = [&](int iterations) {
-      o.max_iterations = iterations;
-      Vector<T, M> x(A->domain());
-      const long from = allocations;
-      krylov::solve<T, M>(*A, nullptr, rhs, x, o);
-      return allocations - from;
-    };
-    count(60);  // allocates the buffers that are kept
-    const long few = count(10), many = count(60);
-    if (m.applies == 0) {
-      // Block lengths vary and Ritz values are computed mostly in the first iterations of a run; later, fewer
-      // allocations than blocks of eight.
-      EXPECT_LT(count(240) - count(120), 120 / 8) << m.name;
-    } else if (classical_of(o.method) == krylov::Method::gmres && o.method != krylov::Method::gmres) {
-      // Basis vectors, and the buffers of each reduction.
-      EXPECT_LE(many - few, 50 * 6 + 60) << m.name;
-    } else if (o.method != krylov::Method::gmres && o.method != krylov::Method::fgmres) {
-      EXPECT_EQ(few, many) << m.name;
-    } else {
-      // gmres allocates its basis as it grows: for each vector its memory and an entry of a list, and small lists that
-      // double.
-      EXPECT_LE(many - few, 50 * 2 + 30) << m.name;
-      if (krylov::takes(o.method, "restart")) o.restart = 20;
-      const long three = count(60), six = count(120);
-      EXPECT_LE(six - three, 3 * 65) << m.name;  // the small lists of a cycle, but no vectors
-    }
-  }
 }
 
 TYPED_TEST(Solver, FallbacksAreReportedAndCanBeDisabled) {

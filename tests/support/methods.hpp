@@ -77,6 +77,11 @@ inline std::vector<NamedMethod> all_methods() {
   };
 }
 
+/// Whether the residual is replaced now and then by b - A x.
+inline bool replaces(krylov::Method method) {
+  return method == krylov::Method::pipelined_cg || method == krylov::Method::pipelined_bicgstab;
+}
+
 /// -Laplace + 2 on nx x ny: eigenvalues in (2, 10), well conditioned for every method.
 template <Scalar T>
 Whole<T> shifted_grid(Global nx, Global ny, double convection = 0) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <vector>
 
 namespace tacit::krylov {
@@ -15,17 +16,16 @@ template <Scalar T, Memory M>
 class Workspace {
  public:
   explicit Workspace(layout::Space space) : space_(std::move(space)) {}
-  /// The i-th vector, made when first asked for; zero then.
+  /// The i-th vector, made when first asked for; zero then. Those never asked for take no memory.
   layout::Vector<T, M>& operator[](std::size_t i) {
-    while (vectors_.size() <= i) vectors_.emplace_back(space_);
-    return vectors_[i];
+    if (vectors_.size() <= i) vectors_.resize(i + 1);
+    if (!vectors_[i]) vectors_[i].emplace(space_);
+    return *vectors_[i];
   }
-  std::size_t size() const { return vectors_.size(); }
-  const layout::Space& space() const { return space_; }
 
  private:
   layout::Space space_;
-  std::deque<layout::Vector<T, M>> vectors_;  // references stay valid while it grows
+  std::deque<std::optional<layout::Vector<T, M>>> vectors_;  // references stay valid while it grows
 };
 
 /// The search space that the columns of a solve with many right-hand sides share (block methods).

@@ -239,7 +239,7 @@ def solve(
     may differ by 1e-12 of their size, and rank 0's are used; ``threads`` may differ. The scalar holds the b and x0 of
     all ranks.
 
-    Memory: the distributed matrix, the vectors of the method (cg 4, bicgstab 7, gmres restart + 3), and 2 vectors; with
+    Memory: the distributed matrix, the vectors of the method (cg 4, bicgstab 7, gmres restart + 3), and b; with
     k right-hand sides this for each of up to 8 columns (block-cg: 64) that are solved together, and 2 vectors for each
     of these.
 

@@ -137,7 +137,7 @@ class CaGmres final : public Iteration<T, M> {
 
     /// Vector j of the basis as T, where it is one: all of them when S is T, else those of the current block (from
     /// `at_`).
-    Vector& basis(int j) { return run_.w[3 + std::size_t(full ? j : j - at_)]; }
+    Vector& basis(int j) { return run_.w[2 + std::size_t(full ? j : j - at_)]; }
     void keep(int j) {  // vector j joins the basis
       if constexpr (full) q_.push_back(basis(j).data());
       else q_.push_back((*store_)[j].data());
@@ -146,12 +146,12 @@ class CaGmres final : public Iteration<T, M> {
     void make(std::span<const op::RecurrenceStep<T>> steps, int j) {
       m_.vectors_.clear();
       for (std::size_t c = 0; c <= steps.size(); ++c) m_.vectors_.push_back(&basis(j + int(c)));
-      Vector* const scratch = &run_.w[0];
-      make_powers<T, M>(run_, left_, m_.powers_, m_.vectors_, steps, std::span(&scratch, 1));
+      Vector* const scratch = run_.P ? &run_.w[0] : nullptr;
+      make_powers<T, M>(run_, left_, m_.powers_, m_.vectors_, steps, std::span(&scratch, run_.P ? 1 : 0));
     }
     /// into += P sum_j y_j q_j
     void add(const std::vector<T>& y, Vector& into) {
-      add_through(left_ ? nullptr : run_.P, run_.w, 1, 2, into, [&](Vector& x) {
+      add_through(left_ ? nullptr : run_.P, run_.w, 0, 1, into, [&](Vector& x) {
         T* const to = x.data();
         exec::block_combine_stored<T, M, S>(q_.data(), int(y.size()), y.data(), &to, 1, n_);
       });
@@ -177,7 +177,7 @@ class CaGmres final : public Iteration<T, M> {
           std::min({m_.next_step(j), m_.restart_ - j, std::max(1, monitor_.max_iterations() - monitor_.iterations())});
       const auto steps = m_.recurrence(run_.r.space(), run_.A, s, j, ld_);  // B
       if constexpr (!full) {
-        if (j > at_) std::swap(run_.w[3], run_.w[3 + std::size_t(j - at_)]);
+        if (j > at_) std::swap(run_.w[2], run_.w[2 + std::size_t(j - at_)]);
         at_ = j;
       }
       make(steps, j);  // A V = V B

@@ -28,8 +28,10 @@ class Gmres final : public Iteration<T, M> {
   void run(const Run<T, M>& run, Monitor& monitor) override {
     auto& w = run.w;
     const bool left = run.P && side_ == Side::left, flexible = run.P && side_ == Side::flexible;
-    const auto basis = [&](int j) -> Vector& { return w[3 + std::size_t(flexible ? 2 * j : j)]; };
-    const auto directions = [&](int j) -> Vector& { return flexible ? w[4 + 2 * std::size_t(j)] : w[0]; };
+    const auto basis = [&](int j) -> Vector& { return w[2 + std::size_t(flexible ? 2 * j : j)]; };
+    const auto directions = [&](int j) -> Vector& {  // what is between P and A; with flexible all of them are kept
+      return flexible ? w[3 + 2 * std::size_t(j)] : run.P ? w[0] : basis(j);
+    };
     const double beta = begin_cycle(run, monitor, left, basis(0));  // q_0 = r / beta
     if (beta == 0) return;
 
@@ -40,7 +42,7 @@ class Gmres final : public Iteration<T, M> {
       for (T& c : y) c = -c;
       std::vector<const T*> v;
       for (int i = 0; i < int(y.size()); ++i) v.push_back((flexible ? directions(i) : basis(i)).data());
-      add_through(left || flexible ? nullptr : run.P, w, 1, 2, into, [&](Vector& to) {
+      add_through(left || flexible ? nullptr : run.P, w, 0, 1, into, [&](Vector& to) {
         exec::basis_subtract<T, M>(v.data(), int(y.size()), y.data(), T(1), to.data(), to.size(), false);
       });
     };
