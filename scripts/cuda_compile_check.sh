@@ -5,7 +5,7 @@
 #
 #   scripts/cuda_compile_check.sh [FILE.cu...]     only these files are compiled, and nothing is linked
 #
-# nvcc comes from the PATH or /usr/local/cuda, else from PyPI, pinned, into $TACIT_CUDA_VENV (build/cuda-venv); all else as
+# nvcc comes from the PATH or /usr/local/cuda, else from PyPI, pinned, into build/cuda-venv; all else as
 # for ./run (TACIT_JOBS: compilers at a time). Of the host's part, objects of build/release are taken where ./run build or
 # ./test has made them; the rest is compiled without optimisation. The last line is `N passed, N failed`: one for each
 # file, program and the module.
@@ -13,26 +13,12 @@ set -eu
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd -P)
 # shellcheck source=scripts/setup.sh disable=SC2154
 . "$root/scripts/setup.sh"
-cuda_venv=${TACIT_CUDA_VENV:-$root/build/cuda-venv}
 cuda_build=$root/build/cuda-check
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 setup_begin
 
-nvcc=$(command -v nvcc || true)
-[ -n "$nvcc" ] || ! [ -x /usr/local/cuda/bin/nvcc ] || nvcc=/usr/local/cuda/bin/nvcc
-if [ -z "$nvcc" ]; then
-  find_nvcc() { find "$cuda_venv" -path '*/nvidia/*/bin/nvcc' 2>/dev/null | head -n 1; }
-  nvcc=$(find_nvcc)
-  if [ -z "$nvcc" ]; then
-    say "no nvcc on the PATH: installing 13.0 from PyPI into $cuda_venv"
-    : >"$log/nvcc.log"
-    logged "$log/nvcc.log" "$python" -m venv "$cuda_venv" || stop 'nvcc from PyPI' "$log/nvcc.log"
-    logged "$log/nvcc.log" "$cuda_venv/bin/pip" -q install 'nvidia-cuda-nvcc==13.0.*' 'nvidia-cuda-crt==13.0.*' \
-      'nvidia-nvvm==13.0.*' 'nvidia-cuda-runtime==13.0.*' 'nvidia-cuda-cccl==13.0.*' || stop 'nvcc from PyPI' "$log/nvcc.log"
-    nvcc=$(find_nvcc)
-  fi
-fi
+find_nvcc
 "$nvcc" --version | tail -n 2 | head -n 1
 
 # Objects of the release build, if it has the applications and MPI as here.

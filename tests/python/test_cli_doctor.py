@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
 
 import pytest
 from cli_support import needs_mpi, tacit
@@ -38,6 +40,20 @@ def test_a_broken_mpiexec_has_a_cure() -> None:
     assert "TACIT_MPIEXEC is /bin/false" in done.stdout
     assert "cure:" in done.stdout
     assert "1 problem found" in done.stdout
+
+
+def test_a_gpu_without_cuda_has_a_cure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from tacit import _core
+
+    smi = tmp_path / "nvidia-smi"
+    smi.write_text("#!/bin/sh\necho 'Some GPU, 600.1, 81559 MiB'\n")
+    smi.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr(_core, "cuda_built", False)
+    monkeypatch.setattr(_core, "gpu_count", lambda: 0)
+    (found,) = list(doctor._gpu())
+    assert "Some GPU" in found.value
+    assert "TACIT_CUDA=ON" in found.cure
 
 
 def test_an_examination_that_fails_does_not_end_the_others(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -148,6 +148,26 @@ def test_a_python_that_is_too_old_is_named_before_anything_is_installed(
         assert f"Python {oldest()['python']} or newer" in said
 
 
+def test_cuda_is_on_or_off(set_up: Callable[..., tuple[int, str]]) -> None:
+    code, said = set_up(TACIT_CUDA="yes")
+    assert code == 5
+    assert "TACIT_CUDA=yes: expected ON or OFF" in said
+    words = [str(ROOT / "test"), "--stand-in"]
+    done = subprocess.run(words, env=os.environ | {"TACIT_CUDA": "ON"}, text=True, capture_output=True, timeout=60)
+    assert done.returncode == 2
+    assert "leave one out" in done.stderr
+
+
+@pytest.mark.parametrize(("answers", "expected"), [("9.0\\n8.0\\n9.0\\n12.0\\n", "80;90;120"), ("No devices\\n", "90")])
+def test_the_gpus_that_are_here_are_compiled_for(answers: str, expected: str, tmp_path: Path) -> None:
+    script(tmp_path / "nvidia-smi", f"printf '{answers}'")
+    nvcc = script(tmp_path / "toolkit" / "bin" / "nvcc", "")
+    known = {"root": str(ROOT), "PATH": f"{tmp_path}:/usr/bin:/bin", "CUDA_HOME": str(tmp_path / "toolkit")}
+    words = '. "$root/scripts/setup.sh"; find_nvcc; cuda_architectures; echo "$nvcc"'
+    done = subprocess.run(["sh", "-euc", words], env=known, text=True, capture_output=True, timeout=60)
+    assert done.stdout.splitlines() == [expected, shutil.which("nvcc", path="/usr/bin:/bin") or str(nvcc)], done.stderr
+
+
 def test_pip_and_cmake_ask_for_the_same_python() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["requires-python"] == f">={oldest()['python']}"

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tacit import launch, report
+from tacit._support import BUILD_WITH_CUDA
 from tacit.cli.ranks import own_command
 
 SCHEMA = "tacit.doctor/1"
@@ -328,7 +329,7 @@ def _gpu() -> Iterator[Finding]:
         value = "CUDA is built in; this machine shows no device" + (" though it has a driver" if driver else "")
         yield Finding("gpu", NOTE, value)
     elif cards:
-        yield Finding("gpu", NOTE, f"{cards}, but CUDA is not built in", "build with -DTACIT_CUDA=ON")
+        yield Finding("gpu", NOTE, f"{cards}, but CUDA is not built in", BUILD_WITH_CUDA)
     else:
         yield Finding("gpu", NOTE, "none (CUDA is not built in)")
 
