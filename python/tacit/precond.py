@@ -4,9 +4,9 @@
 operator, or a preconditioner made by :func:`make` or :func:`inner` (which can be used in several solves).
 
 For stored matrices: "none", "jacobi", "block-jacobi", "ilu0", "ic0", "iluk", "ick", "ilut", "spai", "fsai",
-"polynomial" and "schwarz"; the classes here (:class:`Jacobi`, :class:`Ilu0`, ..) say what each does and which options
-it takes; docs/reference/preconditioners.md has the table. For any operator: "inner", a few iterations of another
-method (:func:`inner`).
+"polynomial", "schwarz" and "amg"; the classes here (:class:`Jacobi`, :class:`Ilu0`, ..) say what each does and which
+options it takes; docs/reference/preconditioners.md has the table. For any operator: "inner", a few iterations of
+another method (:func:`inner`).
 
 For :func:`tacit.hmatrix` operators:
 
@@ -99,8 +99,8 @@ class Multilevel(Reporting):
 
         Aggregates and the places of all entries of the levels' matrices stay, and their numbers are made anew: those of
         new levels (real ones to the bit) where the strong couplings are the same. The first update also finds the
-        places of all products, and takes longer than :func:`amg`; later ones take about a third of it (0.2 to 0.42
-        measured). A matrix that is Hermitian now and was not, or the other way round, one of whose entries many were
+        places of all products, and takes longer than :func:`amg`; later ones take 0.25 to 0.45 of it
+        (measured). A matrix that is Hermitian now and was not, or the other way round, one of whose entries many were
         zero, and classical coarsening, get new levels.
 
         Returns

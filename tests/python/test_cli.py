@@ -371,6 +371,8 @@ def test_null_space_is_looked_at(system: Path, tmp_path: Path) -> None:
     assert "left_nullspace goes with nullspace" in tacit("solve", system, "--left-nullspace", "constant", code=2).stderr
     both = tacit("solve", system, "--nullspace", "constant", "--simulate", "4", code=2)
     assert "--nullspace needs real ranks" in both.stderr
+    left = tacit("solve", system, "--left-nullspace", "constant", "--simulate", "4", code=2)
+    assert "--left-nullspace needs real ranks" in left.stderr
 
 
 # --- the near null space of multigrid ---------------------------------------------------------------------------------

@@ -23,9 +23,7 @@ def check(arguments: argparse.Namespace) -> None:
         if arguments.machine is not None:
             raise WrongUse("--machine describes what --simulate RANKS runs on, which is not there")
         return
-    if arguments.nullspace is not None:
-        raise WrongUse("--nullspace needs real ranks, and --simulate is there")
-    for name in ("near_null", "coordinates", "plot_levels"):
+    for name in ("nullspace", "left_nullspace", "near_null", "coordinates", "plot_levels"):
         if getattr(arguments, name) is not None:
             raise WrongUse(f"--{name.replace('_', '-')} needs real ranks, and --simulate is there")
     for name in [*REAL, *DEFAULTS]:
