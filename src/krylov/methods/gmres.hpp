@@ -11,9 +11,9 @@ namespace tacit::krylov {
 
 /// Cycles of at most `restart` vectors on any square A. For vector j: 1 product, 1 apply of P; reductions and passes as
 /// in Orthogonalisation (one_reduction: two rounds once the cycle has reduced the residual by epsilon^(1/4)), 2 j + 4
-/// vectors of traffic for each round. Vectors: restart + 1 (flexible: 2 restart + 1), r, d. Left preconditioning
-/// measures ||P r||, scaled to ||r|| at the start of the cycle. Breakdown: R_jj of the projected problem, for singular
-/// A.
+/// vectors of traffic for each round. Vectors: restart + 1, with P from the right 2 more, from the left 1 (flexible:
+/// 2 restart + 1), r, d. Left preconditioning measures ||P r||, scaled to ||r|| at the start of the cycle. Breakdown:
+/// R_jj of the projected problem, for singular A.
 template <Scalar T, Memory M>
 class Gmres final : public Iteration<T, M> {
   using Vector = layout::Vector<T, M>;
