@@ -164,7 +164,7 @@ class DelayedLanczos {
 
 /// One run. An iteration: 1 product, 1 apply of P, 1 reduction of (l + 1) (3 l + 2) / 2 + 2 numbers (3 with P) that is
 /// waited for after l products (in the first l + 1 iterations after one); 6 l + 10 vectors of traffic beside theirs
-/// (11 l + 11 with P). Before the first: l products and applies. Vectors: f, d, y, p, a scratch one, 2 l + 3 of U; with P
+/// (11 l + 11 with P). Before the first: l products and applies. Vectors: f, d, y, p, one more, 2 l + 3 of U; with P
 /// 2 l + 1 more. A replacement: 2 l + 2 products and applies of P, no reduction. Breakdowns: (p, A p) not positive; the
 /// vectors in flight depend on each other.
 template <Scalar T, Memory M>
