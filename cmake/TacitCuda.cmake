@@ -24,7 +24,7 @@ get_filename_component(_root "${_root}" DIRECTORY)
 
 # The wheels put libraries in lib, and nvcc's profile looks in lib64: say where they are.
 if(EXISTS "${_root}/lib/libcudart_static.a" AND NOT EXISTS "${_root}/lib64")
-  string(APPEND CMAKE_CUDA_FLAGS " -L${_root}/lib")
+  string(APPEND CMAKE_CUDA_FLAGS " \"-L${_root}/lib\"")
   list(APPEND CMAKE_LIBRARY_PATH "${_root}/lib")
 endif()
 
@@ -34,8 +34,8 @@ if(NOT DEFINED CMAKE_CUDA_HOST_COMPILER)
   set(CMAKE_CUDA_HOST_COMPILER "${CMAKE_CXX_COMPILER}")
 endif()
 enable_language(CUDA)
-if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 12.4)
-  message(FATAL_ERROR "Tacit needs nvcc 12.4 or later for C++20; ${CMAKE_CUDA_COMPILER} is ${CMAKE_CUDA_COMPILER_VERSION}")
+if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS TACIT_OLDEST_nvcc)
+  message(FATAL_ERROR "Tacit needs nvcc ${TACIT_OLDEST_nvcc} or later for C++20; ${CMAKE_CUDA_COMPILER} is ${CMAKE_CUDA_COMPILER_VERSION}")
 endif()
 find_package(CUDAToolkit REQUIRED)
 

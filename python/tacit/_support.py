@@ -22,7 +22,7 @@ T = TypeVar("T")
 Array = npt.NDArray[Any]
 
 SCALARS = ("float32", "float64", "complex64", "complex128")
-BUILD_WITH_CUDA = "TACIT_CUDA=ON ./run doctor in the folder of the sources, or TACIT_CUDA=ON pip install ."
+BUILD_WITH_CUDA = "TACIT_CUDA=ON ./run .. in the folder of the sources, each time, or TACIT_CUDA=ON pip install ."
 
 
 def _hint(name: str, known: Iterable[str]) -> str:

@@ -57,6 +57,9 @@ def test_example(prefix: Path, tmp_path: Path) -> None:
         kept += [name for name in settings if name.startswith("MPI_") or name == "CMAKE_DISABLE_FIND_PACKAGE_PkgConfig"]
     if settings.get("TACIT_LAPACK_PREFIX"):  # nor such a LAPACK
         kept += ["LAPACK_LIBRARIES", "BLAS_LIBRARIES"]
+    if settings.get("TACIT_CUDA") == "ON":
+        kept += ["CUDAToolkit_ROOT"]
+        settings["CUDAToolkit_ROOT"] = str(Path(settings["CMAKE_CUDA_COMPILER"]).resolve().parent.parent)
     kept = [f"-D{name}={settings[name]}" for name in kept if settings.get(name)]
     call("cmake", "-G", settings["CMAKE_GENERATOR"], "-S", EXAMPLE, "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}", *kept)
     call("cmake", "--build", build)
@@ -161,11 +164,16 @@ def test_cuda_is_on_or_off(set_up: Callable[..., tuple[int, str]]) -> None:
 @pytest.mark.parametrize(("answers", "expected"), [("9.0\\n8.0\\n9.0\\n12.0\\n", "80;90;120"), ("No devices\\n", "90")])
 def test_the_gpus_that_are_here_are_compiled_for(answers: str, expected: str, tmp_path: Path) -> None:
     script(tmp_path / "nvidia-smi", f"printf '{answers}'")
-    nvcc = script(tmp_path / "toolkit" / "bin" / "nvcc", "")
+    nvcc = script(tmp_path / "toolkit" / "bin" / "nvcc", "echo 'Cuda compilation tools, release 13.0, V13.0.88'")
+    script(tmp_path / "nvcc", "echo 'Cuda compilation tools, release 11.8, V11.8.89'")  # too old
     known = {"root": str(ROOT), "PATH": f"{tmp_path}:/usr/bin:/bin", "CUDA_HOME": str(tmp_path / "toolkit")}
-    words = '. "$root/scripts/setup.sh"; find_nvcc; cuda_architectures; echo "$nvcc"'
+    words = '. "$root/scripts/setup.sh"; build=/none; find_nvcc; cuda_architectures; echo "$nvcc"'
     done = subprocess.run(["sh", "-euc", words], env=known, text=True, capture_output=True, timeout=60)
-    assert done.stdout.splitlines() == [expected, shutil.which("nvcc", path="/usr/bin:/bin") or str(nvcc)], done.stderr
+    assert done.stdout.splitlines() == [expected, str(nvcc)], done.stderr
+    known["CUDACXX"] = str(tmp_path / "nvcc")
+    done = subprocess.run(["sh", "-euc", words], env=known, text=True, capture_output=True, timeout=60)
+    assert done.returncode == 5
+    assert "is nvcc '11.8'" in done.stderr
 
 
 def test_pip_and_cmake_ask_for_the_same_python() -> None:
