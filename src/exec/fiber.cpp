@@ -146,7 +146,8 @@ Fiber::~Fiber() {
   __tsan_destroy_fiber(parts_->tsan);
 #endif
 #if defined(TACIT_ADDRESS_SANITIZER)
-  // The last frames never returned: what is mapped at these addresses next would count as their variables' surroundings.
+  // The last frames never returned: what is mapped at these addresses next would count as their variables'
+  // surroundings.
   __asan_unpoison_memory_region(parts_->stack, parts_->stack_bytes);
 #endif
   munmap(parts_->stack, parts_->stack_bytes);

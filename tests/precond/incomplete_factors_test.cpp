@@ -2,7 +2,6 @@
 #include <tacit/comm/communicator.hpp>
 #include <tacit/layout/ordering.hpp>
 #include <tacit/layout/partitioners.hpp>
-#include <tacit/layout/ordering.hpp>
 #include <tacit/precond/block_jacobi.hpp>
 #include <tacit/precond/make.hpp>
 

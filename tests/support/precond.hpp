@@ -1,4 +1,5 @@
-// What tests of preconditioners share: tolerances, messages of wrong use, adjoint and columns, Galerkin products of multigrid.
+// What tests of preconditioners share: tolerances, messages of wrong use, adjoint and columns, Galerkin products of
+// multigrid.
 #pragma once
 
 #include <tacit/base/error.hpp>
