@@ -22,10 +22,17 @@ get_filename_component(_nvcc "${_nvcc}" REALPATH)
 get_filename_component(_root "${_nvcc}" DIRECTORY)
 get_filename_component(_root "${_root}" DIRECTORY)
 
-# The wheels put libraries in lib, and nvcc's profile looks in lib64: say where they are.
-if(EXISTS "${_root}/lib/libcudart_static.a" AND NOT EXISTS "${_root}/lib64")
-  string(APPEND CMAKE_CUDA_FLAGS " \"-L${_root}/lib\"")
+# The wheels put libraries in lib, and nvcc's profile looks in lib64: say where they are. Nor have they a libcudart.so without
+# a version, by which CMake finds the toolkit.
+if(EXISTS "${_root}/lib/libcudart_static.a")
+  if(NOT EXISTS "${_root}/lib64")
+    string(APPEND CMAKE_CUDA_FLAGS " -L${_root}/lib")
+  endif()
   list(APPEND CMAKE_LIBRARY_PATH "${_root}/lib")
+  file(GLOB _cudart "${_root}/lib/libcudart.so.*")
+  if(_cudart AND NOT EXISTS "${_root}/lib/libcudart.so")
+    set(CUDA_CUDART "${_cudart}" CACHE FILEPATH "The CUDA runtime of PyPI's wheel")
+  endif()
 endif()
 
 # Options are given below for every source of the library, so that CMake adds none of its own.

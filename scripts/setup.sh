@@ -394,6 +394,9 @@ find_nvcc() {
     logged "$log/nvcc.log" "$python" -m venv --clear "$cuda_venv" || stop 'nvcc from PyPI' "$log/nvcc.log"
     logged "$log/nvcc.log" "$cuda_venv/bin/pip" -q install 'nvidia-cuda-nvcc==13.0.*' 'nvidia-cuda-crt==13.0.*' \
       'nvidia-nvvm==13.0.*' 'nvidia-cuda-runtime==13.0.*' 'nvidia-cuda-cccl==13.0.*' || stop 'nvcc from PyPI' "$log/nvcc.log"
+    nvcc=$(find "$cuda_venv" -path '*/nvidia/*/bin/nvcc' | head -n 1)
+    # nvcc looks there. A flag would not do where the path has blanks.
+    ln -sfn lib "${nvcc%/bin/nvcc}/lib64"
     : >"$cuda_venv/tacit-complete"
   fi
   nvcc=$(find "$cuda_venv" -path '*/nvidia/*/bin/nvcc' | head -n 1)
