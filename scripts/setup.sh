@@ -394,12 +394,14 @@ find_nvcc() {
     logged "$log/nvcc.log" "$python" -m venv --clear "$cuda_venv" || stop 'nvcc from PyPI' "$log/nvcc.log"
     logged "$log/nvcc.log" "$cuda_venv/bin/pip" -q install 'nvidia-cuda-nvcc==13.0.*' 'nvidia-cuda-crt==13.0.*' \
       'nvidia-nvvm==13.0.*' 'nvidia-cuda-runtime==13.0.*' 'nvidia-cuda-cccl==13.0.*' || stop 'nvcc from PyPI' "$log/nvcc.log"
-    nvcc=$(find "$cuda_venv" -path '*/nvidia/*/bin/nvcc' | head -n 1)
     # nvcc looks there. A flag would not do where the path has blanks.
-    ln -sfn lib "${nvcc%/bin/nvcc}/lib64"
+    for nvcc in "$cuda_venv"/lib/python*/site-packages/nvidia/*/bin/nvcc; do
+      [ -x "$nvcc" ] || stop "nvcc from PyPI: there is no $nvcc" "$log/nvcc.log"
+      ln -sfn lib "${nvcc%/bin/nvcc}/lib64"
+    done
     : >"$cuda_venv/tacit-complete"
   fi
-  nvcc=$(find "$cuda_venv" -path '*/nvidia/*/bin/nvcc' | head -n 1)
+  for nvcc in "$cuda_venv"/lib/python*/site-packages/nvidia/*/bin/nvcc; do break; done
 }
 
 # The compute capabilities of the GPUs here as CMake takes them, as 80;90; where there are none (a login node), those that
