@@ -5,9 +5,9 @@
 #
 #   scripts/cuda_compile_check.sh [FILE.cu...]     only these files are compiled, and nothing is linked
 #
-# nvcc and all else as for ./run (TACIT_JOBS: compilers at a time). Of the host's part, objects of build/release are taken where ./run build or
-# ./test has made them; the rest is compiled without optimisation. The last line is `N passed, N failed`: one for each
-# file, program and the module.
+# nvcc and all else as for ./run (TACIT_JOBS: compilers at a time). Of the host's part, objects of build/release are taken
+# where ./run build or ./test has made them; the rest is compiled without optimisation. The last line is
+# `N passed, N failed`: one for each file, program and the module.
 set -eu
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd -P)
 # shellcheck source=scripts/setup.sh disable=SC2154

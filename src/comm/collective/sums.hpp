@@ -24,8 +24,8 @@ struct SumSlot {
   int round = 0;  // -1 fold, 0.. doubling, then unfold
   bool native = false, busy = false, done = false, owned = false;
   bool awaited = false;  // its first round has not begun: `values` or, if native, those of one before it are missing
-  bool waited_for =
-      false;  // the rank's own thread is in values->wait(): the progress thread leaves them and later ones
+  // The rank's own thread is in values->wait(): the progress thread leaves them and later ones.
+  bool waited_for = false;
   std::shared_ptr<PendingValues> values;
   bool given_up = false;  // it has no result
   bool counted = false;
