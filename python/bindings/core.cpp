@@ -5,6 +5,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <tacit/base/free_memory.hpp>
 #include <tacit/base/lapack.hpp>
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/memory.hpp>
@@ -13,13 +14,14 @@
 #include <cctype>
 #include <map>
 #include <mutex>
+#include <new>
 #include <tuple>
 
 namespace tacit::python {
 namespace {
 
 // Python's types for the kinds of Error; made once, kept until the process ends.
-PyObject *base_error, *usage_error, *input_error, *environment_error;
+PyObject *base_error, *usage_error, *input_error, *environment_error, *memory_error;
 
 // The text of an Error has the name of the Python exception type between two of these marks.
 constexpr char mark = '\x1f';
@@ -82,6 +84,7 @@ void translate(const std::exception_ptr& p, void*) {
     PyObject* type = e.kind() == ErrorKind::usage         ? usage_error
                      : e.kind() == ErrorKind::input       ? input_error
                      : e.kind() == ErrorKind::interrupted ? PyExc_KeyboardInterrupt
+                     : e.kind() == ErrorKind::memory      ? memory_error
                                                           : environment_error;
     bool named = false;
     const auto from = text.find(mark), to = from == std::string::npos ? from : text.find(mark, from + 1);
@@ -115,6 +118,8 @@ void translate(const std::exception_ptr& p, void*) {
     else Py_XDECREF(original);
     if (raised) PyErr_SetObject(type, raised);
     Py_XDECREF(raised);
+  } catch (const std::bad_alloc&) {
+    PyErr_SetString(memory_error, out_of_memory().c_str());
   }
 }
 
@@ -137,6 +142,7 @@ std::vector<EventTuple> take_events(int rank, double origin) {
 
 Error error_of(nb::python_error& e) {
   const auto kind = e.matches(PyExc_KeyboardInterrupt)                          ? ErrorKind::interrupted
+                    : e.matches(memory_error)                                   ? ErrorKind::memory
                     : e.matches(PyExc_ValueError) || e.matches(PyExc_TypeError) ? ErrorKind::usage
                                                                                 : ErrorKind::environment;
   const nb::handle value = e.value();
@@ -169,8 +175,11 @@ void bind_core(nb::module_& m) {
       make_error(m, "UsageError", "Arguments that do not fit: shapes, spaces, options.", nb::make_tuple(base, value));
   input_error = make_error(m, "InputError", "A file that cannot be accepted; the text names the file and the place.",
                            nb::make_tuple(base, value));
-  environment_error = make_error(m, "EnvironmentFailure", "Memory, MPI, device, file system, or another rank.",
-                                 nb::make_tuple(base, runtime));
+  environment_error =
+      make_error(m, "EnvironmentFailure", "MPI, device, file system, or another rank.", nb::make_tuple(base, runtime));
+  memory_error =
+      make_error(m, "OutOfMemory", "Memory does not suffice; the text says for how many bytes, and what limits it.",
+                 nb::make_tuple(nb::borrow(environment_error), nb::borrow(PyExc_MemoryError)));
   nb::register_exception_translator(translate);
 
   m.def("version", [] { return TACIT_VERSION; });
@@ -181,6 +190,11 @@ void bind_core(nb::module_& m) {
   m.def("take_events", &take_events);
   m.def("device_available", &exec::device_available);
   m.def("device_name", &exec::device_name);
+  m.def("memory_limits", [] {
+    std::vector<std::tuple<std::string, std::size_t, std::size_t>> all;
+    for (const MemoryLimit& one : memory_limits()) all.emplace_back(one.name, one.bytes, one.free);
+    return all;
+  });
   m.def("blas_kernels", &lapack::kernels);
   m.def("lapack_works", &lapack::works);
   m.def("cores", &exec::cores);

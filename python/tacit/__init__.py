@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import comm, device, io, krylov, layout, methods, op, precond, simulate
-    from ._core import EnvironmentFailure, Error, InputError, UsageError
+    from ._core import EnvironmentFailure, Error, InputError, OutOfMemory, UsageError
     from .app import bem, grid_problems, inference, multigrid, tomography
     from .device import DeviceArray, device_array
     from .io import read_vector
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 # Where each name lives; loaded when first asked for, so that importing Tacit costs next to nothing.
 _HOMES = {
-    "_core": ["EnvironmentFailure", "Error", "InputError", "UsageError"],
+    "_core": ["EnvironmentFailure", "Error", "InputError", "OutOfMemory", "UsageError"],
     "device": ["DeviceArray", "device_array"],
     "io": ["read_vector"],
     "krylov": [
@@ -127,6 +127,7 @@ __all__ = [
     "NotConverged",
     "Observer",
     "Operator",
+    "OutOfMemory",
     "Result",
     "Stencil",
     "UsageError",

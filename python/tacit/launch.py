@@ -337,7 +337,8 @@ def _wait(command: Sequence[str], variables: dict[str, str], meanwhile: Callable
     ) as job:
         try:
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-                before[number] = signal.signal(number, pass_on)
+                if signal.getsignal(number) != signal.SIG_IGN:  # nohup, a job in the background
+                    before[number] = signal.signal(number, pass_on)
             limit: float | None = None
             while True:
                 try:

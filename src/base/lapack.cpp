@@ -1,16 +1,72 @@
 #include <tacit/base/lapack.hpp>
 
 #include <tacit/base/error.hpp>
+#include <tacit/base/free_memory.hpp>
 #include <tacit/base/types.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <mutex>
 
 #if defined(__linux__)
 #include <link.h>
+#include <sys/mman.h>
 #endif
+
+// Weak symbols, defined where the BLAS is OpenBLAS, under the system's and PyPI's names.
+extern "C" {
+__attribute__((weak)) void openblas_set_num_threads(int);
+__attribute__((weak)) int openblas_get_num_threads(void);
+__attribute__((weak)) void scipy_openblas_set_num_threads(int);
+__attribute__((weak)) int scipy_openblas_get_num_threads(void);
+__attribute__((weak)) char* openblas_get_corename(void);
+__attribute__((weak)) char* scipy_openblas_get_corename(void);
+__attribute__((weak)) void gotoblas_dynamic_init(void);
+__attribute__((weak)) void gotoblas_dynamic_quit(void);
+}
+
+namespace tacit::lapack {
+namespace {
+
+/// A call of BLAS or LAPACK. OpenBLAS takes a buffer for each concurrent caller, keeps it, and where the system has no
+/// room for one it tries again for ever. So where there are more callers than ever before, Error(memory) where there is
+/// no room.
+class Call {
+ public:
+  Call() {
+    const int now = ++callers;
+    if (now <= buffers.load(std::memory_order_relaxed)) return;
+    try {
+      const std::lock_guard lock(mutex);
+      if (now <= buffers) return;
+      if (openblas_get_corename || scipy_openblas_get_corename) require_room();
+      buffers = now;
+    } catch (...) {
+      --callers;
+      throw;
+    }
+  }
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+  ~Call() { --callers; }
+
+ private:
+  static void require_room() {
+#ifdef __linux__
+    constexpr std::size_t bytes = std::size_t(128) << 20;  // the largest buffer on x86-64
+    void* const room = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (room == MAP_FAILED) throw_out_of_memory(bytes);
+    munmap(room, bytes);
+#endif
+  }
+  inline static std::atomic<int> callers{0}, buffers{0};
+  inline static std::mutex mutex;
+};
+
+}  // namespace
+}  // namespace tacit::lapack
 
 // PyPI's OpenBLAS has a prefix before every name. Two macros, because ## does not expand its operands.
 #ifdef TACIT_LAPACK_PREFIX
@@ -65,16 +121,19 @@ TACIT_LAPACK_SVD(std::complex<double>, zgesdd, TACIT_COMMA double* rwork, TACIT_
   void call_gemm(char op_a, char op_b, int m, int n, int k, T alpha, const T* a, int lda, const T* b, int ldb, T beta, \
                  T* c, int ldc) {                                                                                      \
     if (m == 0 || n == 0) return;                                                                                      \
+    const tacit::lapack::Call counted;                                                                                 \
     TACIT_LAPACK(gemm_name)(&op_a, &op_b, &m, &n, &k, &alpha, a, &lda, b, &ldb, &beta, c, &ldc, 1, 1);                 \
   }                                                                                                                    \
   void call_trsm(char side, char triangle, char op, char diagonal, int m, int n, const T* a, int lda, T* b, int ldb) { \
     const T one(1);                                                                                                    \
     if (m == 0 || n == 0) return;                                                                                      \
+    const tacit::lapack::Call counted;                                                                                 \
     TACIT_LAPACK(trsm_name)(&side, &triangle, &op, &diagonal, &m, &n, &one, a, &lda, b, &ldb, 1, 1, 1, 1);             \
   }                                                                                                                    \
   bool call_lu(T* a, int n, int lda, int* pivots) {                                                                    \
     int info = 0;                                                                                                      \
     if (n == 0) return true;                                                                                           \
+    const tacit::lapack::Call counted;                                                                                 \
     TACIT_LAPACK(getrf_name)(&n, &n, a, &lda, pivots, &info);                                                          \
     for (int i = 0; i < n; ++i) --pivots[i];                                                                           \
     return info == 0;                                                                                                  \
@@ -84,18 +143,6 @@ TACIT_BLAS(float, sgemm, strsm, sgetrf)
 TACIT_BLAS(double, dgemm, dtrsm, dgetrf)
 TACIT_BLAS(std::complex<float>, cgemm, ctrsm, cgetrf)
 TACIT_BLAS(std::complex<double>, zgemm, ztrsm, zgetrf)
-
-// Weak symbols, defined where the BLAS is OpenBLAS, under the system's and PyPI's names.
-extern "C" {
-__attribute__((weak)) void openblas_set_num_threads(int);
-__attribute__((weak)) int openblas_get_num_threads(void);
-__attribute__((weak)) void scipy_openblas_set_num_threads(int);
-__attribute__((weak)) int scipy_openblas_get_num_threads(void);
-__attribute__((weak)) char* openblas_get_corename(void);
-__attribute__((weak)) char* scipy_openblas_get_corename(void);
-__attribute__((weak)) void gotoblas_dynamic_init(void);
-__attribute__((weak)) void gotoblas_dynamic_quit(void);
-}
 
 namespace tacit::lapack {
 
@@ -204,6 +251,7 @@ std::vector<std::complex<double>> hessenberg_eigenvalues(std::span<std::complex<
   std::vector<std::complex<double>> values(n), work(11 * std::size_t(n));
   const int first = 1, length = int(work.size());
   int info = 0;
+  const Call counted;
   TACIT_LAPACK(zhseqr)
   ("E", "N", &n, &first, &n, h.data(), &n, values.data(), nullptr, &first, work.data(), &length, &info, 1, 1);
   if (info != 0) values.clear();
@@ -218,6 +266,7 @@ void householder_qr(std::span<T> a, int rows, int columns, std::vector<T>& R) {
   if (columns == 0) return;
   std::vector<T> tau(columns), work(1);
   int info = 0, length = -1;
+  const Call counted;
   const auto factor = [&] {
     if constexpr (std::same_as<T, float>)
       TACIT_LAPACK(sgeqrf)(&rows, &columns, a.data(), &rows, tau.data(), work.data(), &length, &info);
@@ -282,6 +331,7 @@ bool svd(T* a, int m, int n, T* u, real_t<T>* s, T* vh) {
   std::vector<real_t<T>> real_work(is_complex<T> ? reals : 0);
   std::vector<int> integers(8 * std::size_t(k));
   int info = 0;
+  const Call counted;
   decompose(m, n, a, s, u, vh, k, work.data(), int(length), real_work.data(), integers.data(), &info);
   return info == 0;
 }

@@ -1,4 +1,4 @@
-#include <tacit/base/error.hpp>
+#include <tacit/base/free_memory.hpp>
 #include <tacit/base/sanitizers.hpp>
 #include <tacit/exec/idle.hpp>
 #include <tacit/exec/memory.hpp>
@@ -20,7 +20,6 @@
 #ifdef __linux__
 #include <sys/mman.h>
 #include <time.h>
-#include <unistd.h>
 #endif
 #if defined(TACIT_ADDRESS_SANITIZER)
 #define TACIT_KEEPS_NOTHING
@@ -62,6 +61,8 @@ Block map(std::size_t least) {
     return mmap(nullptr, bytes + huge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   };
   const std::size_t needed = (least + huge - 1) / huge * huge;
+  // A group that exceeds its limit is ended by the system when it writes to the pages.
+  if (needed > least_memory_limit().free) return {};
   std::size_t bytes = std::max(least_mapped, needed);
   void* p = reserve(bytes);
   if (p == MAP_FAILED && bytes > needed) p = reserve(bytes = needed);  // a process whose address space is limited
@@ -81,8 +82,7 @@ void unmap(char* begin, std::size_t bytes) {
   munmap(begin, bytes);
 }
 std::size_t memory_to_keep() {
-  return std::size_t(std::max(0L, sysconf(_SC_PHYS_PAGES))) * std::size_t(std::max(0L, sysconf(_SC_PAGESIZE))) / 4 /
-         std::max(1u, std::thread::hardware_concurrency());
+  return total_memory() / 4 / std::max(1u, std::thread::hardware_concurrency());
 }
 #else
 Block map(std::size_t bytes) {
@@ -188,7 +188,7 @@ void* host_allocate(std::size_t bytes, bool clear) {
   Block block;
   if (whole > bytes && large) block = {Kept::of_process().take(whole), whole};
   else if (whole > bytes) block.begin = static_cast<char*>(std::aligned_alloc(unit, whole));
-  if (!block.begin) throw Error(ErrorKind::environment, message("out of memory: ", bytes, " bytes were asked for"));
+  if (!block.begin) throw_out_of_memory(bytes);
   char* const p = block.begin + shift;
   std::memcpy(p - sizeof block, &block, sizeof block);
   if (clear) each_page(bytes, [=](std::size_t at, std::size_t some) { std::memset(p + at, 0, some); });

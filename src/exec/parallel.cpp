@@ -403,42 +403,20 @@ void run_loop(std::size_t count, std::size_t piece, void (*body)(void*, Claims&)
   body(of, all);
 }
 
-double quota(const std::string& groups, const std::string& root) {
+double quota(const ControlGroupFiles& files) {
   double least = 0;
-  const auto take = [&](double limit, double period) {
-    if (limit > 0 && period > 0) least = least > 0 ? std::min(least, limit / period) : limit / period;
-  };
-  // A group's limit also holds for the groups within it. A container may not see the groups around it.
-  const auto upwards = [&](const std::string& mount, std::string path, auto&& look) {
-    for (;; path.erase(path.rfind('/'))) {
-      look(mount + path);
-      if (path.empty() || path.rfind('/') == std::string::npos) return;
+  each_control_group("cpu", files, [&](const std::string& folder, int version) {
+    double limit = 0, period = 0;
+    bool found = false;
+    if (version == 2) {
+      std::ifstream limits(folder + "/cpu.max");
+      found = bool(limits >> limit >> period);  // or "max"
+    } else {
+      std::ifstream limits(folder + "/cpu.cfs_quota_us"), periods(folder + "/cpu.cfs_period_us");
+      found = limits >> limit && periods >> period;  // or -1
     }
-  };
-  std::ifstream file(groups);
-  for (std::string line; std::getline(file, line);) {
-    const auto first = line.find(':'), second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos) continue;
-    std::string controllers(1, ',');
-    controllers.append(line, first + 1, second - first - 1).push_back(',');
-    std::string path = line.substr(second + 1);
-    if (path == "/") path.clear();
-    if (controllers == ",,") {
-      for (const char* mount : {"", "/unified"})
-        upwards(root + mount, path, [&](const std::string& folder) {
-          std::ifstream limits(folder + "/cpu.max");
-          double limit = 0, period = 0;
-          if (limits >> limit >> period) take(limit, period);  // or "max"
-        });
-    } else if (controllers.find(",cpu,") != std::string::npos) {
-      for (const char* mount : {"/cpu", "/cpu,cpuacct"})
-        upwards(root + mount, path, [&](const std::string& folder) {
-          std::ifstream limits(folder + "/cpu.cfs_quota_us"), periods(folder + "/cpu.cfs_period_us");
-          double limit = 0, period = 0;
-          if (limits >> limit && periods >> period) take(limit, period);  // or -1
-        });
-    }
-  }
+    if (found && limit > 0 && period > 0) least = least > 0 ? std::min(least, limit / period) : limit / period;
+  });
   return least;
 }
 
@@ -463,7 +441,7 @@ bool Claims::take(std::size_t& begin, std::size_t& end) {
 int cores() noexcept {
   static const double limit = [] {
     try {
-      return detail::quota("/proc/self/cgroup", "/sys/fs/cgroup");
+      return detail::quota({});
     } catch (...) {
       return 0.0;
     }

@@ -622,16 +622,10 @@ void check_field(const Header& header) {
                  "\"complex\"");
 }
 
-// Calls run(); running out of memory becomes an Error.
-template <class Run>
-auto with_memory_for(const Header& header, Run&& run) {
-  try {
-    return run();
-  } catch (const std::bad_alloc&) {
-  } catch (const std::length_error&) {
-  }
-  throw Error(ErrorKind::environment, message(header.path, ": no memory for its ", header.rows, " x ", header.columns,
-                                              " matrix of ", header.entries, " stored entries"));
+// What a message says about a matrix that memory does not suffice for.
+std::string sizes_of(const Header& header) {
+  return message(header.path, ": a matrix of ", header.rows, " x ", header.columns, " with ", header.entries,
+                 " stored entries");
 }
 
 // Appends the entries [first, last) of the file, with their mirror images.
@@ -695,7 +689,7 @@ template <Scalar T>
 Triplets<T> read_triplets(Entries& entries, int part, int parts, bool expand) {
   const Header& header = entries.header();
   check_field<T>(header);
-  return with_memory_for(header, [&] {
+  return detail::with_memory_for(sizes_of(header), [&] {
     const auto cut = [&](int p) { return header.entries / parts * p + header.entries % parts * p / parts; };
     const bool whole = parts == 1, compressed = entries.compressed();
     const Global all = std::numeric_limits<Global>::max();
@@ -737,7 +731,7 @@ EntryPieces<T> pieces_of(const Source& source, int part, int parts) {
   check_field<T>(header);
   require(std::max(header.rows, header.columns) <= std::numeric_limits<Local>::max(), source.path(), " is ",
           header.rows, " x ", header.columns, "; 32-bit indices hold ", std::numeric_limits<Local>::max());
-  return with_memory_for(header, [&] {
+  return detail::with_memory_for(sizes_of(header), [&] {
     EntryPieces<T> all{header.rows, header.columns, header.symmetry, 0, {}};
     const auto cut = [&](int p) { return header.entries / parts * p + header.entries % parts * p / parts; };
     const bool compressed = entries.compressed();
@@ -820,7 +814,7 @@ Dense<T> scattered(Entries& entries) {
                  message("at most 2^24 + 4 entries = ", most, " elements of a dense block"),
                  message("\"", header.rows, " x ", header.columns, "\""));
   const Triplets<T> triplets = read_triplets<T>(entries, 0, 1, true);
-  return with_memory_for(header, [&] {
+  return detail::with_memory_for(sizes_of(header), [&] {
     Dense<T> block{header.rows, header.columns, std::vector<T>(std::size_t(header.rows * header.columns))};
     for (std::size_t k = 0; k < triplets.value.size(); ++k) {
       T& element = block.value[std::size_t(triplets.row[k] + triplets.column[k] * header.rows)];
@@ -841,7 +835,7 @@ Dense<T> dense_of(const Source& source) {
   const Header& header = entries.header();
   check_field<T>(header);
   if (header.format == Format::coordinate) return scattered<T>(entries);
-  return with_memory_for(header, [&] {
+  return detail::with_memory_for(sizes_of(header), [&] {
     Filler<T> filler(header);
     entries.template parse<T>(
         0, 1, [&](const Batch<T>& batch, const Source& from, Global first) { filler.take(batch, from, first); });

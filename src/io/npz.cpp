@@ -67,7 +67,7 @@ class Inflated {
  public:
   Inflated(const Source& source, const NpzArray& array) : source_(source), array_(array), at_(array.at) {
     if (inflateInit2(&state_, -MAX_WBITS) != Z_OK)
-      throw Error(ErrorKind::environment, source.path() + ": no memory to expand it");
+      throw Error(ErrorKind::memory, source.path() + ": no memory to expand it");
   }
   ~Inflated() { inflateEnd(&state_); }
   Inflated(const Inflated&) = delete;
@@ -84,7 +84,7 @@ class Inflated {
         state_.avail_in = uInt(bytes.size());
       }
       const int outcome = inflate(&state_, Z_NO_FLUSH);
-      if (outcome == Z_MEM_ERROR) throw Error(ErrorKind::environment, source_.path() + ": no memory to expand it");
+      if (outcome == Z_MEM_ERROR) throw Error(ErrorKind::memory, source_.path() + ": no memory to expand it");
       const bool short_of_bytes = state_.avail_in == 0 && at_ == array_.at + array_.stored;
       if ((outcome != Z_OK && outcome != Z_STREAM_END) ||
           (state_.avail_out > 0 && (outcome == Z_STREAM_END || short_of_bytes)))
@@ -193,7 +193,7 @@ CompressedRows<T, Index> read_npz_rows(const std::string& path, const NpzRows& m
           scalar_name<T>());
   const Source source = Source::open(path);
   const Span span("read_npz_rows", "io", source.size() * (last - first) / std::max<Global>(1, matrix.rows));
-  try {
+  return detail::with_memory_for(message(path, " with ", entries, " entries"), [&] {
     CompressedRows<T, Index> rows;
     rows.rows = matrix.rows, rows.columns = matrix.columns, rows.first = first;
     auto& start = rows.start;
@@ -221,9 +221,7 @@ CompressedRows<T, Index> read_npz_rows(const std::string& path, const NpzRows& m
     else read[0](), read[1]();
     for (int k = 0; k < 3; ++k) sums.crc[k] = of[k].crc, sums.bytes[k] = of[k].bytes;
     return rows;
-  } catch (const std::bad_alloc&) {
-    throw Error(ErrorKind::environment, message(path, ": no memory for ", entries, " entries"));
-  }
+  });
 }
 
 void check_npz(const std::string& path, const NpzRows& matrix, std::span<const NpzSums> parts) {

@@ -55,7 +55,7 @@ Output::Output(const std::string& path, bool compress) : path_(path) {
     deflate_ = std::make_unique<Deflate>();
     if (deflateInit2(&deflate_->state, Z_DEFAULT_COMPRESSION, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY) !=
         Z_OK)
-      throw Error(ErrorKind::environment, path + ": no memory to compress it");
+      throw Error(ErrorKind::memory, path + ": no memory to compress it");
   }
   text_.reserve(block + 256);
   struct stat found;

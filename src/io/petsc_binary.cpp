@@ -253,16 +253,6 @@ void each_row(const Source& source, const Opening& it, See&& see) {
     fail_at_byte(source.path(), it.lengths, message("row lengths that add up to ", header.entries), message(sum));
 }
 
-// Runs read(); running out of memory becomes an Error.
-template <class Read>
-auto with_memory_for(const Source& source, Global count, const char* what, Read&& read) {
-  try {
-    return read();
-  } catch (const std::bad_alloc&) {
-    throw Error(ErrorKind::environment, message(source.path(), ": no memory for ", count, " ", what));
-  }
-}
-
 template <Scalar T, class Index>
 CompressedRows<T, Index> rows_of(const Source& source, Global first, Global last) {
   const Opening it = open_matrix(source);
@@ -275,7 +265,7 @@ CompressedRows<T, Index> rows_of(const Source& source, Global first, Global last
   CompressedRows<T, Index> rows;
   rows.rows = header.rows, rows.columns = header.columns, rows.first = first;
   Global from = 0;
-  return with_memory_for(source, header.entries, "entries", [&] {
+  return detail::with_memory_for(message(source.path(), " with ", header.entries, " entries"), [&] {
     rows.start.reserve(std::size_t(last - first) + 1);
     each_row(source, it, [&](Global row, Global before, Global length) {
       if (row == first) from = before;
@@ -300,7 +290,7 @@ Triplets<T> matrix_of(const Source& source, int part, int parts) {
   const auto cut = [&](int p) { return header.entries / parts * p + header.entries % parts * p / parts; };
   const Global low = cut(part), high = cut(part + 1);
   Triplets<T> result{header.rows, header.columns, {}, {}, {}, 0};
-  return with_memory_for(source, header.entries, "entries", [&] {
+  return detail::with_memory_for(message(source.path(), " with ", header.entries, " entries"), [&] {
     Global from = 0;
     each_row(source, it, [&](Global row, Global before, Global length) {
       if (length == 0 || before < low || before >= high) return;
@@ -320,7 +310,7 @@ template <Scalar T>
 Dense<T> vector_of(const Source& source) {
   const Span span("read_petsc_vector", "io", source.size());
   const Opening it = open_vector(source);
-  return with_memory_for(source, it.header.rows, "values", [&] {
+  return detail::with_memory_for(message(source.path(), " with ", it.header.rows, " values"), [&] {
     Dense<T> result{it.header.rows, 1, std::vector<T>(std::size_t(it.header.rows))};
     read_values(source, it, 0, it.header.rows, result.value.data());
     return result;

@@ -44,7 +44,7 @@ class Inflate final : public Stream {
  public:
   explicit Inflate(const Source& source) : source_(source), limit_(largest_expansion(source.size())) {
     if (inflateInit2(&state_, 16 + MAX_WBITS) != Z_OK)
-      throw Error(ErrorKind::environment, source.path() + ": no memory to expand it");
+      throw Error(ErrorKind::memory, source.path() + ": no memory to expand it");
   }
   ~Inflate() override { inflateEnd(&state_); }
   Inflate(const Inflate&) = delete;
@@ -71,7 +71,7 @@ class Inflate final : public Stream {
       }
       const int outcome = inflate(&state_, Z_NO_FLUSH);
       if (outcome == Z_STREAM_END) between_ = true;
-      else if (outcome == Z_MEM_ERROR) throw Error(ErrorKind::environment, source_.path() + ": no memory to expand it");
+      else if (outcome == Z_MEM_ERROR) throw Error(ErrorKind::memory, source_.path() + ": no memory to expand it");
       else if (outcome != Z_OK && outcome != Z_BUF_ERROR)
         fail(source_.path(),
              message("expected a gzip file, found damaged data near byte ", at_ - Global(state_.avail_in), " (",

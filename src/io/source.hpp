@@ -2,10 +2,13 @@
 #pragma once
 
 #include <tacit/base/error.hpp>
+#include <tacit/base/free_memory.hpp>
 #include <tacit/base/types.hpp>
 
 #include <functional>
 #include <memory>
+#include <new>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +32,23 @@ std::string quoted(std::string_view text);
 /// "PATH:LINE: expected ..., found ...".
 [[noreturn]] void fail_at_line(const std::string& path, Global line, const std::string& expected,
                                const std::string& found);
+
+/// read(); where memory does not suffice for it, Error(memory) whose text begins with `what`, which names the file.
+template <class Read>
+auto with_memory_for(const std::string& what, Read&& read) {
+  std::string found;
+  try {
+    return read();
+  } catch (const std::bad_alloc&) {
+    found = out_of_memory();
+  } catch (const std::length_error&) {
+    found = "out of memory";
+  } catch (const Error& e) {
+    if (e.kind() != ErrorKind::memory) throw;
+    found = e.what();
+  }
+  throw Error(ErrorKind::memory, what + ": " + found);
+}
 
 /// Random access to the bytes of a regular file or of memory. Reading is thread-safe.
 /// Files are read by pread, not mapped: a mapped file that shrinks meanwhile kills the process.

@@ -135,7 +135,7 @@ std::vector<Local> minimum_degree(const LocalGraph& g) {
   if (n == 0) return {};
   const auto status = amd_l_order(n, start.data(), column.data(), order.data(), nullptr, nullptr);
   if (status < AMD_OK)
-    throw Error(ErrorKind::environment,
+    throw Error(status == AMD_OUT_OF_MEMORY ? ErrorKind::memory : ErrorKind::environment,
                 message("AMD could not order a graph of ", n, " vertices and ", g.column.size(), " neighbours",
                         status == AMD_OUT_OF_MEMORY ? ": not enough memory" : ""));
   return {order.begin(), order.begin() + n};

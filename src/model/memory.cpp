@@ -1,6 +1,6 @@
 #include <tacit/model/memory.hpp>
 
-#include <tacit/base/error.hpp>
+#include <tacit/base/free_memory.hpp>
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/parallel.hpp>
 
@@ -63,14 +63,6 @@ char* first_page(void* room) {
   return reinterpret_cast<char*>((std::uintptr_t(room) + piece - 1) / piece * piece);
 }
 
-// The memory left by control groups of version 2, whose files are at the root of a container's view.
-std::size_t left_by_group() {
-  const std::string most = first_word("/sys/fs/cgroup/memory.max");
-  if (most.empty() || most == "max") return SIZE_MAX;
-  const std::size_t limit = bytes_of(most), used = bytes_of(first_word("/sys/fs/cgroup/memory.current"));
-  return limit > used ? limit - used : 0;
-}
-
 }  // namespace
 
 Cache last_level_cache() {
@@ -93,32 +85,20 @@ Cache last_level_cache() {
   return last;
 }
 
-std::size_t free_memory() {
-  std::size_t free = SIZE_MAX;
-  std::ifstream file("/proc/meminfo");
-  for (std::string line; std::getline(file, line);)
-    if (line.rfind("MemAvailable:", 0) == 0) {
-      std::istringstream words(line.substr(line.find(':') + 1));
-      if (std::size_t kilobytes = 0; words >> kilobytes) free = kilobytes << 10;
-    }
-  return std::min(free, left_by_group());
-}
-
 std::size_t beyond_caches(int readers, int threads) {
   Cache cache = last_level_cache();
   if (cache.bytes == 0) cache.bytes = std::size_t(32) << 20;
   const auto ranks = std::size_t(std::max(1, readers)), all = ranks * std::size_t(std::max(1, threads));
   const std::size_t caches = (all + std::size_t(cache.processors) - 1) / std::size_t(cache.processors);
   const std::size_t wanted = (4 * caches * cache.bytes + ranks - 1) / ranks;
-  return std::max(piece, std::min(wanted, free_memory() / 8 / ranks));
+  return std::max(piece, std::min(wanted, least_memory_limit().free / 8 / ranks));
 }
 
 MemoryReader::MemoryReader(std::size_t bytes, double most_seconds) {
   const std::size_t pieces = std::max<std::size_t>(1, (bytes + piece - 1) / piece);
   room_ = pieces * piece + piece;
   begin_ = mmap(nullptr, room_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (begin_ == MAP_FAILED)
-    throw Error(ErrorKind::environment, message("out of memory: ", room_, " bytes were asked for"));
+  if (begin_ == MAP_FAILED) throw_out_of_memory(room_);
 #ifdef MADV_HUGEPAGE
   madvise(begin_, room_, MADV_HUGEPAGE);
 #endif

@@ -8,6 +8,7 @@
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/idle.hpp>
 #include <tacit/exec/parallel.hpp>
+#include <tacit/exec/tasks.hpp>
 #include <tacit/layout/ordering.hpp>
 #include <tacit/layout/partitioners.hpp>
 #include <tacit/op/hermitian.hpp>
@@ -232,21 +233,21 @@ void check(const Incomplete& how, const char* kind, bool hermitian) {
 
 /// The factors of the reordered block a; ilut adds its order of columns to `by`.
 template <Scalar T>
-Factors<T> factorised(op::LocalRows<T> a, const Incomplete& how, Reordering& by) {
+Factors<T> factorised(op::LocalRows<T> a, const Incomplete& how, Reordering& by, const Poll& poll) {
   const auto release = [&](op::SplitRows<T> parts) {
     a = {};
     return parts;
   };
   switch (how.kind) {
     case Factorisation::ic0:
-      return ic0(release(split(a, false)));
+      return ic0(release(split(a, false)), poll);
     case Factorisation::ick:
-      return ic0(release(with_levels(a, how.levels, false)));
+      return ic0(release(with_levels(a, how.levels, false, poll)), poll);
     case Factorisation::iluk:
-      return ilu0(release(with_levels(a, how.levels, true)));
+      return ilu0(release(with_levels(a, how.levels, true, poll)), poll);
     case Factorisation::ilut: {
       std::vector<Local> order;
-      auto f = ilut(a, Threshold{how.drop, how.fill, how.pivoting}, order);
+      auto f = ilut(a, Threshold{how.drop, how.fill, how.pivoting}, order, poll);
       if (by.is_identity()) {
         if (std::is_sorted(order.begin(), order.end())) return f;
         by.row.resize(order.size());
@@ -258,7 +259,7 @@ Factors<T> factorised(op::LocalRows<T> a, const Incomplete& how, Reordering& by)
       return f;
     }
     default:
-      return ilu0(release(split(a, true)));
+      return ilu0(release(split(a, true)), poll);
   }
 }
 
@@ -270,18 +271,18 @@ void negate(std::vector<T>& values) {
 /// The factors of rows and columns [first, first + count) of the rank's own block, or of minus these.
 template <Scalar T>
 Factors<T> factorised(const op::Csr<T, Host>& A, Local first, Local count, const Incomplete& how, bool negative,
-                      Reordering& by, Local& unmatched) {
+                      Reordering& by, Local& unmatched, const Poll& poll) {
   const bool ic = how.kind == Factorisation::ic0;
   if ((ic || how.kind == Factorisation::ilu0) && !how.matching && how.ordering == BlockOrder::none) {
     // Read as the parts in which it is factorised in place, without a copy on the way.
     auto parts = A.split_own_block(first, count, !ic);
     if (negative) negate(parts.lower.value), negate(parts.diagonal);
-    return ic ? ic0(std::move(parts)) : ilu0(std::move(parts));
+    return ic ? ic0(std::move(parts), poll) : ilu0(std::move(parts), poll);
   }
   auto a = A.own_block(first, count);
   if (negative) negate(a.value);
   by = reorder(a, how, unmatched);
-  return factorised(std::move(a), how, by);
+  return factorised(std::move(a), how, by, poll);
 }
 
 }  // namespace
@@ -327,12 +328,16 @@ template <Scalar T>
 typename BlockJacobi<T>::Found BlockJacobi<T>::factorise(const op::Csr<T, Host>& A, const Incomplete& how) {
   auto& list = blocks_->list;
   std::vector<Found> found(list.size());
+  const auto& comm = A.range().comm();
+  const Poll poll = [&] {
+    if (exec::may_poll()) comm.check(), comm.check_interrupt();
+  };
   exec::parallel_for(
       list.size(), true,
       [&](std::size_t b) {
         auto& block = list[b];
         Local unmatched = 0;
-        Factors<T> f = factorised(A, block.first, block.count, how, negative_, block.by, unmatched);
+        Factors<T> f = factorised(A, block.first, block.count, how, negative_, block.by, unmatched, poll);
         const std::size_t upper = hermitian_ ? f.lower.column.size() : f.upper.column.size();
         found[b] = {Global(f.lower.column.size() + upper + f.inverse.size()), f.perturbed, f.diagonal_only, unmatched,
                     f.shift};

@@ -14,6 +14,8 @@
 namespace tacit::precond {
 namespace {
 
+constexpr Local rows_between_polls = 64;
+
 template <Scalar T>
 bool all_finite(const std::vector<T>& v) {
   return std::all_of(v.begin(), v.end(), [](T a) { return is_finite(a); });
@@ -163,7 +165,7 @@ void renumber_columns(op::LocalRows<T>& u, const std::vector<Local>& place) {
 }  // namespace
 
 template <Scalar T>
-Factors<T> ilu0(op::SplitRows<T> a) {
+Factors<T> ilu0(op::SplitRows<T> a, const Poll& poll) {
   using R = real_t<T>;
   const Local n = a.lower.count();
   auto &lower = a.lower, &upper = a.upper;
@@ -172,6 +174,7 @@ Factors<T> ilu0(op::SplitRows<T> a) {
   std::vector<T*> place(std::size_t(n), nullptr);  // of the present row's entries
   bool finite = true;
   for (Local i = 0; i < n; ++i) {
+    if (i % rows_between_polls == 0) poll();
     T pivot = a.diagonal[std::size_t(i)];
     R size = size_of(pivot);
     place[i] = &pivot;
@@ -201,7 +204,7 @@ Factors<T> ilu0(op::SplitRows<T> a) {
 }
 
 template <Scalar T>
-Factors<T> ic0(op::SplitRows<T> a) {
+Factors<T> ic0(op::SplitRows<T> a, const Poll& poll) {
   using R = real_t<T>;
   constexpr R epsilon = std::numeric_limits<R>::epsilon();
   auto& l = a.lower;  // of A, then of L
@@ -219,6 +222,7 @@ Factors<T> ic0(op::SplitRows<T> a) {
   std::vector<R> inverse(std::size_t(n), R(0));  // of the diagonal of L
   const auto attempt = [&](R shift) {
     for (Local i = 0; i < n; ++i) {
+      if (i % rows_between_polls == 0) poll();
       R pivot = real(d[i]) + shift * size[i];
       const R least = epsilon * size[i];
       for (Global k = l.start[i]; k < l.start[i + 1]; ++k) {
@@ -277,7 +281,7 @@ op::SplitRows<T> split(const op::LocalRows<T>& a, bool with_upper) {
 }
 
 template <Scalar T>
-op::SplitRows<T> with_levels(const op::LocalRows<T>& a, int levels, bool with_upper) {
+op::SplitRows<T> with_levels(const op::LocalRows<T>& a, int levels, bool with_upper, const Poll& poll) {
   const Local n = a.count();
   op::SplitRows<T> filled;
   auto &lower = filled.lower, &upper = filled.upper;
@@ -288,6 +292,7 @@ op::SplitRows<T> with_levels(const op::LocalRows<T>& a, int levels, bool with_up
   std::vector<T> value(std::size_t(n), T(0));
   Positions below(n);
   for (Local i = 0; i < n; ++i) {
+    if (i % rows_between_polls == 0) poll();
     row.clear();
     const auto enter = [&](Local j, int at) {
       if (level[j] >= 0) {
@@ -326,7 +331,7 @@ op::SplitRows<T> with_levels(const op::LocalRows<T>& a, int levels, bool with_up
 }
 
 template <Scalar T>
-Factors<T> ilut(const op::LocalRows<T>& a, const Threshold& t, std::vector<Local>& order) {
+Factors<T> ilut(const op::LocalRows<T>& a, const Threshold& t, std::vector<Local>& order, const Poll& poll) {
   using R = real_t<T>;
   const Local n = a.count();
   Factors<T> f;
@@ -342,6 +347,7 @@ Factors<T> ilut(const op::LocalRows<T>& a, const Threshold& t, std::vector<Local
   PresentRow<T> row(n);
   std::vector<Entry<T>> kept;
   for (Local i = 0; i < n; ++i) {
+    if (i % rows_between_polls == 0) poll();
     R sum = 0, largest = 0;
     row.begin(i, place.data());
     row.enter(order[i]);
@@ -404,12 +410,12 @@ Factors<T> ilut(const op::LocalRows<T>& a, const Threshold& t, std::vector<Local
   return f;
 }
 
-#define TACIT_INSTANTIATE(T)                                                    \
-  template Factors<T> ilu0<T>(op::SplitRows<T>);                                \
-  template Factors<T> ic0<T>(op::SplitRows<T>);                                 \
-  template op::SplitRows<T> split<T>(const op::LocalRows<T>&, bool);            \
-  template op::SplitRows<T> with_levels<T>(const op::LocalRows<T>&, int, bool); \
-  template Factors<T> ilut<T>(const op::LocalRows<T>&, const Threshold&, std::vector<Local>&);
+#define TACIT_INSTANTIATE(T)                                                                 \
+  template Factors<T> ilu0<T>(op::SplitRows<T>, const Poll&);                                \
+  template Factors<T> ic0<T>(op::SplitRows<T>, const Poll&);                                 \
+  template op::SplitRows<T> split<T>(const op::LocalRows<T>&, bool);                         \
+  template op::SplitRows<T> with_levels<T>(const op::LocalRows<T>&, int, bool, const Poll&); \
+  template Factors<T> ilut<T>(const op::LocalRows<T>&, const Threshold&, std::vector<Local>&, const Poll&);
 TACIT_INSTANTIATE(float)
 TACIT_INSTANTIATE(double)
 TACIT_INSTANTIATE(std::complex<float>)

@@ -3,6 +3,7 @@
 
 #include <tacit/op/local_matrix.hpp>
 
+#include <functional>
 #include <vector>
 
 namespace tacit::precond {
@@ -18,13 +19,16 @@ struct Factors {
   bool diagonal_only = false;
 };
 
+/// Called now and then during a factorisation; may throw, where the user wants to stop.
+using Poll = std::function<void()>;
+
 /// L U = a on the pattern of a and its diagonal; in place.
 template <Scalar T>
-Factors<T> ilu0(op::SplitRows<T> a);
+Factors<T> ilu0(op::SplitRows<T> a, const Poll& poll);
 /// L L^H = a + shift |diagonal| on the pattern of a, which is Hermitian: its upper part is not read. Where a diagonal
 /// entry is zero, the largest magnitude of its row stands for it in the shift. Memory: the values of the lower part.
 template <Scalar T>
-Factors<T> ic0(op::SplitRows<T> a);
+Factors<T> ic0(op::SplitRows<T> a, const Poll& poll);
 
 /// The three parts of a.
 template <Scalar T>
@@ -32,7 +36,7 @@ op::SplitRows<T> split(const op::LocalRows<T>& a, bool with_upper);
 /// a with zeros stored where elimination fills in up to the given level: an entry of a has level 0, an entry that comes
 /// from l_ik u_kj level(i, k) + level(k, j) + 1. ilu0 and ic0 of the result are ILU(k) and IC(k).
 template <Scalar T>
-op::SplitRows<T> with_levels(const op::LocalRows<T>& a, int levels, bool with_upper);
+op::SplitRows<T> with_levels(const op::LocalRows<T>& a, int levels, bool with_upper, const Poll& poll);
 
 /// Options of ilut.
 struct Threshold {
@@ -45,6 +49,6 @@ struct Threshold {
 /// largest entry right of it. Saad, Iterative methods for sparse linear systems (2003), section 10.4.4, with a limit
 /// for each row.
 template <Scalar T>
-Factors<T> ilut(const op::LocalRows<T>& a, const Threshold& t, std::vector<Local>& order);
+Factors<T> ilut(const op::LocalRows<T>& a, const Threshold& t, std::vector<Local>& order, const Poll& poll);
 
 }  // namespace tacit::precond

@@ -1,13 +1,17 @@
 #include <gtest/gtest.h>
 #include <tacit/base/described.hpp>
 #include <tacit/base/error.hpp>
+#include <tacit/base/free_memory.hpp>
 #include <tacit/base/lapack.hpp>
 #include <tacit/base/names.hpp>
 #include <tacit/base/trace.hpp>
 #include <tacit/base/types.hpp>
 
 #include <complex>
+#include <cstdint>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <limits>
 #include <string>
 #include <thread>
@@ -26,6 +30,75 @@ TEST(Error, CarriesKindAndValues) {
     EXPECT_TRUE(e.as_agreed(1).agreed());
   }
   EXPECT_NO_THROW(require(true, "never built"));
+}
+
+namespace {
+/// Files of control groups in a folder of their own.
+class GroupFolder {
+ public:
+  GroupFolder() {
+    char name[] = "/tmp/tacit-groups-XXXXXX";
+    root_ = mkdtemp(name);
+  }
+  GroupFolder(const GroupFolder&) = delete;
+  GroupFolder& operator=(const GroupFolder&) = delete;
+  ~GroupFolder() { std::filesystem::remove_all(root_); }
+  void write(const std::string& file, const std::string& text) const {
+    std::filesystem::create_directories((root_ / file).parent_path());
+    std::ofstream(root_ / file) << text;
+  }
+  /// The limits of the control groups that a process in these groups has.
+  std::vector<MemoryLimit> limits(const std::string& groups) const {
+    write("groups", groups);
+    std::vector<MemoryLimit> found;
+    for (const MemoryLimit& one : memory_limits({(root_ / "groups").string(), root_.string()}))
+      if (one.name.find("control group") != std::string::npos) found.push_back(one);
+    return found;
+  }
+
+ private:
+  std::filesystem::path root_;
+};
+}  // namespace
+
+TEST(MemoryLimit, IsFoundInNestedGroupsOfBothVersions) {
+  const GroupFolder folder;
+  folder.write("memory.max", "max\n");
+  folder.write("a/memory.max", "4000\n");
+  folder.write("a/memory.current", "3500\n");
+  folder.write("a/memory.stat", "anon 1000\ninactive_file 2000\nactive_file 500\n");
+  folder.write("a/b/memory.max", "3000\n");
+  folder.write("a/b/memory.current", "3100\n");
+  ASSERT_EQ(folder.limits("0::/\n").size(), 0u);
+  const auto two = folder.limits("0::/a/b\n");
+  ASSERT_EQ(two.size(), 2u);
+  EXPECT_EQ(two[0].bytes, 3000u);
+  EXPECT_EQ(two[0].free, 0u);
+  EXPECT_EQ(two[1].bytes, 4000u);
+  EXPECT_EQ(two[1].free, 3000u) << "pages that cache files are free";
+  folder.write("memory/job/memory.limit_in_bytes", "5000\n");
+  folder.write("memory/job/memory.usage_in_bytes", "2000\n");
+  folder.write("memory/job/memory.stat", "inactive_file 1\ntotal_inactive_file 600\ntotal_active_file 400\n");
+  folder.write("memory/memory.limit_in_bytes", "9223372036854771712\n");  // none
+  const auto old = folder.limits("4:memory:/job\n3:cpuset:/a\n");
+  ASSERT_EQ(old.size(), 1u);
+  EXPECT_EQ(old[0].bytes, 5000u);
+  EXPECT_EQ(old[0].free, 4000u);
+  EXPECT_EQ(folder.limits("no group\n0:\n").size(), 0u);
+}
+
+TEST(MemoryLimit, IsNamedWhereMemoryDoesNotSuffice) {
+  EXPECT_NO_THROW(require_memory(1));
+  try {
+    require_memory(std::size_t(1) << 62);
+    if (total_memory() != SIZE_MAX) ADD_FAILURE() << "2^62 bytes are free";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.kind(), ErrorKind::memory);
+    const std::string text = e.what();
+    EXPECT_NE(text.find("4611686018427387904 bytes were asked for"), text.npos) << text;
+    EXPECT_NE(text.find("are free of"), text.npos) << text;
+  }
+  EXPECT_LE(least_memory_limit().free, least_memory_limit().bytes);
 }
 
 TEST(Message, PrintsTheShortestTextThatReadsBack) {

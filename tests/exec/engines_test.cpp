@@ -391,7 +391,7 @@ TEST(Engines, ErrorsOfThreadsReachAllRanks) {
         try {
           run(broken, b, o);
         } catch (const Error& e) {
-          if (std::string(e.what()) == "rank 1: out of memory") ++caught;
+          if (std::string(e.what()).starts_with("rank 1: out of memory")) ++caught;
           else ADD_FAILURE() << e.what();
         }
         breaks = false;

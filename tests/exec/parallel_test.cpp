@@ -327,7 +327,7 @@ TEST(Quota, IsTheMinimumOfNestedGroups) {
   };
   const auto quota = [&](const std::string& groups) {
     write("groups", groups);
-    return exec::detail::quota((root / "groups").string(), root.string());
+    return exec::detail::quota({(root / "groups").string(), root.string()});
   };
   EXPECT_EQ(quota("0::/\n"), 0);
   EXPECT_EQ(quota(""), 0);

@@ -1,5 +1,6 @@
 #include "support/communicators.hpp"
 
+#include <tacit/base/free_memory.hpp>
 #include <tacit/model/machine.hpp>
 #include <tacit/model/memory.hpp>
 
@@ -91,7 +92,7 @@ TEST(Memory, IsReadAtLeastAsFastAsACopyReadsIt) {
 TEST(Memory, ArraysAreLargerThanTheCachesThatTheirReadersShare) {
   const auto cache = model::last_level_cache();
   if (cache.bytes == 0) GTEST_SKIP() << "the system does not tell of its caches";
-  const std::size_t free = model::free_memory();
+  const std::size_t free = least_memory_limit().free;
   ASSERT_GT(free, 0u);
   for (const int readers : {1, 2, 7, 64}) {
     const double all = double(readers) * double(model::beyond_caches(readers, 2));

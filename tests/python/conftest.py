@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import textwrap
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,10 @@ ALLOW = {
     "OMP_NUM_THREADS": "1",
 }
 SCALARS = ["float32", "float64", "complex64", "complex128"]
+# Where SIGINT is ignored (nohup, jobs in the background, some CI systems) children would ignore Ctrl-C too.
+if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 Run = Callable[..., subprocess.CompletedProcess[str]]  # what the fixture `python` is
 
 

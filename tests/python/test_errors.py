@@ -190,8 +190,10 @@ def test_kinds_of_errors() -> None:
     assert issubclass(tacit.UsageError, tacit.Error)
     assert issubclass(tacit.InputError, ValueError)
     assert issubclass(tacit.EnvironmentFailure, RuntimeError)
+    assert issubclass(tacit.OutOfMemory, tacit.EnvironmentFailure)
+    assert issubclass(tacit.OutOfMemory, MemoryError)
     assert issubclass(tacit.NotConverged, tacit.Error)
-    for kind in (tacit.Error, tacit.UsageError, tacit.InputError, tacit.EnvironmentFailure):
+    for kind in (tacit.Error, tacit.UsageError, tacit.InputError, tacit.EnvironmentFailure, tacit.OutOfMemory):
         assert kind.__module__ == "tacit"
         assert kind.__doc__
         assert isinstance(pickle.loads(pickle.dumps(kind("text"))), kind)

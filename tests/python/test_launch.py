@@ -230,6 +230,32 @@ def shared_files(pid: int) -> set[str]:
 
 
 @pytest.mark.slow
+def test_hangups_stay_ignored(tmp_path: Path) -> None:
+    """`nohup tacit .. --ranks 2 &` goes on when its terminal closes."""
+    (tmp_path / "a.py").write_text(
+        "import pathlib, tacit, time\n"
+        "rank = tacit.comm.world().rank\n"
+        "pathlib.Path(f'begun{rank}').touch()\n"
+        "while not pathlib.Path('go').exists(): time.sleep(0.02)\n"
+    )
+    command = [sys.executable, "-m", "tacit", "mpirun", "-n", "2", "a.py"]
+    ignore = (
+        "import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_IGN); os.execvp(sys.argv[1], sys.argv[1:])"
+    )
+    job = subprocess.Popen(
+        [sys.executable, "-c", ignore, *command], env=clean_environment(), cwd=tmp_path, stdin=subprocess.DEVNULL
+    )
+    try:
+        wait_until(lambda: all((tmp_path / f"begun{r}").exists() for r in range(2)), "both ranks have begun")
+        job.send_signal(signal.SIGHUP)
+        (tmp_path / "go").touch()
+        assert job.wait(LONG) == 0
+    finally:
+        job.kill()
+        job.wait()
+
+
+@pytest.mark.slow
 def test_interrupt_of_one_rank(tmp_path: Path) -> None:
     with endless(poisson(tmp_path / "p.mtx", 150), cwd=tmp_path) as job:
         job.send_signal(signal.SIGINT)

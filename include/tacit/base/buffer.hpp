@@ -1,11 +1,11 @@
 // Memory that is written before it is read.
 #pragma once
 
+#include <tacit/base/free_memory.hpp>
 #include <tacit/base/types.hpp>
 
 #include <cstddef>
 #include <cstdlib>
-#include <new>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -23,15 +23,16 @@ class Buffer {
  public:
   static_assert(std::is_trivially_copyable_v<T>);
   Buffer() = default;
-  /// std::bad_alloc where there is no memory. `whole`: all elements will be used, so that large pages suit them.
+  /// Error(memory) where there is none. `whole`: all elements will be used, so that large pages suit them.
   explicit Buffer(std::size_t n, bool whole = true) : n_(n) {
     if (n == 0) return;
-    if (n > std::size_t(-1) / 4 / sizeof(T)) throw std::bad_alloc();
+    if (n > std::size_t(-1) / 4 / sizeof(T)) throw_out_of_memory(std::size_t(-1));
 #ifdef __linux__
     if (is_mapped()) {  // malloc would keep some of it
+      if (whole && n * sizeof(T) >= std::size_t(1) << 25) require_memory(n * sizeof(T));
       void* const p =
           mmap(nullptr, n * sizeof(T), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-      if (p == MAP_FAILED) throw std::bad_alloc();
+      if (p == MAP_FAILED) throw_out_of_memory(n * sizeof(T));
 #ifdef MADV_HUGEPAGE
       if (whole) madvise(p, n * sizeof(T), MADV_HUGEPAGE);
 #endif
@@ -40,7 +41,7 @@ class Buffer {
     }
 #endif
     p_ = static_cast<T*>(std::malloc(n * sizeof(T)));
-    if (!p_) throw std::bad_alloc();
+    if (!p_) throw_out_of_memory(n * sizeof(T));
   }
   Buffer(Buffer&& other) noexcept : p_(std::exchange(other.p_, nullptr)), n_(std::exchange(other.n_, 0)) {}
   Buffer& operator=(Buffer other) noexcept {

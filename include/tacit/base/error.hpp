@@ -17,8 +17,9 @@ namespace tacit {
 enum class ErrorKind : int {
   usage,        ///< the caller's arguments do not fit: shapes, spaces, options
   input,        ///< a file or an array holds something that cannot be accepted
-  environment,  ///< memory, MPI, device, file system
-  interrupted   ///< the user asked to stop
+  environment,  ///< MPI, device, file system
+  interrupted,  ///< the user asked to stop
+  memory        ///< there is not enough memory
 };
 
 /// What Tacit throws. In a collective call every rank throws the same Error: same kind, same text.

@@ -10,6 +10,8 @@
 // In the child of a fork() teams are started again, since the parent's helpers do not exist there.
 #pragma once
 
+#include <tacit/base/control_groups.hpp>
+
 #include <cstddef>
 #include <string>
 #include <type_traits>
@@ -78,9 +80,8 @@ bool is_helper() noexcept;
 /// For tests: after heed_load(false), until heed_load(true) has been called as often, teams ignore the load by other
 /// programs.
 void heed_load(bool on) noexcept;
-/// The limit of control groups in processors: the minimum over the groups named in `groups` (/proc/self/cgroup),
-/// mounted at `root`, and their ancestors; 0 where there is none.
-double quota(const std::string& groups, const std::string& root);
+/// The limit of control groups in processors, the minimum over the groups of this process; 0 where there is none.
+double quota(const ControlGroupFiles& files);
 }  // namespace detail
 
 /// Calls f(claims) once on each participating thread, including the caller; f claims iterations until none is left. For

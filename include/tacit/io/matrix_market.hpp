@@ -46,7 +46,7 @@ Header read_matrix_market_header(const std::string& path);
 /// for each thread. The file is read in blocks. Parts of a file and compressed files, whose number of triplets is not
 /// known beforehand, may need twice that temporarily. Real triplets are at most 4 times the plain file (8 times after
 /// the expansion of symmetry), pattern triplets 6 (12); complex scalars filled from real files add a third.
-/// A compressed file is expanded by one thread, and by every part. Error(environment): not enough memory.
+/// A compressed file is expanded by one thread, and by every part. Error(memory): not enough of it.
 template <Scalar T>
 Triplets<T> read_matrix_market(const std::string& path, int part = 0, int parts = 1, bool expand_symmetry = true);
 

@@ -31,8 +31,8 @@ std::vector<Local> nested_dissection(const LocalGraph& symmetric);
 
 /// An approximate minimum degree order of a symmetric graph by AMD, for which complete factors fill in little:
 /// old_of_new. Vertices of more than 10 sqrt(n) neighbours come last. Local; mostly O(edges of the filled graph) at
-/// worst, far fewer in practice. Error(environment): a build without AMD, or not enough memory. Source: Amestoy, Davis
-/// and Duff (1996), doi 10.1137/S0895479894278952.
+/// worst, far fewer in practice. Error(environment): a build without AMD. Error(memory): not enough of it. Source:
+/// Amestoy, Davis and Duff (1996), doi 10.1137/S0895479894278952.
 std::vector<Local> minimum_degree(const LocalGraph& symmetric);
 
 /// Whether this build has AMD.

@@ -1,4 +1,4 @@
-// Memory of this machine: sizes of caches and free memory, and the read bandwidth.
+// Memory of this machine: sizes of caches, and the read bandwidth.
 #pragma once
 
 #include <cstddef>
@@ -14,16 +14,12 @@ struct Cache {
 };
 Cache last_level_cache();
 
-/// Bytes that this process can still allocate: free memory, or less where a control group (a container, a batch system)
-/// limits it. SIZE_MAX where the system does not report it. Local.
-std::size_t free_memory();
-
 /// An array for measuring the read bandwidth. The threads that read it (OMP_NUM_THREADS) touch its pages first; the
 /// memory is returned to the system at the end.
 class MemoryReader {
  public:
   /// Allocates `bytes`, rounded up to 2 MB, or the part whose pages are touched within `most_seconds`; at least 2 MB.
-  /// Error(environment) when memory does not suffice.
+  /// Error(memory) when memory does not suffice.
   explicit MemoryReader(std::size_t bytes, double most_seconds = std::numeric_limits<double>::infinity());
   MemoryReader(const MemoryReader&) = delete;
   MemoryReader& operator=(const MemoryReader&) = delete;

@@ -266,13 +266,13 @@ class Reconstruction(Outcome):
 @contextlib.contextmanager
 def interrupts() -> Iterator[Callable[[], bool]]:
     """A context in which the first Ctrl-C raises nothing; it gives a function that returns whether Ctrl-C was pressed.
-    A context within another one gives the function of the outer one.
+    A context within another one gives the function of the outer one. Where SIGINT is ignored, it stays so.
     """
     pressed = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or before == signal.SIG_IGN:
         yield pressed.is_set
         return
-    before = signal.getsignal(signal.SIGINT)
     around = getattr(before, "pressed", None)
     if around is not None:
         yield around.is_set

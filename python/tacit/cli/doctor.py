@@ -126,10 +126,10 @@ def _processor() -> Iterator[Finding]:
         yield Finding("cores", NOTE, value, "threads are as many; give the container more processor time for more")
     else:
         yield Finding("cores", GOOD, f"{mine}" + (f" of the machine's {machine}" if mine < machine else ""))
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        fields = dict(line.split(":", 1) for line in open("/proc/meminfo", encoding="utf-8") if ":" in line)  # noqa: SIM115
-        total, free = (int(fields[name].split()[0]) * 1024 for name in ("MemTotal", "MemAvailable"))
-        yield Finding("memory", GOOD, f"{report.size(total)}, {report.size(free)} available")
+    from tacit import _core
+
+    for name, limit, free in _core.memory_limits():
+        yield Finding("memory", GOOD, f"{report.size(limit)}, {report.size(free)} available: {name}")
 
 
 def _blas(flags: list[str]) -> Iterator[Finding]:

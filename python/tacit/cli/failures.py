@@ -47,7 +47,7 @@ def complain(name: str, text: str, code: int) -> int:
 def describe(error: BaseException) -> str:
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
         return f"{os.fspath(error.filename)!s}: {error.strerror}"
-    if isinstance(error, MemoryError):
+    if isinstance(error, MemoryError) and not isinstance(error, RuntimeError):  # Python's or NumPy's
         return f"not enough memory{': ' + str(error) if str(error) else ''}"
     return str(error) or type(error).__name__
 

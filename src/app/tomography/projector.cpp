@@ -1,5 +1,6 @@
 #include <tacit/app/tomography/projector.hpp>
 
+#include <tacit/base/free_memory.hpp>
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/parallel.hpp>
 #include <tacit/layout/hilbert.hpp>
@@ -14,16 +15,9 @@
 #include <limits>
 #include <numeric>
 
-#include <unistd.h>
-
 namespace tacit::app::tomography {
 
 namespace {
-
-double physical_memory() {
-  const auto pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGE_SIZE);
-  return pages > 0 && size > 0 ? double(pages) * double(size) : std::numeric_limits<double>::infinity();
-}
 
 std::vector<Local> inverse(const std::vector<Local>& order) {
   std::vector<Local> place(order.size());
@@ -238,12 +232,12 @@ Projector::Way Projector::way(const op::TiledSpmmOptions& options, int ranks) co
   if (fast && !m.tune && m.columns <= computed_columns) return Way::compute;
   // A and A^T are stored, each with at least a byte of index for each entry.
   const double width = m.values == op::Values::full ? sizeof(T) : m.values == op::Values::single ? 4 : 2;
-  const double needed = 2 * (width + 1) * expected_entries() / ranks, there = physical_memory();
+  const double needed = 2 * (width + 1) * expected_entries() / ranks, there = double(total_memory());
   if (needed <= there) return fast && m.tune ? Way::measure : Way::store;
   if (open) return Way::compute;
-  throw Error(ErrorKind::environment,
+  throw Error(ErrorKind::memory,
               message("a projector of ", geometry_.rays(), " rays through ", geometry_.pixels(), " pixels has some ",
-                      expected_entries(), " entries: ", needed / 1e9, " GB a rank, but the machine has ", there / 1e9,
+                      expected_entries(), " entries: ", needed / 1e9, " GB a rank, but there are ", there / 1e9,
                       " GB; take the format computed, more ranks, larger pixels or 16-bit values"));
 }
 

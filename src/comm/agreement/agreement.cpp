@@ -2,6 +2,8 @@
 
 #include "interrupt.hpp"
 
+#include <tacit/base/free_memory.hpp>
+
 #include <algorithm>
 #include <atomic>
 #include <vector>
@@ -207,7 +209,7 @@ std::optional<Notice> Agreement::own_notice(const std::exception_ptr& error) {
     if (e.agreed() && e.agreement() == agreed_) throw;  // agreed by all ranks of this communicator just now
     return notice_of(e.kind(), e.what(), e.agreed());   // the text names the rank where the error was thrown first
   } catch (const std::bad_alloc&) {
-    return notice_of(ErrorKind::environment, "out of memory", false);
+    return notice_of(ErrorKind::memory, out_of_memory(), false);
   } catch (const std::exception& e) {
     return notice_of(ErrorKind::environment, e.what(), false);
   } catch (...) {

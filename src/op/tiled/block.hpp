@@ -1,6 +1,7 @@
 // The storage of blocks of rows of a tiled matrix.
 #pragma once
 
+#include <tacit/base/free_memory.hpp>
 #include <tacit/exec/memory.hpp>
 #include <tacit/op/tiled_matrix.hpp>
 
@@ -11,7 +12,7 @@
 #include <cstdlib>
 #include <memory>
 #include <mutex>
-#include <new>
+#include <utility>
 #include <vector>
 
 #ifdef __linux__
@@ -66,16 +67,16 @@ struct TiledMatrix<T>::Arena {
   std::byte* allocate(std::size_t bytes_wanted) {
     const std::size_t need = (bytes_wanted + 63) / 64 * 64;
     if (used + need > size) {
-      size = std::max(need, std::clamp(std::bit_ceil(std::size_t(bytes)), smallest, largest));
-      const std::size_t alignment = size < page ? 64 : page;
-      size = (size + alignment - 1) / alignment * alignment;
-      auto* p = static_cast<std::byte*>(std::aligned_alloc(alignment, size));
-      if (!p) throw std::bad_alloc();
+      std::size_t room = std::max(need, std::clamp(std::bit_ceil(std::size_t(bytes)), smallest, largest));
+      const std::size_t alignment = room < page ? 64 : page;
+      room = (room + alignment - 1) / alignment * alignment;
+      std::unique_ptr<std::byte, Free> slab(static_cast<std::byte*>(std::aligned_alloc(alignment, room)));
+      if (!slab) throw_out_of_memory(room);
 #ifdef __linux__
-      if (size >= page) madvise(p, size, MADV_HUGEPAGE);  // saves a sixth of the product's time
+      if (room >= page) madvise(slab.get(), room, MADV_HUGEPAGE);  // saves a sixth of the product's time
 #endif
-      slabs.emplace_back(p);
-      used = 0;
+      slabs.push_back(std::move(slab));  // the arena stays as it was where one of these fails
+      size = room, used = 0;
     }
     std::byte* const p = slabs.back().get() + used;
     used += need;
