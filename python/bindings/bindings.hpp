@@ -76,6 +76,22 @@ template <class F>
 auto together(const comm::Communicator& comm, F&& f) {
   return unlocked([&] { return comm::collective(comm, f); });
 }
+/// The same for objects of two communicators that are used together from now on.
+template <class F>
+auto together(const comm::Communicator& comm, const comm::Communicator& other, F&& f) {
+  return unlocked([&] {
+    comm.join(other);
+    return comm::collective(comm, f);
+  });
+}
+/// f() without the GIL, where no other thread uses the objects of `comm`. Local.
+template <class F>
+auto in_turn(const comm::Communicator& comm, F&& f) {
+  return unlocked([&] {
+    const comm::Turn turn(comm);
+    return f();
+  });
+}
 
 /// dict_of("rows", 3, "columns", 4)
 template <class... Items>

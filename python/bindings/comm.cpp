@@ -75,7 +75,11 @@ void bind_comm(nb::module_& m) {
            [](const Communicator& a, nb::handle b) {
              return nb::isinstance<Communicator>(b) && a == nb::cast<const Communicator&>(b);
            })
-      .def("__hash__", [](const Communicator& a) { return std::hash<const void*>()(&a.transport()); })
+      // Equal objects have equal hashes, and communicators of one rank are equal.
+      .def("__hash__",
+           [](const Communicator& a) {
+             return std::hash<const void*>()(a.size() == 1 && a.has_threads() ? nullptr : &a.transport());
+           })
       .def(
           "duplicate", [](const Communicator& c) { return comm::collective(c, [&] { return c.duplicate(); }); },
           release(), "The same ranks, with messages of their own. Collective.")
@@ -134,6 +138,7 @@ void bind_comm(nb::module_& m) {
   m.def("choices_paths", &comm::path_names);
   m.def("self_comm", &Communicator::self);
   m.def("mpi_built", &comm::mpi_built);
+  m.def("mpi_initialized", &comm::mpi_initialized);
   m.def("mpi_launched", &comm::mpi_launched);
   m.def("mpi_library", &comm::mpi_library);
   m.def("mpi_world", &comm::mpi_world, release());
@@ -143,6 +148,11 @@ void bind_comm(nb::module_& m) {
     run_threads(n, [&](const Communicator& c) { call_python(c.size(), [&] { f(nb::cast(c)); }); });
   });
   comm::set_interrupt_check(&interrupted);
+  comm::set_around_waits([](const std::function<void()>& wait) {
+    if (!Py_IsInitialized() || PyGILState_Check() == 0) return wait();
+    WithoutGil free;
+    wait();
+  });
 }
 
 }  // namespace tacit::python

@@ -54,13 +54,18 @@ void bind_scalar(nb::module_& m) {
       .def("use_batches",
            [](HMatrix& a, const std::string& order, const std::string& cut, Local count, std::vector<Local> least,
               bool padded, int queues) {
-             a.use_batches({value_of<op::TaskOrder>(order), value_of<op::BatchCut>(cut), count, std::move(least),
-                            padded, queues});
+             in_turn(a.range().comm(), [&] {
+               a.use_batches({value_of<op::TaskOrder>(order), value_of<op::BatchCut>(cut), count, std::move(least),
+                              padded, queues});
+             });
            })
-      .def("use_own_product", &HMatrix::use_own_product)
+      .def("use_own_product", [](HMatrix& a) { in_turn(a.range().comm(), [&] { a.use_own_product(); }); })
       .def_prop_ro("batches", [](const HMatrix& a) -> nb::object {
-        if (!a.batches()) return nb::none();
-        return batches_of(*a.batches());
+        const auto report = in_turn(a.range().comm(), [&] {
+          const auto* const made = a.batches();
+          return made ? std::optional(*made) : std::nullopt;
+        });
+        return report ? nb::object(batches_of(*report)) : nb::none();
       });
   // `entries` fills columns one after the other; `sources` is empty where rows and columns are the same points.
   m.def(named<T>("hmatrix").c_str(),

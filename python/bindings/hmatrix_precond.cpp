@@ -30,28 +30,29 @@ void bind_scalar(nb::module_& m) {
         return dict_of("bytes", p.bytes(), "blocks", p.blocks(), "note", p.note());
       });
   nb::class_<Inner, Base>(m, named<T>("Inner").c_str()).def_prop_ro("report", [](const Inner& p) {
-    const auto& r = p.report();
+    const auto r = in_turn(p.range().comm(), [&] { return p.report(); });
     return dict_of("solves", r.solves, "iterations", r.iterations, "stopped", r.stopped, "best_residual", r.best,
                    "worst_residual", r.worst);
   });
 
   m.def(named<T>("hlu").c_str(), [](const HMatrix& a, const HMatrixRequest& o) {
-    return unlocked([&] {
+    return in_turn(a.range().comm(), [&] {
       return std::make_shared<Hlu>(a, precond::HluOptions{o.tolerance, o.rank.value_or(0), o.leaf_size, o.precision});
     });
   });
   m.def(named<T>("block_diagonal").c_str(), [](const HMatrix& a, const HMatrixRequest& o) {
-    return unlocked([&] {
+    return in_turn(a.range().comm(), [&] {
       return std::make_shared<BlockDiagonal>(a, precond::BlockDiagonalOptions{o.size, o.precision});
     });
   });
   m.def(named<T>("coarse_hmatrix").c_str(), [](const HMatrix& a, Local rank, double tolerance) {
-    return unlocked([&] { return std::make_shared<HMatrix>(a, op::CoarseOptions{rank, tolerance}); });
+    return in_turn(a.range().comm(), [&] { return std::make_shared<HMatrix>(a, op::CoarseOptions{rank, tolerance}); });
   });
   m.def(
       named<T>("inner").c_str(),
       [](std::shared_ptr<Base> a, std::shared_ptr<Base> p, const HMatrixRequest& o, bool hermitian) {
-        return together(a->range().comm(), [&] { return std::make_shared<Inner>(a, p, o.inner(), hermitian); });
+        return together(a->range().comm(), (p ? p : a)->range().comm(),
+                        [&] { return std::make_shared<Inner>(a, p, o.inner(), hermitian); });
       },
       nb::arg(), nb::arg().none(), nb::arg(), nb::arg());
 }

@@ -131,12 +131,12 @@ void bind_scalar(nb::module_& m) {
       .def("take_levels",
            [](const M& s) {
              precond::MultigridReport r;
-             r.levels = s.take_levels();
+             r.levels = in_turn(s.range().comm(), [&] { return s.take_levels(); });
              return nb::object(to_dict(r)["levels"]);
            })
       .def("take_bottom",
            [](const M& s) {
-             const auto r = s.take_bottom();
+             const auto r = in_turn(s.range().comm(), [&] { return s.take_bottom(); });
              return dict_of("bottom", r.name, "bottom_choice", r.choice, "bottom_solves", r.solves, "bottom_iterations",
                             r.iterations, "bottom_failures", r.failures, "warnings", r.warnings);
            })

@@ -274,15 +274,15 @@ void bind_scalar(nb::module_& m) {
       .def_prop_ro("has_adjoint", &Base::has_adjoint)
       .def_prop_ro("varies", [](const Base& a) { return op::varies(&a); })
       .def_prop_ro("has_diagonal", &Base::has_diagonal)
-      .def_prop_ro("fault", &Base::fault)
+      .def_prop_ro("fault", [](const Base& a) { return in_turn(a.range().comm(), [&] { return a.fault(); }); })
       .def_prop_ro("applies", &Base::applies)
       .def_prop_ro("same_spaces", [](const Base& a) { return a.range() == a.domain(); })
       .def("cost",
            [](const Base& a) {
-             const auto c = a.cost();
+             const auto c = in_turn(a.range().comm(), [&] { return a.cost(); });
              return nb::make_tuple(c.flops, c.bytes, c.messages, c.message_bytes);
            })
-      .def("diagonal", [](const Base& a) { return array_of(unlocked([&] { return a.diagonal(); })); })
+      .def("diagonal", [](const Base& a) { return array_of(in_turn(a.range().comm(), [&] { return a.diagonal(); })); })
       // This rank's part of A x or A^H x; x is this rank's part, with k columns where it has two dimensions.
       .def("apply", [](const Base& a, const Columns<T>& x, bool adjoint) {
         const bool many = x.ndim() == 2;
@@ -309,7 +309,7 @@ void bind_scalar(nb::module_& m) {
       // This rank's rows: (starts, global columns, values).
       .def("local_rows",
            [](const Matrix& a) {
-             auto rows = unlocked([&] { return a.rows(); });
+             auto rows = in_turn(a.range().comm(), [&] { return a.rows(); });
              return nb::make_tuple(array_of(std::move(rows.start)), array_of(std::move(rows.column)),
                                    array_of(std::move(rows.value)));
            })
@@ -446,18 +446,18 @@ void bind_scalar(nb::module_& m) {
         });
 
   using Handle = std::shared_ptr<Base>;
-  const auto compose = [](auto&& make, const Base& a) {
-    return together(a.range().comm(), [&]() -> Handle { return make(); });
+  const auto compose = [](auto&& make, const Base& a, const Base* b = nullptr) {
+    return together(a.range().comm(), (b ? b : &a)->range().comm(), [&]() -> Handle { return make(); });
   };
   m.def(named<T>("adjoint").c_str(),
         [compose](const Handle& a) { return compose([&] { return std::make_shared<op::Adjoint<T>>(a); }, *a); });
   m.def(named<T>("transpose").c_str(),
         [compose](const Handle& a) { return compose([&] { return std::make_shared<op::Transpose<T>>(a); }, *a); });
   m.def(named<T>("product").c_str(), [compose](const Handle& a, const Handle& b) {
-    return compose([&] { return std::make_shared<op::ProductOf<T>>(a, b); }, *a);
+    return compose([&] { return std::make_shared<op::ProductOf<T>>(a, b); }, *a, b.get());
   });
   m.def(named<T>("sum").c_str(), [compose](T alpha, const Handle& a, T beta, const Handle& b) {
-    return compose([&] { return std::make_shared<op::Sum<T>>(alpha, a, beta, b); }, *a);
+    return compose([&] { return std::make_shared<op::Sum<T>>(alpha, a, beta, b); }, *a, b.get());
   });
   m.def(named<T>("shift").c_str(), [compose](const Handle& a, T sigma) {
     return compose([&] { return std::make_shared<op::Shifted<T>>(a, sigma); }, *a);
@@ -488,6 +488,7 @@ void bind_scalar(nb::module_& m) {
   // a, for vectors of `space_of`'s numbers.
   m.def(named<T>("in_numbers_of").c_str(),
         [](const Base& space_of, const Handle& a, std::shared_ptr<layout::Renumbering> numbers) {
+          unlocked([&] { space_of.range().comm().join(a->range().comm()); });
           return Handle(std::make_shared<Renumbered<T>>(space_of.range(), a, std::move(numbers)));
         });
 

@@ -30,18 +30,18 @@ void bind_scalar(nb::module_& m) {
   nb::class_<precond::Amg<T>, Base> amg(m, named<T>("Amg").c_str());
   amg.def("update", [](precond::Amg<T>& p) { return together(p.range().comm(), [&] { return p.update(); }); });
   amg.def_prop_ro("report", [](const precond::Amg<T>& p) {
+    // Another thread may be updating it.
+    const auto [all, work, b, cycles] =
+        in_turn(p.range().comm(), [&] { return std::make_tuple(p.levels(), p.work(), p.bottom(), p.cycles()); });
     nb::list levels;
-    const auto all = p.levels();
-    const auto work = p.work();
     for (std::size_t i = 0; i < all.size(); ++i) {
       const auto& l = all[i];
       levels.append(dict_of("rows", l.rows, "entries", l.entries, "prolongation_entries", l.prolongation_entries,
                             "ranks", l.ranks, "setup_seconds", l.setup_seconds, "seconds", work[i].seconds));
     }
-    const auto b = p.bottom();
     return dict_of("levels", levels, "bottom", b.name, "bottom_choice", b.choice, "bottom_solves", b.solves,
                    "bottom_iterations", b.iterations, "bottom_failures", b.failures, "warnings", b.warnings, "cycles",
-                   p.cycles(), "operator_complexity", p.operator_complexity(), "grid_complexity", p.grid_complexity(),
+                   cycles, "operator_complexity", p.operator_complexity(), "grid_complexity", p.grid_complexity(),
                    "update_bytes", p.update_bytes(), "matrix_bytes", p.matrix_bytes(), "note", p.note());
   });
   // near_null: this rank's rows, by rows; null for none.

@@ -35,7 +35,10 @@ void bind_scalar(nb::module_& m) {
           unlocked([&] {
             require(a.range().comm().size() == 1 && a.range() == a.domain() && a.range().size() == Global(b.size()),
                     "a simulated solve starts from a square matrix on one rank, and as many values");
-            const op::Rows<T> all = a.rows();
+            const op::Rows<T> all = [&] {
+              const comm::Turn turn(a.range().comm());
+              return a.rows();
+            }();
             comm::simulate(ranks, machine, [&](const comm::Communicator& comm) {
               const auto space = layout::Space::distributed(comm, a.range().size());
               const auto begin = space.begin(), end = space.end();

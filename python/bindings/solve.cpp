@@ -30,11 +30,11 @@ using layout::Vector;
 
 /// (this rank's part of x, report) of `solve(b, x, options)`. Collective.
 template <Scalar T, class F>
-nb::tuple solved(const op::Operator<T, Host>& a, const Elements<T>& b, const std::optional<Elements<T>>& x0,
-                 Options options, const nb::object& callback, const F& solve) {
+nb::tuple solved(const op::Operator<T, Host>& a, const op::Operator<T, Host>* precond, const Elements<T>& b,
+                 const std::optional<Elements<T>>& x0, Options options, const nb::object& callback, const F& solve) {
   Report report;
   const auto& comm = a.range().comm();
-  auto x = together(comm, [&] {
+  auto x = together(comm, (precond ? precond : &a)->range().comm(), [&] {
     auto solution = std::make_unique<Vector<T>>(a.domain());
     if (x0) solution->assign({x0->data(), x0->size()});
     Vector<T> right(a.range());
@@ -49,11 +49,12 @@ nb::tuple solved(const op::Operator<T, Host>& a, const Elements<T>& b, const std
 
 /// The same for k columns: (this rank's part of X, reports).
 template <Scalar T, class F>
-nb::tuple solved_columns(const op::Operator<T, Host>& a, const Columns<T>& b, const std::optional<Columns<T>>& x0,
-                         Options options, const nb::object& callback, const F& solve) {
+nb::tuple solved_columns(const op::Operator<T, Host>& a, const op::Operator<T, Host>* precond, const Columns<T>& b,
+                         const std::optional<Columns<T>>& x0, Options options, const nb::object& callback,
+                         const F& solve) {
   krylov::ColumnReports reports;
   const auto& comm = a.range().comm();
-  auto x = together(comm, [&] {
+  auto x = together(comm, (precond ? precond : &a)->range().comm(), [&] {
     require(b.ndim() == 2, "right-hand sides of ", b.ndim(), " dimensions");
     const int k = checked_cast<int>(b.shape(1), "the number of columns");
     auto solution = std::make_unique<Vector<T>>(a.domain(), k);
@@ -113,9 +114,10 @@ void bind_scalar(nb::module_& m) {
       named<T>("solve").c_str(),
       [](const Base& a, const Base* precond, const Elements<T>& b, std::optional<Elements<T>> x0, Options options,
          nb::object callback, bool hermitian, const Null* null_space) {
-        return solved<T>(a, b, x0, std::move(options), callback, [&](const auto& right, auto& x, const Options& o) {
-          return krylov::solve<T, Host>(a, precond, right, x, o, hermitian, null_space);
-        });
+        return solved<T>(a, precond, b, x0, std::move(options), callback,
+                         [&](const auto& right, auto& x, const Options& o) {
+                           return krylov::solve<T, Host>(a, precond, right, x, o, hermitian, null_space);
+                         });
       },
       nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg(),
       nb::arg().none());
@@ -123,9 +125,10 @@ void bind_scalar(nb::module_& m) {
       named<T>("solve_columns").c_str(),
       [](const Base& a, const Base* precond, const Columns<T>& b, std::optional<Columns<T>> x0, Options options,
          nb::object callback, bool hermitian, const Null* null_space) {
-        return solved_columns<T>(a, b, x0, std::move(options), callback, [&](const auto& B, auto& X, const Options& o) {
-          return krylov::solve_columns<T>(a, precond, B, X, o, hermitian, null_space);
-        });
+        return solved_columns<T>(a, precond, b, x0, std::move(options), callback,
+                                 [&](const auto& B, auto& X, const Options& o) {
+                                   return krylov::solve_columns<T>(a, precond, B, X, o, hermitian, null_space);
+                                 });
       },
       nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg(),
       nb::arg().none());
@@ -144,9 +147,9 @@ void bind_scalar(nb::module_& m) {
           "solve",
           [](Automatic& self, const Base& a, const Elements<T>& b, std::optional<Elements<T>> x0, Options options,
              nb::object callback, const Null* null_space) {
-            return solved<T>(a, b, x0, std::move(options), callback, [&](const auto& right, auto& x, const Options& o) {
-              return self.solve(right, x, o, null_space);
-            });
+            return solved<T>(
+                a, nullptr, b, x0, std::move(options), callback,
+                [&](const auto& right, auto& x, const Options& o) { return self.solve(right, x, o, null_space); });
           },
           nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg().none())
       .def(
@@ -154,7 +157,7 @@ void bind_scalar(nb::module_& m) {
           [](Automatic& self, const Base& a, const Columns<T>& b, std::optional<Columns<T>> x0, Options options,
              nb::object callback, const Null* null_space) {
             return solved_columns<T>(
-                a, b, x0, std::move(options), callback,
+                a, nullptr, b, x0, std::move(options), callback,
                 [&](const auto& B, auto& X, const Options& o) { return self.solve_columns(B, X, o, null_space); });
           },
           nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg().none());

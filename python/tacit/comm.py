@@ -3,11 +3,18 @@
 A communicator is given to Tacit as ``comm=``: one of this module's, or mpi4py's. Without one, Tacit takes all ranks
 if the program was started by mpiexec, and one rank otherwise. Importing Tacit starts no MPI; the first communicator
 over MPI initialises MPI.
+
+Threads: on one rank any function of Tacit may be called from any thread. Operators are on communicators of their own
+unless they were made from one another, or used together; threads that use separate ones run at the same time, and those
+that use the same ones wait for each other. On several ranks one thread at a time may use a communicator: another one's
+call raises ValueError, and the communicator cannot be used any more. See the section "Threads" of the guide's page on
+ranks.
 """
 
 from __future__ import annotations
 
 import functools
+import os
 import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -20,34 +27,52 @@ T = TypeVar("T")
 Communicator = _core.Communicator
 
 
-@functools.cache
 def self_() -> Communicator:
-    """One rank, no messages.
+    """One rank, no messages: a new communicator at each call, so that threads need not wait for each other. All of them
+    are equal.
 
     Examples
     --------
     >>> import tacit
     >>> tacit.comm.self_().size
     1
+    >>> tacit.comm.self_() == tacit.comm.self_()
+    True
     """
     return _core.self_comm()
 
 
 @functools.cache
+def _world(_process: int) -> Communicator:
+    made = _core.mpi_world()
+    os.environ[launch.RANK_PROCESS] = str(os.getpid())
+    return made
+
+
 def world() -> Communicator:
     """All ranks that mpiexec started; initialises MPI if that has not been done. Collective over them.
 
     Raises
     ------
     RuntimeError
-        In a build without MPI, and when mpiexec belongs to another MPI than the one Tacit was built with.
+        In a build without MPI, when mpiexec belongs to another MPI than the one Tacit was built with, and in a process
+        that a rank has started (a worker of multiprocessing, say), which is no rank itself: ``comm=self_()`` there.
     """
-    return _core.mpi_world()
+    if _core.mpi_launched() and not _core.mpi_initialized() and launch.inherited():
+        if not launch.alone():
+            raise _core.EnvironmentFailure(
+                "this process was started by a rank of mpiexec, or is a worker of multiprocessing, and is no rank"
+                " itself: comm=tacit.comm.self_() is one rank, which is also the default here"
+            )
+        launch.drop_process_variables(os.environ)
+    return _world(os.getpid())
 
 
 def launched() -> bool:
-    """Whether mpiexec started this process, or MPI is initialised already. Does not initialise MPI."""
-    return _core.mpi_launched()
+    """Whether mpiexec started this process, or MPI is initialised already. Does not initialise MPI. False in processes
+    that a rank starts: workers of multiprocessing, forks, and, once the rank has initialised MPI by Tacit, others.
+    """
+    return _core.mpi_launched() and (_core.mpi_initialized() or not launch.inherited())
 
 
 def library() -> str:
@@ -134,7 +159,9 @@ def resolve(comm: Any = None) -> Communicator:
         When mpi4py uses another MPI than Tacit.
     """
     if comm is None:
-        return world() if _core.mpi_built() and launched() else self_()
+        if _core.mpi_built() and launched() and (whole := world()).size > 1:
+            return whole
+        return self_()  # the world is one object for all threads
     if isinstance(comm, Communicator):
         return comm
     mpi = sys.modules.get("mpi4py.MPI")

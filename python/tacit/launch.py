@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -31,6 +31,9 @@ RANKS = "TACIT_RANKS"
 # Width of the terminal that the launcher writes to; absent if it writes to something else.
 TERMINAL = "TACIT_TERMINAL"
 
+# The number of the process that is a rank, for those that it starts: they inherit mpiexec's variables and are no ranks.
+RANK_PROCESS = "TACIT_RANK_PROCESS"
+
 # The variables with rank and size that Open MPI, and MPICH and its derivatives, set for their processes.
 _SHOWN = (("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMI_RANK", "PMI_SIZE"))
 
@@ -39,8 +42,61 @@ class LaunchError(RuntimeError):
     """Ranks cannot be started in this environment; the text says what to do."""
 
 
+# What an MPI gives to its processes, and to one that initialises MPI without mpiexec, for that process alone. The
+# options of users begin with OMPI_MCA_ and PMIX_MCA_, too.
+_OF_A_PROCESS = re.compile(
+    r"(PMIX_(?!MCA_)|OMPI_COMM_WORLD_|ORTE_SCHIZO_DETECTION|HYDI_|PMI_|MPI_LOCAL(NRANKS|RANKID)$|MPIR_|"
+    r"OMPI_(APP_CTX_NUM_PROCS|ARGV|COMMAND|FILE_LOCATION|FIRST_RANKS|NUM_APP_CTX|UNIVERSE_SIZE)$|"
+    r"OMPI_MCA_(ess$|ess_base_|initial_wdir$|pmix$|"
+    r"orte_(app_num|bound_at_launch|ess_|hnp_uri|jobfam_|launch|local_daemon_|num_nodes|precondition_|tmpdir_|top_)))"
+)
+_LAUNCHERS = ("mpiexec", "mpirun", "orte", "prte", "hydra", "srun", "slurmstepd")
+
+
+def alone() -> bool:
+    """Whether this process inherits the variables of one that has initialised MPI without mpiexec (Open MPI 4)."""
+    return os.environ.get("OMPI_MCA_ess") == "singleton"  # noqa: SIM112
+
+
+def inherited() -> bool:
+    """Whether MPI's variables in the environment are those of another process, which has started this one: of a rank,
+    or of a process that has initialised MPI alone. A worker of multiprocessing is such a process.
+    """
+    if alone():
+        return True
+    module = sys.modules.get("multiprocessing.process")
+    if module is not None and module.parent_process() is not None:
+        return True
+    rank = os.environ.get(RANK_PROCESS, "")
+    return rank.isdigit() and int(rank) != os.getpid() and _started_by(int(rank))
+
+
+def _started_by(rank: int) -> bool:
+    """Whether this process descends from that one, with no launcher of other ranks in between (Linux)."""
+    process = os.getppid()
+    with contextlib.suppress(OSError, ValueError):
+        while process > 1:
+            if process == rank:
+                return True
+            name, _, rest = Path(f"/proc/{process}/stat").read_text(errors="replace").partition("(")[2].rpartition(")")
+            if name.startswith(_LAUNCHERS):
+                return False
+            process = int(rest.split()[1])
+    return False
+
+
+def drop_process_variables(variables: MutableMapping[str, str]) -> None:
+    """Removes what an MPI has given to one process, before another one starts ranks or initialises MPI."""
+    started = "OMPI_MCA_ess" in variables
+    for name in list(variables):
+        if name == RANK_PROCESS or (_OF_A_PROCESS.match(name) and (started or not name.startswith("OMPI_MCA_"))):
+            del variables[name]
+
+
 def launched() -> tuple[int, int] | None:
     """(rank, size) of this process if mpiexec started it, by its environment alone."""
+    if not any(rank in os.environ for rank, _ in (*_SHOWN, ("PMIX_RANK", ""))) or inherited():
+        return None
     for rank, size in _SHOWN:
         with contextlib.suppress(KeyError, ValueError):
             return int(os.environ[rank]), int(os.environ[size])
@@ -209,6 +265,7 @@ def environment(ranks: int, threads: int | None = None) -> dict[str, str]:
     if crowded:
         wanted |= {"OMPI_MCA_mpi_yield_when_idle": "1", "OMP_WAIT_POLICY": "passive"}
     result = wanted | os.environ
+    drop_process_variables(result)  # those of a process that has initialised MPI alone, or is a rank of other ranks
     if threads is not None or "OMP_NUM_THREADS" not in os.environ:
         result["OMP_NUM_THREADS"] = str(each)
     result[RANKS] = str(ranks)

@@ -1,6 +1,7 @@
 #include <tacit/base/lapack.hpp>
 
 #include <tacit/base/error.hpp>
+#include <tacit/base/forks.hpp>
 #include <tacit/base/free_memory.hpp>
 #include <tacit/base/types.hpp>
 
@@ -62,8 +63,11 @@ class Call {
 #endif
   }
   inline static std::atomic<int> callers{0}, buffers{0};
-  inline static std::mutex mutex;
+
+ public:
+  inline static std::mutex mutex;  // while `buffers` grows
 };
+[[maybe_unused]] const int call_held_over_forks = hold_over_forks<+[]() -> std::mutex& { return Call::mutex; }>();
 
 }  // namespace
 }  // namespace tacit::lapack
@@ -222,6 +226,7 @@ TACIT_INSTANTIATE(std::complex<double>)
 
 namespace {
 std::mutex one_thread_mutex;
+[[maybe_unused]] const int held_over_forks = hold_over_forks<+[]() -> std::mutex& { return one_thread_mutex; }>();
 int one_thread_users = 0, one_thread_before = 0;  // concurrent users; the number of threads before the first of them
 
 int blas_threads() {

@@ -1,3 +1,4 @@
+#include <tacit/base/forks.hpp>
 #include <tacit/base/trace.hpp>
 #include <tacit/base/virtual_clock.hpp>
 
@@ -13,6 +14,7 @@ std::atomic<int> Trace::on_{0};
 
 namespace {
 std::mutex record_mutex;
+[[maybe_unused]] const int held_over_forks = hold_over_forks<+[]() -> std::mutex& { return record_mutex; }>();
 std::vector<Trace::Event> recorded;
 std::atomic<int> threads_seen{0};
 thread_local int this_rank = 0;

@@ -4,6 +4,7 @@
 #include <tacit/base/trace.hpp>
 
 #include <atomic>
+#include <chrono>
 #include <thread>
 
 namespace tacit::comm {
@@ -79,6 +80,40 @@ void Communicator::progress() const {
     state_->agreement.swallow();
   }
 }
+void Communicator::join(const Communicator& other) const {
+  if (state_ != other.state_ && *this == other) detail::Turns::join(state_->turns, other.state_->turns);
+}
+
+detail::Turns* Communicator::take_turn() const {
+  detail::Turns& turns = *state_->turns;
+  if (size_ == 1) return turns.enter();
+  if (!turns.of_this_process()) [[unlikely]]
+    throw Error(ErrorKind::environment,
+                message("a communicator of ", size_,
+                        " ranks was made by the process of which this one is a fork, and cannot be used here: "
+                        "comm=tacit.comm.self_() (in C++ comm::Communicator::self()) is one rank"));
+  detail::Turns* entered = nullptr;
+  if (turns.try_enter(entered) && !turns.contested.load(std::memory_order_relaxed)) [[likely]]
+    return entered;
+  // The call of the thread that has its turn must fail, too: on another rank this thread's call may be the first, and
+  // would wait for this rank. That thread sees to it in its next wait; here, where there is none.
+  turns.contested.store(true);
+  for (int ms = 0; !entered && turns.contested.load() && ms < 5000; ++ms) {
+    detail::wait_around([] { std::this_thread::sleep_for(std::chrono::milliseconds(1)); });
+    if (!turns.try_enter(entered)) entered = nullptr;
+  }
+  struct Leaves {
+    detail::Turns* turns;
+    ~Leaves() {
+      if (turns) turns->leave();
+    }
+  } const leaves{entered};
+  if (entered) state_->refuse_two_threads();
+  throw Error(ErrorKind::usage, state_->two_threads());
+}
+
+Turn::Turn(const Communicator& comm) : turns_(comm.take_turn()) {}
+
 detail::Agreement& Communicator::agreement() const {
   return state_->agreement;
 }

@@ -14,6 +14,20 @@ State::State(std::shared_ptr<Transport> t)
       agreement(*this, rank, size, transport->largest_tag() / channels),
       sums(*this) {}
 
+std::string State::two_threads() const {
+  return message(
+      "two threads of rank ", rank, " are in calls of one communicator of ", size,
+      " ranks: ranks could not know which call comes first. Use it from one thread at a time, or give each thread a "
+      "communicator of its own: comm=tacit.comm.self_() where the threads' systems are independent, else duplicates "
+      "that are made before. This communicator cannot be used any more");
+}
+
+void State::refuse_two_threads() {
+  const std::string text = two_threads();
+  if (turns->contested.exchange(false)) agreement.lose(text);
+  throw Error(ErrorKind::usage, text);
+}
+
 void State::progress() {
   const auto lock = transport_lock->take();
   if (in_progress_) return;

@@ -38,6 +38,7 @@ struct State final : Agreement::Services, std::enable_shared_from_this<State> {
   // Protects what a progress thread also touches: sums, exchanges, the transport.
   const std::shared_ptr<TransportLock> transport_lock;
   const int rank, size;
+  const std::shared_ptr<Turns> turns = std::make_shared<Turns>();
   Agreement agreement;
   Sums sums;
   Exchanges exchanges;
@@ -69,6 +70,10 @@ struct State final : Agreement::Services, std::enable_shared_from_this<State> {
     static thread_local char here;
     return &here;
   }
+  /// Called by the thread that has its turn, once another one has asked for it: this communicator of several ranks is
+  /// lost.
+  [[noreturn]] void refuse_two_threads();
+  std::string two_threads() const;  // the text of the error
   void progress();
   /// Advances sums and exchanges once, for a progress thread. True while something is pending.
   bool push_on();
@@ -83,6 +88,8 @@ struct State final : Agreement::Services, std::enable_shared_from_this<State> {
         {
           const auto lock = transport_lock->take();
           if (agreement.has_error()) agreement.throw_error();
+          if (turns->contested.load(std::memory_order_relaxed)) [[unlikely]]
+            refuse_two_threads();
           if (condition()) return;
           progress();
           if (simulated && !agreement.has_error() && condition())

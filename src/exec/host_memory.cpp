@@ -1,3 +1,4 @@
+#include <tacit/base/forks.hpp>
 #include <tacit/base/free_memory.hpp>
 #include <tacit/base/sanitizers.hpp>
 #include <tacit/exec/idle.hpp>
@@ -160,6 +161,7 @@ class Kept {
     static Kept* const kept = new Kept;  // outlives every vector
     return *kept;
   }
+  static std::mutex& mutex_of_process() { return of_process().mutex_; }
 
  private:
   const std::size_t limit_ = memory_to_keep();
@@ -167,6 +169,8 @@ class Kept {
   std::map<char*, std::size_t> blocks_;  // by where they begin; not neighbours
   std::size_t total_ = 0;
 };
+
+[[maybe_unused]] const int held_over_forks = hold_over_forks<&Kept::mutex_of_process>();
 
 /// f(offset, bytes) for pieces of an array. First touch: a page is placed near the thread that first writes it; loops
 /// of one length are distributed alike.

@@ -136,6 +136,7 @@ template <Scalar T>
 ColumnReports solve_columns(const op::Operator<T, Host>& A, const op::Operator<T, Host>* P, const Vector<T, Host>& B,
                             Vector<T, Host>& X, const Options& options, bool hermitian,
                             const NullSpace<T, Host>* null_space) {
+  if (P) A.range().comm().join(P->range().comm());  // before this thread's turn
   return comm::collective(A.range().comm(), [&] {
     check_arguments(A, P, B, X, options, null_space);
     require(B.columns() == X.columns(), "B has ", B.columns(), " columns and X ", X.columns());

@@ -638,6 +638,7 @@ void check_arguments(const op::Operator<T, M>& A, const op::Operator<T, M>* P, c
 template <Scalar T, Memory M>
 Report solve(const op::Operator<T, M>& A, const op::Operator<T, M>* P, const Vector<T, M>& b, Vector<T, M>& x,
              const Options& options, bool hermitian, const NullSpace<T, M>* null_space) {
+  if (P) A.range().comm().join(P->range().comm());  // before this thread's turn
   return comm::collective(A.range().comm(), [&] {
     check_arguments(A, P, b, x, options, null_space);
     require(b.columns() == 1 && x.columns() == 1, "solve takes one right-hand side; b has ", b.columns(),

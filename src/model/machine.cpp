@@ -1,5 +1,6 @@
 #include <tacit/model/machine.hpp>
 
+#include <tacit/base/forks.hpp>
 #include <tacit/base/trace.hpp>
 #include <tacit/model/memory.hpp>
 
@@ -17,6 +18,9 @@
 
 namespace tacit::model {
 namespace {
+
+std::mutex known_mutex;  // of the table in measure()
+[[maybe_unused]] const int held_over_forks = hold_over_forks<+[]() -> std::mutex& { return known_mutex; }>();
 
 template <std::size_t N>
 double median(std::array<double, N> seconds) {
@@ -48,13 +52,12 @@ double read_bandwidth(const comm::Communicator& comm) {
 
 Machine measure(const comm::Communicator& comm) {
   // Ranks that are threads share the table; its entries are the same on all ranks of a group.
-  static std::mutex lock;
   static std::map<std::pair<std::string, int>, Machine> known;
   const VirtualClock* const clock = comm.clock();
   const std::pair key(std::string(comm.kind()), comm.size());
   Machine machine;
   const bool seen = !clock && [&] {
-    const std::lock_guard guard(lock);
+    const std::lock_guard guard(known_mutex);
     const auto found = known.find(key);
     if (found != known.end()) machine = found->second;
     return found != known.end();
@@ -78,7 +81,7 @@ Machine measure(const comm::Communicator& comm) {
     return machine;
   }
   machine.bandwidth = -comm.all_max(-read_bandwidth(comm));
-  const std::lock_guard guard(lock);
+  const std::lock_guard guard(known_mutex);
   known.insert_or_assign(key, machine);
   return machine;
 }

@@ -549,6 +549,7 @@ int Automatic<T>::multigrid_block() {
 
 template <Scalar T>
 void Automatic<T>::refresh() {
+  const comm::Turn turn(A_.range().comm());  // another thread may be solving
   const Candidate before = kept_ >= 0 ? candidates_[std::size_t(kept_)] : Candidate{};
   look();
   multigrid_block_.reset();

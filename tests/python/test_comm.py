@@ -28,7 +28,8 @@ Comm = tacit.comm.Communicator
 def test_alone() -> None:
     comm = tacit.comm.self_()
     assert (comm.rank, comm.size, comm.kind) == (0, 1, "self")
-    assert comm is tacit.comm.self_()
+    assert comm == tacit.comm.self_()
+    assert hash(comm) == hash(tacit.comm.self_())
     assert comm.all_sum(3) == 3
     assert comm.all_gather(b"ab") == [b"ab"]
     assert comm.collective(lambda: "x") == "x"

@@ -1,4 +1,4 @@
-"""Starting ranks: which mpiexec, which variables, and how a job ends."""
+"""Starting ranks: which mpiexec, which variables, how a job ends, and processes that are no ranks."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from cli_support import LONG, clean_environment, needs_mpi, poisson, tacit
+from conftest import ALLOW, ROOT, Run, mpiexec
 
 from tacit import launch
 
@@ -315,3 +316,81 @@ def test_status_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert json.loads(file.read_text()) == 3
     monkeypatch.setenv(launch.STATUS, str(tmp_path / "elsewhere"))
     assert launch.leave(3) == 3
+
+
+POOL = """
+    import multiprocessing, sys
+    import numpy as np, scipy.sparse as sp, tacit
+    a = sp.diags_array([-1.0, 2.5, -1.0], offsets=[-1, 0, 1], shape=(200, 200)).tocsr()
+    def solve(how):
+        try:
+            if how == "default": return tacit.csr(a).comm.size, bool(tacit.solve(a, np.ones(200)).converged)
+            return tacit.comm.world().size
+        except RuntimeError as e: return str(e)
+    if __name__ == "__main__":
+        if sys.argv[2:] == ["used"]: assert tacit.solve(a, np.ones(200)).converged and tacit.comm.world().size == 2
+        with multiprocessing.get_context(sys.argv[1]).Pool(2) as pool:
+            assert pool.map_async(solve, ["default"] * 3).get(60) == [(1, True)] * 3
+            text, = pool.map_async(solve, ["world"]).get(60)
+        assert "comm=tacit.comm.self_()" in text, text
+        assert tacit.solve(a, np.ones(200)).converged and tacit.comm.world().size == 2
+        print("ended")
+"""
+
+
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+@pytest.mark.parametrize("before", ["used", "unused"])
+def test_workers_of_a_pool_under_mpiexec(tmp_path: Path, start: str, before: str) -> None:
+    """Workers of multiprocessing are no ranks: they solve alone, and asking for the world is an error."""
+    script = tmp_path / "pool.py"
+    script.write_text("\n".join(line[4:] for line in POOL.split("\n")))
+    environment = os.environ | ALLOW | {"PYTHONPATH": str(ROOT / "python"), "PYTHONUNBUFFERED": ""}
+    command = [mpiexec(), "-n", "2", sys.executable, str(script), start, before]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=LONG, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
+    assert done.stdout.count("ended") == 2
+
+
+@pytest.mark.parametrize("first", ["tacit.comm.world()", "from mpi4py import MPI"])
+def test_ranks_started_by_a_process_that_has_initialised_mpi(python: Run, first: str) -> None:
+    """Open MPI's variables of a process without mpiexec do not reach the ranks that it starts."""
+    if "mpi4py" in first:
+        pytest.importorskip("mpi4py")
+    mpiexec()
+    python(f"""
+    import subprocess, sys, tacit
+    from scipy.sparse import eye_array
+    tacit.write("a.mtx", tacit.csr(eye_array(50).tocsr() * 2.0))
+    open("p.py", "w").write("import tacit; print(tacit.comm.world().size)")
+    {first}
+    def run(*words): return subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=100)
+    done = run("-m", "tacit", "solve", "a.mtx", "--ranks", "2")
+    assert done.returncode == 0 and "converged" in done.stdout and "2 ranks" in done.stdout, done
+    done = run("-m", "tacit", "mpirun", "-n", "2", "p.py")
+    assert done.returncode == 0 and done.stdout.split() == ["2", "2"], done
+    done = run("p.py")
+    assert done.returncode == 0 and done.stdout.split() == ["1"], done
+    done = run("-c", "import tacit; print(tacit.csr([[2.0]]).comm.size, tacit.comm.launched())")
+    assert done.returncode == 0 and done.stdout.split() == ["1", "False"], done
+    """)
+
+
+def test_ranks_started_by_a_rank(python: Run) -> None:
+    """A rank starts a command with ranks of its own, and a script that finds itself alone."""
+    done = python(
+        """
+    import subprocess, sys, tacit
+    tacit.comm.world().barrier()
+    if tacit.comm.world().rank == 0:
+        open("p.py", "w").write("import tacit; print(tacit.comm.resolve().size)")
+        done = subprocess.run([sys.executable, "p.py"], capture_output=True, text=True, timeout=100)
+        assert done.stdout.split() == ["1"], done
+        words = [sys.executable, "-m", "tacit", "mpirun", "-n", "3", "p.py"]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=100)
+        assert done.stdout.split() == ["3"] * 3, done
+    tacit.comm.world().barrier()
+    print("ended")
+    """,
+        ranks=2,
+    )
+    assert done.stdout.count("ended") == 2

@@ -12,6 +12,7 @@
 #include <tacit/comm/collective/sums.hpp>
 #include <tacit/comm/topology.hpp>
 #include <tacit/comm/transport.hpp>
+#include <tacit/comm/turn.hpp>
 
 #include <algorithm>
 #include <array>
@@ -80,7 +81,13 @@ class Communicator {
   bool has_threads() const noexcept;
   /// The virtual clock of a simulated rank, advanced by the costs that kernels declare; null where time is real.
   const VirtualClock* clock() const noexcept;
-  friend bool operator==(const Communicator& a, const Communicator& b) { return a.state_ == b.state_; }
+  /// Whether both are one communicator, or both the only rank of one (and not simulated).
+  friend bool operator==(const Communicator& a, const Communicator& b) {
+    return a.state_ == b.state_ || (a.size_ == 1 && b.size_ == 1 && a.has_threads() && b.has_threads());
+  }
+  /// Makes threads take one turn at both, which objects of both need that are used together (turn.hpp). Only for two
+  /// of one rank; does nothing otherwise. Waits for other threads' turns.
+  void join(const Communicator& other) const;
 
   /// A communicator of the same ranks with its own messages and counters. Collective. PeerFailure if a rank has failed
   /// before.
@@ -197,10 +204,12 @@ class Communicator {
  private:
   friend class Exchange;
   friend class detail::Route;
+  friend class Turn;
   explicit Communicator(std::shared_ptr<detail::State> state);
   template <class F>
   friend auto collective(const Communicator& comm, F&& f) -> decltype(f());
   detail::Agreement& agreement() const;
+  detail::Turns* take_turn() const;
   void leave() const;
   void all_least(std::span<std::int64_t> values) const;
   PendingSum start(const void* values, std::size_t n, Number number, Operation operation, bool counted) const;
@@ -223,8 +232,10 @@ class Communicator {
 /// Runs f on every rank; if it throws on one, all ranks throw the same Error (after the latency of a message). Every
 /// collective entry point of Tacit is wrapped in this. Calls may be nested, also with other communicators: an Error
 /// that was agreed on another communicator counts as this rank's own error here. Costs one small all-reduce at the end.
+/// Takes the thread's turn; its errors (turn.hpp) are thrown before f is called.
 template <class F>
 auto collective(const Communicator& comm, F&& f) -> decltype(f()) {
+  const Turn turn(comm);
   const detail::Call call(comm.agreement());
   try {
     if constexpr (std::is_void_v<decltype(f())>) {
@@ -247,7 +258,9 @@ void run_threads(int n, const std::function<void(const Communicator&)>& f);
 
 /// True if this build has MPI.
 bool mpi_built() noexcept;
-/// True if this process was started by mpiexec (or MPI is initialised already).
+/// True if MPI is initialised in this process. The child of a fork() has its parent's MPI, which it cannot use: false.
+bool mpi_initialized();
+/// True if this process was started by mpiexec (or MPI is initialised already); false in the child of a fork().
 bool mpi_launched();
 /// All processes that mpiexec started; initialises MPI (and finalises it at exit) if the program has not. Collective.
 /// Error(environment) in a build without MPI.

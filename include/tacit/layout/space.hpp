@@ -170,10 +170,13 @@ class Space {
     if (!impl_->replicated) start_sum(values, n).wait(values);
   }
 
-  /// Equal spaces: their vectors may be combined in one sweep.
+  /// Equal spaces: their vectors may be combined in one sweep. Threads then take one turn at both (comm/turn.hpp).
   friend bool operator==(const Space& a, const Space& b) {
-    return a.impl_ == b.impl_ || (a.comm() == b.comm() && a.is_replicated() == b.is_replicated() &&
-                                  a.partition() == b.partition() && a.place() == b.place());
+    if (a.impl_ == b.impl_) return true;
+    const bool equal = a.comm() == b.comm() && a.is_replicated() == b.is_replicated() &&
+                       a.partition() == b.partition() && a.place() == b.place();
+    if (equal) a.comm().join(b.comm());
+    return equal;
   }
 
  private:

@@ -46,14 +46,15 @@ class Operator;
 template <Scalar T, Memory M = Host>
 class [[nodiscard]] Product {
  public:
-  Product(const Operator<T, M>& a, const Vector<T, M>& x, Vector<T, M>& y, bool adjoint, int token)
-      : a_(&a), x_(&x), y_(&y), adjoint_(adjoint), token_(token) {}
+  Product(const Operator<T, M>& a, const Vector<T, M>& x, Vector<T, M>& y, bool adjoint, int token, comm::Turn turn)
+      : a_(&a), x_(&x), y_(&y), adjoint_(adjoint), token_(token), turn_(std::move(turn)) {}
   Product(Product&& other) noexcept
       : a_(std::exchange(other.a_, nullptr)),
         x_(other.x_),
         y_(other.y_),
         adjoint_(other.adjoint_),
         token_(other.token_),
+        turn_(std::move(other.turn_)),
         uncaught_(other.uncaught_) {}
   Product& operator=(Product&&) = delete;
   ~Product() {
@@ -72,6 +73,7 @@ class [[nodiscard]] Product {
       a->abandon(token_);
       throw;
     }
+    turn_.end();
   }
   /// Abandons the product after a failure, without sending a message.
   void give_up() noexcept {
@@ -84,6 +86,7 @@ class [[nodiscard]] Product {
   Vector<T, M>* y_;
   bool adjoint_;
   int token_;
+  comm::Turn turn_;  // other threads wait with their products until this one has ended
   int uncaught_ = std::uncaught_exceptions();
 };
 
@@ -105,10 +108,12 @@ class Operator {
   /// Error(usage) when x is not in the domain, y not in the range, their numbers of columns differ, or they are one
   /// vector.
   Product<T, M> start(const Vector<T, M>& x, Vector<T, M>& y) const {
+    comm::Turn turn(range_.comm());
     check(x, y, domain_, range_);
     ++applies_;
     const auto order = in_order();
-    return {*this, x, y, false, begin(x, y, false)};
+    const int token = begin(x, y, false);
+    return {*this, x, y, false, token, std::move(turn)};
   }
   /// y = A x: start() and wait().
   void apply(const Vector<T, M>& x, Vector<T, M>& y) const { start(x, y).wait(); }
@@ -118,10 +123,12 @@ class Operator {
   /// Starts y = A^H x. Error(usage) when the operator has none.
   Product<T, M> start_adjoint(const Vector<T, M>& x, Vector<T, M>& y) const {
     require(has_adjoint(), "the ", name(), " operator has no adjoint product");
+    comm::Turn turn(range_.comm());
     check(x, y, range_, domain_);
     ++applies_;
     const auto order = in_order();
-    return {*this, x, y, true, begin(x, y, true)};
+    const int token = begin(x, y, true);
+    return {*this, x, y, true, token, std::move(turn)};
   }
   void apply_adjoint(const Vector<T, M>& x, Vector<T, M>& y) const { start_adjoint(x, y).wait(); }
 

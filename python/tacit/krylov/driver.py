@@ -250,6 +250,10 @@ def solve(
     once. A callback is told the column (``state.column``), and stops that column only. In "block-cg" the columns share
     one search space, so that all of them need fewer iterations.
 
+    Threads: on one rank several threads may solve, at the same time where they have no operator in common; otherwise
+    one waits for the other. On several ranks one thread at a time uses a communicator, and the call of another one
+    raises ValueError on all ranks (``tacit.comm``).
+
     Examples
     --------
     >>> import numpy as np, scipy.sparse as sp, tacit

@@ -395,14 +395,17 @@ class Csr(StoredMatrix):
 
     def automatic(self, method: str) -> Any:
         """What chooses preconditioners for this matrix, and keeps what it has found. Collective."""
-        if method not in self._automatic:
-            self._automatic[method] = core("Automatic", self._scalar)(self._handle, method)
+        if method not in self._automatic:  # the first one where several threads make it
+            self._automatic.setdefault(method, core("Automatic", self._scalar)(self._handle, method))
         return self._automatic[method]
 
     def is_hermitian(self) -> bool:
-        if self._hermitian is None:
-            self._hermitian = bool(self._handle.is_hermitian())
-        return self._hermitian
+        known, version = self._hermitian, self._version
+        if known is None:
+            known = bool(self._handle.is_hermitian())
+            if version == self._version:  # another thread may have given the matrix new values
+                self._hermitian = known
+        return known
 
     def update_values(self, values: Any) -> None:
         """Replaces the values in place; the structure stays. Products, ``diagonal()``, ``is_hermitian()``, solves, and
@@ -447,7 +450,7 @@ class Csr(StoredMatrix):
             own = layout.own_part(given, comm, offsets, layout.is_whole(comm, len(given), offsets, "values"))
         self._handle.update_values(np.ascontiguousarray(own))
         self._has_new_values(None)
-        for chooser in self._automatic.values():
+        for chooser in list(self._automatic.values()):
             chooser.refresh()
 
     def _own_entries(self) -> int:

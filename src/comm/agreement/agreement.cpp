@@ -57,7 +57,7 @@ void Agreement::enter(Call& call) noexcept {
 
 void Agreement::listen() {
   while (auto notice = services_.receive_notice()) {
-    if (notice->epoch == any_epoch) state_ = State::lost;
+    if (notice->epoch == any_epoch) state_ = State::lost, lost_because_ = notice->text;
     else if (notice->epoch >= epoch_ - int(settling())) notices_[{notice->epoch, notice->rank}] = *notice;
   }
 }
@@ -265,10 +265,11 @@ void Agreement::settle(const std::optional<Notice>& own) {
   state_ = State::leaving;
 }
 
-void Agreement::lose() {
+void Agreement::lose(const std::string& why) {
   const auto lock = services_.lock();
-  if (std::exchange(state_, State::lost) != State::lost)
-    services_.send({rank_, any_epoch, 0, ErrorKind::environment, "", 0, 0});
+  if (std::exchange(state_, State::lost) == State::lost) return;
+  lost_because_ = why;
+  services_.send({rank_, any_epoch, 0, ErrorKind::environment, why, 0, 0});
 }
 
 void Agreement::fail(std::exception_ptr error) {
@@ -296,6 +297,7 @@ void Agreement::fail(std::exception_ptr error) {
   }
   if (level_left_ == 0) {
     if (level > 1) throw PeerFailure(this);
+    if (!lost_because_.empty()) throw Error(ErrorKind::usage, lost_because_).as_agreed(++agreements);
     throw Error(ErrorKind::environment,
                 "the communicator is lost: the agreement on an error was interrupted; make another communicator")
         .as_agreed(++agreements);

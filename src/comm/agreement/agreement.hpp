@@ -20,7 +20,7 @@
 //   settling -> leaving    all ranks have entered the agreement and completed its reductions
 //   leaving  -> working    fail() of the call that all leave
 //   settling -> lost       the transport has failed again, or an outer call's communicator has (PeerFailure of that)
-//   any      -> lost       the notice of another rank that it is
+//   any      -> lost       the notice of another rank that it is, or two threads of this rank in calls at once
 //
 // Invariants (tests/comm/protocol_test.cpp goes through all orders of events):
 //
@@ -125,6 +125,8 @@ class Agreement {
   void enter(Call& call) noexcept;
   /// Leaves a call without an error.
   void leave() { ++position_; }
+  /// Ends the use of this communicator on all ranks: their calls throw, with `why` as the text.
+  void lose(const std::string& why = {});
   /// Leaves a call by `error`; implements Communicator::fail.
   [[noreturn]] void fail(std::exception_ptr error);
 
@@ -169,7 +171,6 @@ class Agreement {
   std::optional<Notice> own_notice(const std::exception_ptr& error);
   /// All ranks enter this and agree on the Error that they throw, and out of which call.
   void settle(const std::optional<Notice>& own);
-  void lose();
 
   Services& services_;
   const int rank_, size_;
@@ -179,6 +180,7 @@ class Agreement {
   std::map<std::pair<int, int>, Notice> notices_;  // by epoch and rank
   Ignores ignores_ = Ignores::nothing;
   std::exception_ptr error_;
+  std::string lost_because_;
   // Of the last agreement.
   int level_left_ = 0;        // not 0 while unwinding: level of the call that all ranks leave
   Notice chosen_;             // the error that they throw there

@@ -1,5 +1,6 @@
 #include "interrupt.hpp"
 
+#include <tacit/base/forks.hpp>
 #include <tacit/comm/agreement/failure.hpp>
 
 #include <chrono>
@@ -8,6 +9,7 @@
 namespace tacit::comm {
 namespace {
 std::mutex interrupt_mutex;
+[[maybe_unused]] const int held_over_forks = hold_over_forks<+[]() -> std::mutex& { return interrupt_mutex; }>();
 std::function<bool()> interrupt_check;
 }  // namespace
 

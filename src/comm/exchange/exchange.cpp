@@ -19,11 +19,15 @@ Exchange::Exchange(Communicator comm, std::shared_ptr<const Pattern> pattern, st
       channel_(-1),  // none, until the path is set up and after a failure
       own_path_(path) {
   auto& s = *comm_.state_;
+  if (s.size == 1) return;  // there is nothing to push on or to give up
   const auto lock = s.transport_lock->take();
   s.exchanges.all.push_back(this);
 }
 
 Exchange::~Exchange() {
+  if (comm_.size() == 1) return;
+  // An object may be destroyed by a thread that does not use it, such as by Python's garbage collection.
+  const detail::Turns::Waited turn(*comm_.state_->turns);
   for (int i = 0; route_ && i < 2; ++i) {
     auto& slot = route_->slots[i];
     try {

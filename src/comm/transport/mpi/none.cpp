@@ -12,6 +12,9 @@ namespace {
 bool mpi_built() noexcept {
   return false;
 }
+bool mpi_initialized() {
+  return false;
+}
 bool mpi_launched() {
   return false;
 }

@@ -8,6 +8,7 @@
 #include <climits>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 #include <sstream>
 
 namespace tacit::comm {
@@ -32,6 +33,7 @@ class MpiNeighbourhood final : public Neighbourhood {
     check_mpi(MPI_Type_commit(&element_), "MPI_Type_commit");
   }
   ~MpiNeighbourhood() override {
+    if (forked()) return;
     const auto lock = process_lock()->take();
     if (finalized()) return;
     MPI_Type_free(&element_);
@@ -57,9 +59,11 @@ class MpiTransport final : public Transport {
     MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
     MPI_Comm_rank(comm_, &rank_);
     MPI_Comm_size(comm_, &size_);
+    count_communicator();
     if (node_.empty()) find_node();
   }
   ~MpiTransport() override {
+    if (forked()) return;
     const auto lock = process_lock()->take();
     if (finalized()) return;
     // After a failure messages may be in flight without a receiver: MPICH would abort, and Open MPI would deliver them
@@ -361,6 +365,12 @@ Ticket MpiNeighbourhood::start(const void* out, std::span<const std::int32_t> ou
   return t;
 }
 
+bool has_begun() {
+  int initialized = 0;
+  MPI_Initialized(&initialized);
+  return initialized;
+}
+
 // The number of ranks according to the launcher's environment; 0 without a launcher.
 int launched_ranks() {
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_WORLD_SIZE"})
@@ -375,21 +385,29 @@ bool mpi_built() noexcept {
   return true;
 }
 
+bool mpi_initialized() {
+  return !forked() && has_begun();
+}
+
 bool mpi_launched() {
-  int initialized = 0;
-  MPI_Initialized(&initialized);
-  return initialized || launched_ranks() > 0;
+  return !forked() && (mpi_initialized() || launched_ranks() > 0);
 }
 
 Communicator mpi_world() {
-  int initialized = 0;
-  MPI_Initialized(&initialized);
+  if (forked() && !has_begun() && launched_ranks() == 0) process = getpid();  // the parent does not use MPI
+  if (forked())
+    throw Error(ErrorKind::environment,
+                "this process is a fork of another one and no rank of MPI: comm=tacit.comm.self_() (in C++ "
+                "comm::Communicator::self()) is one rank, which is also the default here");
+  static std::mutex one_at_a_time;  // of threads that come first together
+  const std::lock_guard lock(one_at_a_time);
+  const bool initialized = mpi_initialized();
   if (finalized()) throw Error(ErrorKind::environment, "MPI has been finalized in this process");
   if (!initialized) {
     int provided = 0;
     check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread");
     std::atexit([] {
-      if (!finalized()) MPI_Finalize();
+      if (!finalized()) MPI_Finalize();  // the parent's, in the child of a fork
     });
   }
   int size = 1, rank = 0;
