@@ -25,6 +25,7 @@ void bind_krylov(nb::module_& m) {
       .def_prop_rw(
           "method", [](const Options& o) { return to_string(o.method); },
           [](Options& o, const std::string& name) { o.method = value_of<krylov::Method>(name); })
+      .def_rw("solves_of_call", &Options::solves_of_call)
       .def_rw("callback_stops", &Options::callback_stops);
   m.def("check_solve", &krylov::check);
   m.def("classical_of",
@@ -47,6 +48,7 @@ void bind_krylov(nb::module_& m) {
       .def_ro("precond", &Report::precond)
       .def_ro("choice", &Report::choice)
       .def_ro("seconds", &Report::seconds)
+      .def_ro("explain_seconds", &Report::explain_seconds)
       .def_ro("warnings", &Report::warnings)
       .def_prop_ro("counts", [](const Report& r) { return dict_of_counts(r.counts); });
 
@@ -55,6 +57,7 @@ void bind_krylov(nb::module_& m) {
       .def_ro("columns", &ColumnReports::columns)
       .def_prop_ro("counts", [](const ColumnReports& r) { return dict_of_counts(r.counts); })
       .def_ro("seconds", &ColumnReports::seconds)
+      .def_ro("explain_seconds", &ColumnReports::explain_seconds)
       .def_ro("together", &ColumnReports::together)
       .def_ro("alone", &ColumnReports::alone);
 }

@@ -40,6 +40,7 @@ SOLVE: Mapping[str, Option] = {
     'divergence': Option('real', 10000000000.0, (), 1.0, INFINITY, True, 0, 'a factor > 1', '"diverged" when ||r|| exceeds this multiple of max(||b||, ||r_0||)', '', ()),
     'history': Option('flag', True, (), -INFINITY, INFINITY, False, 0, 'a number', 'keep the residual of every iteration', '', ()),
     'fallbacks': Option('flag', True, (), -INFINITY, INFINITY, False, 0, 'a number', 'where the method gets no further, scale by the diagonal, take another shadow residual (bicgstab) or longer cycles (gmres without restart), and tell so in the warnings; false: the method as it stands', '', ()),
+    'explain': Option('flag', None, (), -INFINITY, INFINITY, False, 0, 'a number', 'look into the cause of a failure by products of its own: true, as far as it takes; false, not at all', 'at most as long as the solve took, or 10 ms; not after few iterations', ()),
 }
 SOLVE_NAMES = ('auto', 'cg', 'minres', 'bicgstab', 'gmres', 'fgmres', 'idr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'block-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres',)
 PRECOND: Mapping[str, Option] = {
@@ -254,6 +255,7 @@ class SolveOptions(TypedDict, total=False):
     divergence: float
     history: bool
     fallbacks: bool
+    explain: bool | None
 
 
 class BemOptions(TypedDict, total=False):

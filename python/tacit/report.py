@@ -189,7 +189,7 @@ COUNTS = ("reductions", "operator_applies", "preconditioner_applies", "exchanges
 
 def document(result: Any, *, words: list[str], read_seconds: float, **more: Any) -> dict[str, Any]:
     """What `--json` writes about a tacit.Result. `more`: further keys (file, rtol, atol, ...)."""
-    seconds = {"read": read_seconds, "setup": result.seconds["setup"], "solve": result.seconds["solve"]}
+    seconds = {"read": read_seconds, **result.seconds}
     facts: dict[str, Any] = {
         **header(SCHEMA, words),
         "method": result.method,

@@ -147,7 +147,8 @@ class Simulated:
     result : tacit.Result
         As from a solve on as many real ranks; its times are simulated.
     seconds : float
-        The latest rank's clock at the end of the solve. The set-up before it takes no simulated time.
+        The latest rank's clock at the end of the solve. The set-up before it takes no simulated time, and what looks
+        for the cause of a failure after it is not included.
     phases : list of Phase
         Kernels come first.
     messages, bytes : int
@@ -280,7 +281,7 @@ def solve(
         like(solution.reshape(-1, 1) if len(np.shape(b)) == 2 else solution, b),
         report,
         levels=None,
-        seconds={"setup": 0.0, "solve": report.seconds},
+        seconds={"setup": 0.0, "solve": report.seconds, "explain": report.explain_seconds},
         unknowns=matrix.shape[0],
         nonzeros=matrix.nnz,
         ranks=int(ranks),

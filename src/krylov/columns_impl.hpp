@@ -48,6 +48,7 @@ class ManySolves {
     options_.variants = false;
     options_.schedule = {};
     if (options_.engine == Engine::thread) options_.engine = Engine::polling;  // one for all columns
+    options_.solves_of_call = std::max(options_.solves_of_call, B.columns());
   }
 
   ColumnReports run(const Options& given) {
@@ -73,7 +74,8 @@ class ManySolves {
     counts.exchanges = spent.exchanges;
     counts.messages = comm.all_sum(spent.messages);
     counts.bytes = comm.all_sum(spent.bytes);
-    reports_.seconds = comm.all_max(wall_time() - from);
+    reports_.explain_seconds = comm.all_max(explain_seconds_);
+    reports_.seconds = comm.all_max(wall_time() - from - explain_seconds_);
     return std::move(reports_);
   }
 
@@ -116,7 +118,13 @@ class ManySolves {
         outside([&] { stop = options_.callback(mine); });
         return stop;
       };
+    bool explained = false;
+    own.before_explaining = [&] {
+      explained = true;
+      if (explaining_++ == 0) explain_begin_ = wall_time();
+    };
     reports_.columns[std::size_t(c)] = Solve<T, Host>(A, P, b, x, own, hermitian_, null_, search).run();
+    if (explained && --explaining_ == 0) explain_seconds_ += wall_time() - explain_begin_;
     put_column(x, c, X_);
   }
 
@@ -128,6 +136,8 @@ class ManySolves {
   bool hermitian_;
   const NullSpace<T, Host>* null_;
   ColumnReports reports_;
+  int explaining_ = 0;  // columns whose failure is being looked into
+  double explain_begin_ = 0, explain_seconds_ = 0;
 };
 
 }  // namespace

@@ -60,6 +60,9 @@ std::span<const Option<Options>> options() {
       option<O>("fallbacks", &O::fallbacks,
                 "where the method gets no further, scale by the diagonal, take another shadow residual (bicgstab) or "
                 "longer cycles (gmres without restart), and tell so in the warnings; false: the method as it stands"),
+      option<O>("explain", &O::explain,
+                "look into the cause of a failure by products of its own: true, as far as it takes; false, not at all",
+                "at most as long as the solve took, or 10 ms; not after few iterations"),
   };
   return all;
 }

@@ -20,6 +20,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstdio>
 #include <iomanip>
@@ -482,11 +483,22 @@ class Solve final : public OuterIteration {
   bool explain_nonlinearity();
   void apply_adjoint(const Vector<T, M>& x, Vector<T, M>& y);
   bool needs_definite() const { return classical_of(method_) == Method::cg || method_ == Method::chebyshev; }
+  Global products_spent() const { return report_.counts.operator_applies + options_.spent.operator_applies; }
   bool is_small() const { return space_.size() <= 500; }
   void say(const std::string& cause, const std::string& advice);
   void say_instead(const std::string& cause, const std::string& advice);
   std::string rounding_advice(double level) const;
+  /// Prices of operations in seconds, on the slowest rank, and how many seconds are left; allow() sets them.
+  struct Allowance {
+    double product = 0, precondition = 0;  // an apply of A, of P
+    double vector = 0, sum = 0;            // a pass over a vector, a reduction with what is around it
+    double left = std::numeric_limits<double>::infinity();
+    bool fell_short = false;  // something was left out
+  };
+  void allow();
+  bool affords(double products, double preconditions, double vectors, double sums);
   void explain();
+  void look_into_cause();
   bool explain_non_finite();
   bool explain_changing_products();
   bool explain_asymmetry(double skew, bool hermitian);
@@ -500,6 +512,7 @@ class Solve final : public OuterIteration {
   struct LeastSquares;
   void gradient(LeastSquares& l);
   bool make_orthonormal(Workspace<T, M>& basis, int k);
+  bool affords_step(const LeastSquares& l);
   bool step(LeastSquares& l);
   struct Proof {
     bool singular = false;  // A^H y is rounding error
@@ -587,7 +600,8 @@ class Solve final : public OuterIteration {
   bool hopeless_ = false;    // cg cannot work with this A
   bool may_use_adjoint_ = false;
   double A_norm_ = 0;  // an estimate, from below
-  Proof nearly_;       // that A is nearly singular, the strongest so far
+  Allowance allowance_;
+  Proof nearly_;  // that A is nearly singular, the strongest so far
   int a_exponent_ = 0, b_exponent_ = 0, P_exponent_ = 0, P_sign_ = 1;
   double b_norm_ = 0, goal_ = 0;
   double A_size_ = 0;  // the largest entry of A', or an estimate of its norm
@@ -598,6 +612,7 @@ class Solve final : public OuterIteration {
 }  // namespace tacit::krylov
 
 #include "method_choice.hpp"
+#include "safeguards/allowance.hpp"
 #include "safeguards/explain.hpp"
 #include "safeguards/fallbacks.hpp"
 #include "safeguards/null_vector.hpp"

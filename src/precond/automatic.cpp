@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdio>
 #include <limits>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -264,10 +265,14 @@ class Automatic<T>::Attempts {
     const double before = wall_time();
     Options with = chosen.options;
     if (chosen.precond == "amg") with.block = own_.multigrid_block();
-    auto made =
-        is_kept && own_.kept_precond_ ? std::move(own_.kept_precond_) : make<T, Host>(chosen.precond, own_.A_, with);
+    auto made = is_kept ? std::move(own_.kept_precond_) : nullptr;
+    const bool is_left_out = !made && !make_precond(chosen, with, made);
     const auto& comm = own_.A_.range().comm();
     own_.setup_seconds_ += comm.all_max(wall_time() - before);
+    if (is_left_out) {
+      if (is_kept) own_.kept_ = -1;
+      return false;
+    }
     Candidate c = chosen;
     const bool is_aggregation = c.precond == "amg" && !c.options.coarsening;
     // Of systems of equations the set-up of classical coarsening costs as much as hundreds of iterations.
@@ -325,6 +330,24 @@ class Automatic<T>::Attempts {
     return over;
   }
 
+  /// Makes the preconditioner of a candidate; false, told as a warning, where it cannot be made for this matrix, or
+  /// memory does not suffice: nobody asked for it. Collective.
+  bool make_precond(const Candidate& c, const Options& with, std::unique_ptr<op::Operator<T, Host>>& made) {
+    std::string why;
+    try {
+      made = comm::collective(own_.A_.range().comm(), [&] { return make<T, Host>(c.precond, own_.A_, with); });
+      return true;
+    } catch (const Error& e) {
+      if (e.kind() == ErrorKind::interrupted) throw;
+      why = e.what();
+    } catch (const std::bad_alloc&) {
+      why = "out of memory";
+    }
+    left_out_.push_back(message("auto left out the preconditioner ", c.precond, ": ", why));
+    tell(message(c.precond, " (left out)"));
+    return false;
+  }
+
   /// Takes the guess in place of an x so long (along a null vector, say) that A x has rounding errors above the goal,
   /// and of one from a minres that had hardly begun to reduce the residual.
   void forget_noise() {
@@ -378,7 +401,9 @@ class Automatic<T>::Attempts {
     o.callback = nullptr, o.history = false, o.max_iterations = 0, o.explain = false;
     Vector x0(x_.space());
     if (guess_) layout::copy(*guess_, x0);
-    const double norm = krylov::solve<T, Host>(own_.A_, nullptr, b_, x0, o, own_.hermitian_, null_).residual_norm;
+    const Report found = krylov::solve<T, Host>(own_.A_, nullptr, b_, x0, o, own_.hermitian_, null_);
+    const double norm = found.residual_norm;
+    report_.seconds += found.seconds;
     if (!(norm < report_.residual_norm)) return;
     layout::copy(x0, x_);
     report_.residual_norm = norm;
@@ -387,11 +412,17 @@ class Automatic<T>::Attempts {
   /// Completes detail and advice of a failure: a solve without iterations, from the best x, looks into its cause.
   void explain() {
     if (report_.converged() || report_.reason == Reason::stopped || std::isnan(report_.residual_norm)) return;
+    const bool ended_early = report_.reason == Reason::max_iterations && report_.iterations >= most_ &&
+                             krylov::is_cut_off_early(report_.iterations, own_.A_.range().size());
+    if (ended_early && !options_.explain.value_or(false)) return;
     const auto& last = own_.candidates_.back();
     auto o = for_method(options_, last.method == Method::automatic ? Method::gmres : last.method);
-    o.callback = nullptr, o.history = false, o.max_iterations = 0, o.spent = std::max(report_.iterations, 1);
+    o.callback = nullptr, o.history = false, o.max_iterations = 0;
+    o.spent = {std::max(report_.iterations, 1), report_.counts.operator_applies};
     Vector x = x_;
+    const double from = wall_time();
     const Report r = krylov::solve<T, Host>(own_.A_, nullptr, b_, x, o, own_.hermitian_, null_);
+    report_.explain_seconds = own_.A_.range().comm().all_max(wall_time() - from);
     if (r.detail.empty()) return;
     report_.detail.resize(std::min(report_.detail.size(), report_.detail.find(": ")));
     report_.detail += (report_.detail.empty() ? "" : "; ") + r.detail;
@@ -402,7 +433,8 @@ class Automatic<T>::Attempts {
     if (best_) layout::copy(*best_, x_);
     report_.residual_norm = best_norm_;
     return_guess_if_better();
-    explain();
+    if (options_.explain.value_or(true)) explain();
+    report_.warnings.insert(report_.warnings.end(), left_out_.begin(), left_out_.end());
     report_.choice = message("auto: ", choice(), own_.hermitian_ ? " (A is Hermitian)" : " (A is not Hermitian)");
     return std::move(report_);
   }
@@ -420,7 +452,7 @@ class Automatic<T>::Attempts {
   int most_ = 0;  // iterations, of all attempts
   bool begun_ = false, indefinite_ = false, in_vain_ = false;
   bool aggregation_is_slow_ = false;  // amg converges, but slowly, though its levels are as they should be
-  std::vector<std::string> choice_;
+  std::vector<std::string> choice_, left_out_;
   Report report_;
 };
 
@@ -431,7 +463,9 @@ class Automatic<T>::Columns {
   using Vector = layout::Vector<T, Host>;
   Columns(Automatic& own, const Vector& B, Vector& X, const krylov::Options& options,
           const krylov::NullSpace<T, Host>* null_space)
-      : own_(own), B_(B), X_(X), options_(options), null_(null_space), k_(B.columns()), b_(B.space()), x_(X.space()) {}
+      : own_(own), B_(B), X_(X), options_(options), null_(null_space), k_(B.columns()), b_(B.space()), x_(X.space()) {
+    options_.solves_of_call = k_;
+  }
 
   krylov::ColumnReports run() {
     const auto& comm = own_.A_.range().comm();
@@ -454,7 +488,8 @@ class Automatic<T>::Columns {
     all_.counts.exchanges = spent.exchanges;
     all_.counts.messages = comm.all_sum(spent.messages);
     all_.counts.bytes = comm.all_sum(spent.bytes);
-    all_.seconds = comm.all_max(wall_time() - from);
+    all_.explain_seconds += explain_seconds_;
+    all_.seconds = comm.all_max(wall_time() - from) - own_.setup_seconds_ - all_.explain_seconds;
     return std::move(all_);
   }
 
@@ -480,7 +515,8 @@ class Automatic<T>::Columns {
   void choose(int c) {
     move(B_, c, b_, 0);
     move(X_, c, x_, 0);
-    all_.columns[std::size_t(c)] = Attempts(own_, b_, x_, of_column(c), null_).run();
+    auto& report = all_.columns[std::size_t(c)] = Attempts(own_, b_, x_, of_column(c), null_).run();
+    explain_seconds_ += report.explain_seconds;
     move(x_, 0, X_, c);
   }
 
@@ -498,6 +534,7 @@ class Automatic<T>::Columns {
       };
     auto found = krylov::solve_columns<T>(own_.A_, own_.kept_precond_.get(), B, X, o, own_.hermitian_, null_);
     all_.together = found.together, all_.alone = found.alone;
+    all_.explain_seconds = found.explain_seconds;
     std::vector<int> left;
     for (std::size_t i = 0; i < columns.size(); ++i) {
       auto& r = found.columns[i];
@@ -518,11 +555,12 @@ class Automatic<T>::Columns {
   Automatic& own_;
   const Vector& B_;
   Vector& X_;
-  const krylov::Options& options_;
+  krylov::Options options_;
   const krylov::NullSpace<T, Host>* null_;
   int k_;
   Vector b_, x_;
   krylov::ColumnReports all_;
+  double explain_seconds_ = 0;  // of columns that chose for themselves
 };
 
 template <Scalar T>

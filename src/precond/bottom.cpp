@@ -1,3 +1,4 @@
+#include "band_factors.hpp"
 #include "dense_inverse.hpp"
 
 #include <tacit/base/trace.hpp>
@@ -19,16 +20,22 @@ namespace {
 template <Scalar T>
 class Direct final : public Bottom<T> {
  public:
-  explicit Direct(const LastLevel<T>& level) : inverse_(level.rows(), level.A->range(), level.constants) {}
+  explicit Direct(const LastLevel<T>& level) {
+    const SmallMatrix<T> all(level.rows(), level.A->range());
+    if (!level.constants) band_ = BandFactors<T>::make(all);
+    if (!band_) inverse_.emplace(all, level.constants);
+  }
   std::string name() const override { return "direct"; }
-  std::optional<op::Rows<T>> inverse() const override { return inverse_.rows(); }
+  std::optional<op::Rows<T>> inverse() const override { return band_ ? band_->rows() : inverse_->rows(); }
   BottomOutcome solve(const Vector<T>& f, Vector<T>& u) override {
-    inverse_.solve(f, u);
+    if (band_) band_->solve(f, u);
+    else inverse_->solve(f, u);
     return {true, 1, {}};
   }
 
  private:
-  DenseInverse<T> inverse_;
+  std::unique_ptr<BandFactors<T>> band_;
+  std::optional<DenseInverse<T>> inverse_;  // where there are no factors
 };
 
 // A Krylov method; where one rank has all unknowns, on that rank only.

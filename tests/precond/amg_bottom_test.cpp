@@ -92,6 +92,105 @@ Vector<T> image(const Amg<T>& M, int columns = 1) {
   return y;
 }
 
+/// Rows in another order: the largest entry of a row is far from the diagonal, and pivots change rows.
+template <class T>
+Whole<T> rows_shifted(const Whole<T>& a, Global by) {
+  Whole<T> m;
+  m.n = a.n;
+  for (Global i = 0; i < a.n; ++i) {
+    const Global r = (i + by) % a.n;
+    for (Global k = a.start[r]; k < a.start[r + 1]; ++k) m.push(a.column[k], a.value[k]);
+    m.end_row();
+  }
+  return m;
+}
+
+/// The largest part of b - A u for a direct solve of A u = b, over that of A u: few entries in a row (factors of a
+/// band), many (a dense inverse), with pivots, without symmetry, and with several columns.
+TYPED_TEST(AmgBottomOf, TheDirectSolverInverts) {
+  using T = TypeParam;
+  const double unit = double(std::numeric_limits<real_t<T>>::epsilon());
+  const std::vector<Whole<T>> matrices{
+      grid<T>(20, 18),           grid<T>(40, 5, 0.8),     rows_shifted(grid<T>(150, 1, 0.5), 2),
+      scattered<T>(90, 30, 3),   scattered<T>(200, 2, 5), diagonal<T>({3, -2, 5, 1e-3, 7}),
+      tridiagonal<T>(1, 0, 2, 0)};
+  on_ranks([&](const comm::Communicator& comm) {
+    for (std::size_t m = 0; m < matrices.size(); ++m) {
+      const auto& a = matrices[m];
+      for (const bool gaps : {false, true}) {
+        const std::shared_ptr<const op::Csr<T>> A = a.on(gaps ? with_gaps(comm, a.n) : Space::distributed(comm, a.n));
+        precond::LastLevel<T> level{A, [&] { return A->rows(); }, comm.size()};
+        const auto solver = precond::direct_bottom<T>()(level);
+        for (const int columns : {1, 3}) {
+          Vector<T> f(A->range(), columns), u(A->range(), columns), r(A->range(), columns);
+          const auto first = std::size_t(A->range().begin()) * std::size_t(columns);
+          for (std::size_t i = 0; i < f.size(); ++i) f.data()[i] = noise_of<T>(7, first + i);
+          EXPECT_TRUE(solver->solve(f, u).solved);
+          A->apply(u, r);
+          EXPECT_LE(difference(f, r), 2e4 * unit) << "matrix " << m << ", " << comm.size() << " ranks";
+          // A device takes the rows of the inverse.
+          const op::Csr<T> inverse(A->range(), A->range(), solver->inverse().value());
+          inverse.apply(f, r);
+          EXPECT_LE(difference(u, r), 2e4 * unit) << "matrix " << m << ", " << comm.size() << " ranks";
+        }
+      }
+    }
+  });
+}
+
+/// Rows that add up to zero: the pseudo-inverse, whatever the band.
+TYPED_TEST(AmgBottomOf, TheDirectSolverSeesSingularMatrices) {
+  using T = TypeParam;
+  const double unit = double(std::numeric_limits<real_t<T>>::epsilon());
+  on_ranks([&](const comm::Communicator& comm) {
+    const auto a = poisson<T>(12, 9, true);
+    const std::shared_ptr<const op::Csr<T>> A = a.on(comm);
+    const auto solver = precond::direct_bottom<T>()({A, [&] { return A->rows(); }, comm.size()});
+    Vector<T> x(A->range()), f(x), u(x), r(x);
+    for (std::size_t i = 0; i < x.size(); ++i) x.data()[i] = noise_of<T>(9, std::size_t(A->range().begin()) + i);
+    A->apply(x, f);
+    solver->solve(f, u);
+    A->apply(u, r);
+    EXPECT_LE(difference(f, r), 2e4 * unit);
+    EXPECT_LE(layout::norm(u), 2 * layout::norm(x));  // no null vector of the length of 1 / epsilon
+  });
+}
+
+/// Where the diagonal dominates all rows eight sweeps solve a large last level, by every smoother.
+TYPED_TEST(AmgBottomOf, SweepsSolveWhatTheDiagonalDominates) {
+  using T = TypeParam;
+  using precond::AmgSmoother;
+  const double unit = double(std::numeric_limits<real_t<T>>::epsilon());
+  on_ranks([&](const comm::Communicator& comm) {
+    std::vector<double> d(2100);
+    for (std::size_t i = 0; i < d.size(); ++i) d[i] = 1 + double(i % 7) * (i % 2 ? 1 : 30);
+    const auto mass = grid<T>(45, 44).map([](Global r, Global c, T v) { return r == c ? T(1.04) : T(0.01) * v; });
+    for (const auto& a : {diagonal<T>(d), mass}) {
+      const auto A = a.on(comm);
+      for (const auto smoother : {AmgSmoother::spai0, AmgSmoother::jacobi, AmgSmoother::l1_jacobi,
+                                  AmgSmoother::gauss_seidel, AmgSmoother::chebyshev}) {
+        AmgOptions<T> o;
+        o.smoother = smoother;
+        const Amg<T> M(*A, o);
+        EXPECT_EQ(M.levels().size(), 1u);
+        EXPECT_FALSE(M.is_doubtful());
+        EXPECT_TRUE(M.note().empty()) << M.note();
+        Vector<T> x(A->range()), f(x), u(x);
+        for (std::size_t i = 0; i < x.size(); ++i) x.data()[i] = noise_of<T>(9, std::size_t(A->range().begin()) + i);
+        A->apply(x, f);
+        M.apply(f, u);
+        EXPECT_LE(difference(x, u), std::max(2e-3, 100 * unit)) << to_string(smoother);
+        EXPECT_EQ(M.bottom().name, "smoother");
+        EXPECT_EQ(M.bottom().iterations, 8);
+      }
+      if (a.n <= precond::largest_direct) {  // what is named is what runs
+        const Amg<T> M(*A, with_bottom<T>("direct"));
+        EXPECT_EQ(M.bottom().name, "direct");
+      }
+    }
+  });
+}
+
 // Every solver, to a small residual, is the direct one; also with ranks that have no rows, and for two columns.
 TYPED_TEST(AmgBottomOf, EverySolverAgreesWithTheInverse) {
   using T = TypeParam;

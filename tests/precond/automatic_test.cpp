@@ -427,5 +427,23 @@ TYPED_TEST(AutomaticSolve, DegenerateMatrices) {
   });
 }
 
+/// An entry of the diagonal whose inverse is not finite: jacobi refuses it, and the solve goes on with what is left.
+TYPED_TEST(AutomaticSolve, LeavesOutWhatCannotBeMade) {
+  using T = TypeParam;
+  on_ranks([](const comm::Communicator& comm) {
+    const auto a = tridiagonal<T>(30, 0, 1, 0.3).map([](Global r, Global c, T v) {
+      return r == c && r == 29 ? T(std::numeric_limits<real_t<T>>::denorm_min()) : v;
+    });
+    const auto A = a.on(comm);
+    Automatic<T> automatic(*A);
+    Vector<T> x(A->range());
+    const auto report = automatic.solve(spread(A->range(), std::vector<T>(30, T(1))), x, options_for<T>());
+    EXPECT_NE(report.choice.find("jacobi (left out)"), std::string::npos) << report.choice;
+    ASSERT_FALSE(report.warnings.empty());
+    EXPECT_NE(report.warnings.back().find("auto left out the preconditioner jacobi"), std::string::npos);
+    EXPECT_NE(report.warnings.back().find("too small to invert in row 29"), std::string::npos);
+  });
+}
+
 }  // namespace
 }  // namespace tacit::test

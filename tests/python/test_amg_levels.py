@@ -130,3 +130,34 @@ def test_auto_leaves_multigrid_out_where_coarse_matrices_fill() -> None:
     assert "amg" not in choice(system((np.arange(n) + 10.0) ** -0.85))
     line = sp.csr_array(laplacian(100, 60))
     assert "amg" in str(tacit.solve(line, rng.standard_normal(n)).choice)
+
+
+def bottoms(A: Any) -> tuple[tacit.Result, set[str]]:
+    """A solve with amg, and the solvers of the coarsest level that ran."""
+    b = A @ np.ones(A.shape[0])
+    r = tacit.solve(tacit.csr(A), b, precond="amg", method="cg", trace=True)
+    assert r.converged
+    assert r.trace is not None
+    return r, {e.name for e in r.trace} & {"dense inverse", "band factors"}
+
+
+@pytest.mark.parametrize(
+    ("A", "solver"),
+    [
+        (sp.diags_array(np.linspace(1, 2, 2000)), {"band factors"}),
+        (sp.diags_array(np.linspace(1, 2, 3000)), set()),
+        (sp.eye_array(44 * 44) + 1e-3 * laplacian(44, 44), set()),
+        (laplacian(20, 20), {"band factors"}),
+        (sp.block_diag([laplacian(3)] * 130), {"band factors"}),
+        (sp.csr_array(np.eye(60) + 0.01 * np.ones((60, 60))), {"dense inverse"}),
+    ],
+    ids=["diagonal", "long diagonal", "time step", "grid", "blocks", "full"],
+)
+def test_the_coarsest_level_is_solved_by_the_cheapest_means(A: Any, solver: set[str]) -> None:
+    """Levels that do not coarsen, and small ones: no dense inverse where rows have few entries."""
+    assert bottoms(sp.csr_array(A))[1] == solver
+
+
+def test_a_dominant_diagonal_takes_a_few_iterations() -> None:
+    r, _ = bottoms(sp.csr_array(sp.eye_array(44 * 44) + 1e-3 * laplacian(44, 44)))
+    assert r.iterations <= 3

@@ -182,7 +182,7 @@ def test_result_tells_all() -> None:
     assert len(r.history) == r.iterations + 1
     assert r.history[0] == pytest.approx(1.0)
     assert isinstance(r.history, np.ndarray)
-    assert set(r.seconds) == {"setup", "solve"}
+    assert set(r.seconds) == {"setup", "solve", "explain"}
     assert all(value >= 0 for value in r.seconds.values())
     assert set(r.counts) == {
         "reductions",

@@ -117,7 +117,7 @@ def parsed(text: str) -> dict[str, Any]:
     for name, kind in TYPES.items():
         assert type(facts[name]) is kind, f"{name} is {facts[name]!r}"
     assert facts["schema"] == "tacit.solve/1"
-    assert set(facts["seconds"]) == {"read", "setup", "solve"}
+    assert set(facts["seconds"]) == {"read", "setup", "solve", "explain"}
     assert all(type(value) is float and value >= 0 for value in facts["seconds"].values())
     assert set(facts["counts"]) == {
         "reductions", "operator_applies", "preconditioner_applies", "exchanges", "messages", "bytes"

@@ -72,7 +72,7 @@ def main():
         return 1 / np.maximum(np.sqrt(np.einsum("ijk,ijk->ij", d, d)), least)
 
     how = {"tolerance": 1e-3, "measure": "block", "leaf_size": 15, "eta": 2.0, "bisection": "midpoint"}
-    A = tacit.hmatrix(p, entries, **how, recompress=False, storage="full", max_rank=None)
+    A = tacit.hmatrix(p, entries, **how, recompress=False, storage="full")
     r = A.report
     numbers = r["bytes"] / 8
     print(

@@ -7,6 +7,7 @@ IPDPS 2018), repeated on this processor, with the paper's values.
                                       [--json FILE]
 
 10ts, 100ts, 1ms: spheres of 2 p m^2 triangles at 1 V (the paper's factors; 1ms needs about 10 GB and some minutes);
+ring:pxm another one;
 humK: K x K bodies on a grid, grounded, in a uniform upward field (the paper's own bodies were never published; a body
 of 26,756 triangles replaces them, so that sizes differ from the paper's). BiCGStab to 1e-7 as in the paper.
 
@@ -59,8 +60,9 @@ SETTINGS = {
 
 def problem(name, meshes):
     """The mesh, the potential or field, and the exact charge of one body if known."""
-    if name in SPHERES:
-        return bem.ring_sphere(*SPHERES[name]), {"potential": 1.0}, 1.0
+    if name in SPHERES or name.startswith("ring:"):
+        rings = SPHERES.get(name) or map(int, name.removeprefix("ring:").split("x"))
+        return bem.ring_sphere(*rings), {"potential": 1.0}, 1.0
     k = int(name.removeprefix("hum"))
     body = bem.read(meshes / "human.obj")
     if k > 1:
@@ -145,7 +147,13 @@ def main():
                 told_coarse = coarse.report
                 began = time.perf_counter()
                 twenty = tacit.solve(
-                    coarse, np.ones(n), method="bicgstab", precond="jacobi", rtol=1e-15, max_iterations=20
+                    coarse,
+                    np.ones(n),
+                    method="bicgstab",
+                    precond="jacobi",
+                    rtol=1e-15,
+                    max_iterations=20,
+                    explain=False,
                 )
                 twenty_seconds = time.perf_counter() - began
                 kept = (

@@ -239,7 +239,7 @@ def sizes(sets, o):
     worst, count = 0.0, 0
     few = np.deg2rad([0, 45, 90, 135])
     for t, n, options in ((angles_of(7), 13, {}), (few[:1], 1, {"image": 1}), (few, 5, {"image": (9, 14)}),
-                          (angles_of(3), 2, {"image": 30}), (few, 12, {"centre": -3.0}), (angles_of(11), 12, {"centre": 20.0}),
+                          (angles_of(3), 2, {"image": 30}), (few, 12, {"centre": -3.0}), (angles_of(11), 12, {"centre": 14.0}),
                           (angles_of(23), 31, {"image": (17, 40), "centre": 12.25, "vectors": "float16"})):  # fmt: skip
         exact = options.get("vectors") is None
         P = tomography.projector(t, n, dtype="float64" if exact else "float32", **options)

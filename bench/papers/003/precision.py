@@ -3,7 +3,7 @@ one run.
 
     python bench/papers/003/precision.py --data FOLDER [--sets SL256,ADS1] [--kept 0,1,5]
 
-FOLDER holds tomography/. For every storage format and number of kept gradients, to which later ones are orthogonalised:
+FOLDER holds tomography/. SLn is the Shepp-Logan phantom with n bins. For every storage format and number of kept gradients, to which later ones are orthogonalised:
 |b - A x|^2 after 8, 12, 16, 20 and 24 iterations, then the ratios to float with the same number of kept gradients, and
 to double with all gradients kept, which represents exact arithmetic.
 """
@@ -44,9 +44,13 @@ def main():
     sets = acceptance.Sets(o.data)
     iterations = range(8, 25, 4)
     for name in o.sets.split(","):
-        theta, b = sets.raw(name, 360, 256) if name != "SL256" else (acceptance.angles_of(360), None)
-        b = acceptance.sinogram_of_head(256, theta) if b is None else b
-        judge = tomography.projector(theta, 256, dtype="float64", format="list")
+        if name.startswith("SL"):
+            n = int(name.removeprefix("SL"))
+            theta = acceptance.angles_of(360 * n // 256)
+            b = acceptance.sinogram_of_head(n, theta)
+        else:
+            theta, b = sets.raw(name, 360, 256)
+        judge = tomography.projector(theta, b.shape[-1], dtype="float64", format="list")
         exact = squares(b, theta, judge, 24, iterations, dtype="float64")
         print(f"{name}, iterations {', '.join(map(str, iterations))}")
         print(f"  double, all gradients kept: {' '.join(f'{v:.5g}' for v in exact)}", flush=True)

@@ -23,10 +23,11 @@ struct ColumnReports {
   /// As of solve(), in the order of the columns of B. Their counts hold applies only, because messages and reductions
   /// serve many columns; their seconds run until the column's end, with other columns solved meanwhile.
   std::vector<Report> columns;
-  Report::Counts counts;  ///< of all columns; an apply to several columns is one for each
-  double seconds = 0;     ///< of all columns, longest over ranks
-  int together = 1;       ///< how many columns were advanced together, at most
-  std::string alone;      ///< where together = 1: why, one sentence
+  Report::Counts counts;       ///< of all columns; an apply to several columns is one for each
+  double seconds = 0;          ///< of all columns, longest over ranks; without explain_seconds
+  double explain_seconds = 0;  ///< in which a column's failure was looked into; others may have been solved meanwhile
+  int together = 1;            ///< how many columns were advanced together, at most
+  std::string alone;           ///< where together = 1: why, one sentence
 };
 
 /// Solves A X = B for B with k columns. X holds the initial guesses on entry.

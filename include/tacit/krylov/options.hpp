@@ -105,12 +105,24 @@ struct Options {
   /// Called after each iteration with its number and the residual, relative to ||b||, which are the same on all ranks;
   /// its answer must be, too. Returns true to stop.
   std::function<bool(int iteration, double residual_norm)> give_up;
-  /// Look into the cause of a failure, where a solve ends without an x: some products, at most 200 for the sign of the
+  /// Whether the cause of a failure is looked into by products of its own, which are not among the report's counts and
+  /// seconds (Report::explain_seconds has their time). Absent: they cost at most as much as the solve did, or 10 ms
+  /// where that is more, by counted work (bytes, reductions) and so the same in each run; none after a solve that the
+  /// limit of iterations has cut off early. True: whatever it takes, some products, up to 200 for the sign of the
   /// eigenvalues, and for null vectors about as many sweeps over vectors as the solve took, or 1e9 elements where that
-  /// was less (500 unknowns: whatever it takes). The report's counts and seconds are without these. False: none.
-  bool explain = true;
-  /// Iterations that the caller has spent on this system before, which count for how far a failure is looked into.
-  int spent = 0;
+  /// was less (500 unknowns: up to n steps). False: none.
+  std::optional<bool> explain;
+  /// Called on all ranks when the solve has ended and its time is taken, before its failure is looked into; not called
+  /// where that is not done.
+  std::function<void()> before_explaining;
+  /// What the caller has spent on this system before, which counts as part of this solve for how far a failure is
+  /// looked into.
+  struct Spent {
+    int iterations = 0;
+    std::int64_t operator_applies = 0;
+  } spent;
+  /// Solves of one call, which share the 10 ms that are allowed in any case.
+  int solves_of_call = 1;
 };
 
 /// The method that an s-step or pipelined one is a variant of; others are their own.

@@ -46,6 +46,7 @@ struct Report {
     std::int64_t messages = 0, bytes = 0;  ///< sent in exchanges, summed over ranks
   } counts;
   double seconds = 0;                 ///< of the solve, longest over ranks
+  double explain_seconds = 0;         ///< after it: the search for the cause of a failure
   std::vector<std::string> warnings;  ///< fallbacks taken, and the like
 };
 

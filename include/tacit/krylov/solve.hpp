@@ -17,6 +17,11 @@ inline int default_max_iterations(Global n) {
   return int(std::clamp<Global>(10 * n, 1000, 50000));
 }
 
+/// Whether a solve of n unknowns that ends at its limit has hardly begun: then only the limit is to blame. Local.
+inline bool is_cut_off_early(int iterations, Global n) {
+  return iterations < std::min<Global>(100, n);
+}
+
 /// Solves A x = b. x holds the initial guess on entry. On return it is finite, and the report has its recomputed
 /// ||b - A x|| / ||b||. x is the iterate with the smallest recomputed residual; where the limit or the callback ends
 /// cg, a variant of it, or chebyshev, it is the last iterate if that is nearer to the solution in the norm of A.
@@ -41,6 +46,8 @@ inline int default_max_iterations(Global n) {
 /// for Hermitian A). Results of P, or of A where there is no P, are projected (a reduction each), so that every method
 /// stays out of it; the returned x is orthogonal to it. report.projected_norm is what was taken out of b; the rest is
 /// the b of all residuals.
+///
+/// A failure is looked into by products of its own (Options::explain), which report.explain_seconds has the time of.
 ///
 /// Collective. Memory: the method's vectors and 2 (a scaled b, r); 1 more after a restart or where x is not 0 on entry.
 /// On a group of devices (exec/group.hpp): bicgstab and pipelined_bicgstab, in float and double.

@@ -36,7 +36,8 @@ struct Candidate {
 /// diagonal where these differ), and where cg breaks down, then with ick too. Where half of the rows have two or three
 /// entries (networks), whose complete factors have few entries, gmres with ilut follows the diagonal. Each starts from
 /// the best x so far. One that is predicted to need more than its patience is given up; if all are, the one that is
-/// predicted to end first goes on. Several ranks: additive Schwarz over these factors, where the method allows it.
+/// predicted to end first goes on. A candidate whose preconditioner cannot be made is left out, as a warning tells.
+/// Several ranks: additive Schwarz over these factors, where the method allows it.
 ///
 /// The first candidate that solves is kept with its preconditioner, and is the first for the next right-hand side. All
 /// decisions depend on numbers that are the same on all ranks, and none on measured times. The limit of iterations,
@@ -50,7 +51,7 @@ class Automatic {
 
   /// As krylov::solve. The counts, iterations and seconds of the report are those of all candidates, its history too;
   /// method, precond, warnings, detail and advice those of the candidate that solved, or came nearest; `choice` says
-  /// what was tried. Collective. Errors: those of krylov::solve and of make().
+  /// what was tried. Collective. Errors: those of krylov::solve.
   krylov::Report solve(const layout::Vector<T, Host>& b, layout::Vector<T, Host>& x, const krylov::Options& options,
                        const krylov::NullSpace<T, Host>* null_space = nullptr);
 

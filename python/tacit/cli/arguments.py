@@ -209,6 +209,10 @@ class Arguments:
             flag = "--" + name.replace("_", "-")
             whose = ", ".join(option.takers) if takers else ""
             text = f"{whose}: {option.text}" if whose else option.text
+            if option.kind == "flag" and option.absent not in ("", "false"):  # which is neither true nor false
+                action = argparse.BooleanOptionalAction
+                self._section.add_argument(flag, dest=name, action=action, help=_plain(f"{text} [{option.absent}]"))
+                continue
             if option.kind == "flag":
                 word = flag if not option.default else f"--no-{flag[2:]}"
                 const = not option.default

@@ -211,6 +211,11 @@ def solve(
         ``norm``, ``fallbacks`` and more: docs/reference/methods.md has all of them, and the classes of
         :mod:`tacit.methods` those of each method. An option that the method does not take is refused.
 
+        ``explain``: whether products of their own look for the cause of a failure, which ``detail`` and ``advice`` then
+        name. Not given: at most as much work as the solve did, or 10 ms for all columns together; none where
+        ``max_iterations`` ended the solve after fewer than 100 iterations (or n). Work is counted, not timed, so that
+        runs repeat. True: as far as it takes. False: none.
+
         ``nullspace``: what a singular A maps to zero, "constant" or vectors of shape (n,) or (n, k), whole or this
         rank's own part; made orthonormal, and refused where A v is not zero. x is orthogonal to it. b is projected onto
         the range of A where that is known: for Hermitian A, where A^H v is zero too, or with ``left_nullspace``, the
@@ -525,7 +530,7 @@ def _solve(
     facts["traffic"] = None
     if traffic_before is not None and isinstance(solved, op.DeviceHMatrix):
         facts["traffic"] = {name: value - traffic_before[name] for name, value in solved.traffic.items()}
-    facts["seconds"] = {"setup": setup, "solve": report.seconds}
+    facts["seconds"] = {"setup": setup, "solve": report.seconds, "explain": report.explain_seconds}
     facts["trace"] = _gather_trace(on, origin) if trace else None
     result = (ColumnsResult if many else Result)(like(form(own), b), report, **facts)
     if M is not None and not symmetric:
@@ -585,6 +590,7 @@ class _CudaReports(NamedTuple):
     columns: list[_core.Report]
     counts: dict[str, int]
     seconds: float
+    explain_seconds: float
     together: int
     alone: str
 
@@ -594,6 +600,7 @@ def _columns_on_gpu(
 ) -> Any:
     """A solve of each column: (X, reports)."""
     xs, reports = [], []
+    o.solves_of_call = b.shape[1]
     for c in range(b.shape[1]):
         guess = None if x0 is None else np.ascontiguousarray(x0[:, c])
         state = None if call is None else _OfColumn(call, c)
@@ -602,7 +609,8 @@ def _columns_on_gpu(
         reports.append(report)
     counts = {key: sum(r.counts[key] for r in reports) for key in reports[0].counts}
     why = "device='cuda' solves one column at a time"
-    return np.stack(xs, axis=1), _CudaReports(reports, counts, sum(r.seconds for r in reports), 1, why)
+    seconds, explain = sum(r.seconds for r in reports), sum(r.explain_seconds for r in reports)
+    return np.stack(xs, axis=1), _CudaReports(reports, counts, seconds, explain, 1, why)
 
 
 def _taken(b: Any, x0: Any, operator: Any) -> tuple[Any, Any]:

@@ -103,7 +103,8 @@ class Result(Outcome):
         ||r|| / ||b|| of the recurrence residual from iteration 0 on; where a solve has broken down, the last may not
         be finite.
     seconds : dict
-        "setup" (conversion, partition, preconditioner) and "solve"; the maximum over ranks.
+        "setup" (conversion, partition, preconditioner), "solve", and "explain" (what the search for the cause of a
+        failure took after it, see the option ``explain``); the maximum over ranks.
     counts : dict
         "reductions", "operator_applies", "preconditioner_applies", "exchanges" (this rank's), "messages", "bytes"
         (all ranks').
@@ -192,7 +193,7 @@ class Result(Outcome):
             f"  {self.method}, precond {self.precond}: {self.iterations} iterations, {self.restarts} restarts",
             f"  {self.unknowns} unknowns, {self.nonzeros or '?'} nonzeros, {self.scalar}; ranks {self.ranks}, threads"
             f" {self.threads}, {self.device}",
-            f"  setup {self.seconds['setup']:.3g} s, solve {self.seconds['solve']:.3g} s",
+            f"  setup {self.seconds['setup']:.3g} s, solve {self.seconds['solve']:.3g} s{_explained(self.seconds)}",
             f"  {count['operator_applies']} products, {count['preconditioner_applies']} preconditioner applies,"
             f" {count['reductions']} reductions, {count['messages']} messages, {count['bytes']} bytes",
         ]
@@ -241,6 +242,10 @@ class Result(Outcome):
         label = self.method + ("" if self.precond in ("", "none") else f" + {self.precond}")
         curve = plotting.Curve(label, self.history.tolist(), None, self.residual_norm)
         plotting.convergence([curve], os.fspath(path), title=f"{self.unknowns:,} unknowns", goal=self.rtol)
+
+
+def _explained(seconds: dict[str, float]) -> str:
+    return f", explanation {seconds['explain']:.3g} s" if seconds.get("explain") else ""
 
 
 class ColumnResult(NamedTuple):

@@ -150,19 +150,36 @@ void Solve<T, M>::say_instead(const std::string& cause, const std::string& advic
   say(cause, advice);
 }
 
-/// Completes detail and advice of a solve that has failed. The report's counts and seconds are without the products
-/// that this takes: about a dozen, for signs what curvatures() allows, and for null vectors affordable_steps().
-/// Collective.
+/// Completes detail and advice of a solve that has failed, within the allowance (allowance.hpp) where it was not asked
+/// for. Takes the time that this takes. Collective.
 template <Scalar T, Memory M>
 void Solve<T, M>::explain() {
+  const bool asked = options_.explain.value_or(false);
+  if (!options_.explain.value_or(true) || !residual_ || report_.converged() || report_.reason == Reason::stopped)
+    return;
+  const bool cut_off = report_.reason == Reason::max_iterations && options_.spent.iterations == 0;
+  if (!asked && cut_off && is_cut_off_early(report_.iterations, space_.size())) return;
+  if (options_.before_explaining) options_.before_explaining();
+  const double from = wall_time();
+  if (!asked) allow();
+  const std::string before = report_.detail;
+  look_into_cause();
+  if (allowance_.fell_short && report_.detail == before)
+    report_.advice += std::string(report_.advice.empty() ? "" : " ") +
+                      "explain=True looks into the cause for longer than the solve took.";
+  report_.explain_seconds = space_.comm().all_max(wall_time() - from);
+}
+
+/// About a dozen products, for signs what curvatures() allows, and for null vectors affordable_steps(). The report's
+/// counts are without them. Collective.
+template <Scalar T, Memory M>
+void Solve<T, M>::look_into_cause() {
   const bool cut_off = report_.reason == Reason::max_iterations;
-  if (!options_.explain || !residual_ || report_.converged() || report_.reason == Reason::stopped) return;
-  // A solve that was soon cut off needs no explanation.
-  if (cut_off && options_.spent == 0 && report_.iterations < std::min<Global>(100, space_.size())) return;
   const bool broken = report_.reason == Reason::non_finite || report_.reason == Reason::breakdown;
   const bool doubtful = noted_ && noted_->is_doubtful();
   if (broken && !doubtful && explain_non_finite()) return;
   if (!doubtful && (report_.reason == Reason::non_finite || explain_changing_products())) return;
+  if (!affords(2, 0, 10, 7)) return;
   const double noise = std::sqrt(double(std::numeric_limits<real_t<T>>::epsilon()));
   const double skew = asymmetry(*A_);
   const bool hermitian = skew <= std::max(noise, 4 * given_A_->accuracy()), coarse = report_.residual_norm > noise;
@@ -189,6 +206,7 @@ bool Solve<T, M>::explain_non_finite() {
   const auto spoils = [&](const op::Operator<T, M>* B) {
     if (!B) return false;
     for (int k = 0; k < 3; ++k) {
+      if (!affords(B == A_, B != A_, 2, 1)) return false;
       if (k == 0) layout::copy(b_, from);
       else scatter(from, std::uint64_t(5 + k));
       B->apply(from, to);
@@ -213,12 +231,13 @@ bool Solve<T, M>::explain_changing_products() {
   Vector<T, M> v(space_), first(space_), second(space_);
   scatter(v, 6);
   const auto changes = [&](const op::Operator<T, M>* B) {
+    if (!affords(B == A_ ? 2 : 0, B == A_ ? 0 : 2, 5, 2)) return 0.0;
     B->apply(v, first);
     B->apply(v, second);
     const double size = layout::norm(first);
     layout::subtract(second, first, second);
     const double change = layout::norm(second) / size;
-    return change > 1e4 * epsilon ? change : 0;
+    return change > 1e4 * epsilon ? change : 0.0;
   };
   if (const double change = changes(A_); change > 0) {
     say_instead(message("the product of A (", given_A_->name(), ") with the same vector changes from call to call, by ",
@@ -237,7 +256,7 @@ bool Solve<T, M>::explain_changing_products() {
 /// Is P, given to a method that takes it for a linear map, none? Three applies. Collective.
 template <Scalar T, Memory M>
 bool Solve<T, M>::explain_nonlinearity() {
-  if (!given_P_ || is_flexible()) return false;
+  if (!given_P_ || is_flexible() || !affords(0, 3, 10, 3)) return false;
   const double bent = nonlinearity(*given_P_);
   if (!(bent > std::sqrt(double(std::numeric_limits<real_t<T>>::epsilon())))) return false;
   say(message("the preconditioner P, ", given_P_->name(), ", is not a linear map: P (p + q) - P p - P q is about ",
@@ -256,7 +275,7 @@ bool Solve<T, M>::explain_asymmetry(double skew, bool hermitian) {
                 "matrix, and this one is not Hermitian; use gmres or bicgstab."));
     return true;
   }
-  const double of_P = P_ && hermitian ? asymmetry(*P_) : 0;
+  const double of_P = P_ && hermitian && affords(0, 2, 10, 7) ? asymmetry(*P_) : 0;
   if (!(of_P > std::sqrt(double(std::numeric_limits<real_t<T>>::epsilon())))) return false;
   say(message("the preconditioner P, ", given_P_ ? given_P_->name() : "", ", is not Hermitian: P - P^H is about ",
               about(of_P), " of P"),
@@ -277,6 +296,7 @@ std::string Solve<T, M>::rounding_advice(double level) const {
 /// Is the residual rounding error of b - A x? Then x is as good as its scalar type allows. Two products. Collective.
 template <Scalar T, Memory M>
 bool Solve<T, M>::explain_rounding() {
+  if (!affords(2, 0, 10, 3)) return false;
   const double epsilon = std::numeric_limits<real_t<T>>::epsilon();
   Vector<T, M> x = x_, y(space_);
   scale_by_power(x, a_exponent_ - b_exponent_);
@@ -308,9 +328,8 @@ auto Solve<T, M>::curvatures() -> Curvatures {
   layout::copy(r, p);
   double rr = double(real(layout::dot(r, r)));
   const double start = rr;
-  const auto spent = Global(report_.counts.operator_applies) + options_.spent;
-  const auto most = std::min<Global>(200, is_small() ? 2 * space_.size() : std::max<Global>(20, spent));
-  for (Global k = 0; k < most && rr > epsilon * epsilon * start; ++k) {
+  const auto most = std::min<Global>(200, is_small() ? 2 * space_.size() : std::max<Global>(20, products_spent()));
+  for (Global k = 0; k < most && rr > epsilon * epsilon * start && affords(1, 0, 14, 4); ++k) {
     space_.comm().check_interrupt();
     A_->apply(p, v);
     const double pv = double(real(layout::dot(p, v))), pp = double(real(layout::dot(p, p))), size = layout::norm(v);

@@ -57,6 +57,13 @@ bool Solve<T, M>::make_orthonormal(Workspace<T, M>& basis, int k) {
   }
 }
 
+/// Whether a step, with the proof of what its y shows, is allowed still. Local; the same on all ranks.
+template <Scalar T, Memory M>
+bool Solve<T, M>::affords_step(const LeastSquares& l) {
+  // cgs2 reads half a basis four times, and there are two bases.
+  return affords(2.5, l.P ? 2 : 0, 24 + 4.0 * (l.steps + l.kept), 12);
+}
+
 /// The next y; false where there are no further directions. Two products, and two with P. Collective.
 template <Scalar T, Memory M>
 bool Solve<T, M>::step(LeastSquares& l) {
@@ -209,6 +216,7 @@ Global Solve<T, M>::affordable_steps(Global spent) const {
 /// asks whether A is singular, by another one with a random right-hand side. Collective.
 template <Scalar T, Memory M>
 bool Solve<T, M>::explain_singularity() {
+  if (!affords(8, 0, 40, 20)) return false;
   LeastSquares l(space_);
   scatter(l.y, 3);
   gradient(l);
@@ -216,8 +224,9 @@ bool Solve<T, M>::explain_singularity() {
   const double b_norm = layout::norm(b_);
   nearly_ = {false, 0, 0, 0};
   if (explain_by_guesses()) return true;
-  const bool cut_off = report_.reason == Reason::max_iterations && options_.spent == 0;
-  const auto spent = Global(report_.counts.operator_applies) + options_.spent;
+  const bool cut_off =
+      report_.reason == Reason::max_iterations && options_.spent.iterations == 0 && !options_.explain.value_or(false);
+  const Global spent = products_spent();
   // At most 512 MiB for both bases.
   const auto room = Global(space_.comm().all_max(double(space_.local_size()) * sizeof(T)));
   const int most = int(std::min({space_.size(),
@@ -229,7 +238,9 @@ bool Solve<T, M>::explain_singularity() {
   if (P_ && !op::varies(given_P_)) {
     // As for A: a user's function may announce an adjoint product that fails.
     l.adjoint_of_P = P_->has_adjoint() && P_->has_diagonal();
-    if (l.adjoint_of_P || asymmetry(*P_) <= std::sqrt(double(std::numeric_limits<real_t<T>>::epsilon()))) l.P = P_;
+    if (l.adjoint_of_P ||
+        (affords(0, 2, 10, 7) && asymmetry(*P_) <= std::sqrt(double(std::numeric_limits<real_t<T>>::epsilon()))))
+      l.P = P_;
   }
   gradient(l);
   const double P_norm = layout::norm(l.s) / layout::norm(l.Ay);
@@ -239,7 +250,7 @@ bool Solve<T, M>::explain_singularity() {
     gradient(l);
     if (names_cause(l.y, l.Ay, "b has a part that is orthogonal to its range", "that part")) return true;
     if (blames_preconditioner(l, P_norm)) return true;
-    if (k == most || !step(l)) return explain_nearly(b_norm);
+    if (k == most || !affords_step(l) || !step(l)) return explain_nearly(b_norm);
   }
   if (explain_nearly(b_norm)) return true;
   return !cut_off && explain_solvable(l, most);
@@ -261,7 +272,7 @@ bool Solve<T, M>::explain_solvable(LeastSquares& l, int most) {
                   report_.advice);
       break;
     }
-    if (k == most || !step(l)) break;
+    if (k == most || !affords_step(l) || !step(l)) break;
   }
   report_.advice += advice;
   return true;

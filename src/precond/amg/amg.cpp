@@ -191,7 +191,7 @@ void Amg<T>::describe() {
   parts_->with([&](const auto& levels) {
     hermitian_ = levels.is_hermitian();
     note_ = levels.note();
-    doubtful_ = !levels.bottom() && options_.bottom.name != "smoother";
+    doubtful_ = !levels.is_last_solved() && options_.bottom.name != "smoother";
   });
 }
 

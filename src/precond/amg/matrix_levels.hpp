@@ -12,6 +12,10 @@
 
 namespace tacit::precond {
 
+/// Sweeps of the smoother on a last level without a solver of its own; on one whose rows are dominated by the diagonal,
+/// where each of them takes the error to 0.4 or less.
+inline constexpr int sweeps_without_direct = 20, sweeps_of_dominant = 8;
+
 template <Scalar T>
 class MatrixLevels final : public Levels<T> {
  public:
@@ -25,8 +29,11 @@ class MatrixLevels final : public Levels<T> {
   bool is_hermitian() const override { return hermitian_; }
   MatrixLevel<T>& level(std::size_t i) { return *levels_[i]; }
   const MatrixLevel<T>& level(std::size_t i) const { return *levels_[i]; }
-  /// The solver of the last level; null: sweeps.
+  /// The solver of the last level; null: sweeps of the smoother.
   const Bottom<T>* bottom() const { return bottom_.get(); }
+  int last_sweeps() const { return last_sweeps_; }  ///< where there is none
+  /// Whether these sweeps solve the last level.
+  bool is_last_solved() const { return bottom_ || last_sweeps_ == sweeps_of_dominant; }
   BottomReport report() const;  ///< of the bottom solver, and the choice of ranks
   BottomReport take_bottom();
   const std::vector<AmgWork>& work() const { return work_; }
@@ -40,7 +47,8 @@ class MatrixLevels final : public Levels<T> {
  private:
   void update_and_plan(Global most);
   void update_by_plans(exec::Array<T, Host> values);
-  void make_bottom_solver();
+  /// `rows`: of the last level.
+  void make_bottom_solver(const op::Rows<T>& rows);
   /// By how many ranks into one the rows of `next` are gathered; 1: they stay. `rows`: the unknowns of the level above.
   int gathering(const op::Rows<T>& next, const layout::Space& space, Global rows);
   void sweep_last(bool from_zero);
@@ -77,11 +85,10 @@ class MatrixLevels final : public Levels<T> {
   double plan_bytes_ = 0, matrix_bytes_ = 0;
   Global couplings_ = 0;  // of A when levels were made
   std::unique_ptr<Bottom<T>> bottom_;
-  BottomReport done_;   // by the bottom solver
-  std::string choice_;  // of ranks
+  int last_sweeps_ = 0;  // of the last level, where it has no bottom solver
+  BottomReport done_;    // by the bottom solver
+  std::string choice_;   // of ranks
   std::vector<AmgWork> work_;
 };
-
-constexpr int sweeps_without_direct = 20;
 
 }  // namespace tacit::precond

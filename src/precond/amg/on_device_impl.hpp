@@ -55,7 +55,11 @@ class CycleLevels final : public Levels<T, M> {
  public:
   using typename Levels<T, M>::Vector;
   CycleLevels(const op::Csr<T, M>& A, const MatrixLevels<T>& host, const AmgOptions<T>& options)
-      : hermitian_(host.is_hermitian()), smoother_(options.smoother), sweeps_(options.sweeps), levels_(host.count()) {
+      : hermitian_(host.is_hermitian()),
+        smoother_(options.smoother),
+        sweeps_(options.sweeps),
+        last_sweeps_(host.last_sweeps()),
+        levels_(host.count()) {
     for (std::size_t i = 0; i < host.count(); ++i) {
       const auto& from = host.level(i);
       Level& to = levels_[i];
@@ -172,9 +176,9 @@ class CycleLevels final : public Levels<T, M> {
   void solve_last(bool from_zero, bool) override {
     Level& last = levels_.back();
     if (inverse_) inverse_->apply(*last.f, *last.u);
-    else if (smoother_ == AmgSmoother::chebyshev) smooth(last, sweeps_without_direct, from_zero);
+    else if (smoother_ == AmgSmoother::chebyshev) smooth(last, last_sweeps_, from_zero);
     else
-      for (int s = 0; s < sweeps_without_direct; ++s) smooth(last, 1, from_zero && s == 0);
+      for (int s = 0; s < last_sweeps_; ++s) smooth(last, 1, from_zero && s == 0);
   }
   void restrict_f(std::size_t i) override { restrict_to(i, *levels_[i].f); }
   /// f_{i+1} := R r
@@ -206,7 +210,7 @@ class CycleLevels final : public Levels<T, M> {
 
   bool hermitian_;
   AmgSmoother smoother_;
-  int sweeps_, columns_ = 0;
+  int sweeps_, last_sweeps_, columns_ = 0;
   std::vector<Level> levels_;
   std::unique_ptr<op::Csr<T, M>> inverse_;
   struct Nothing {};
