@@ -52,6 +52,7 @@ op::RowsView<T, Index> cut(const Elements<Index>& start, const Elements<Index>& 
           first + Global(start.size()) - 2, " where rows ", begin, " to ", end - 1, " are needed");
   require(column.size() == value.size(), "a matrix with ", column.size(), " column indices and ", value.size(),
           " values");
+  require(s[0] == 0, "the row pointers begin with ", s[0], "; entries before that would belong to no row, 0 is needed");
   starts.reserve(std::size_t(end - begin) + 1);
   starts.push_back(0);
   for (Global i = begin - first; i < end - first; ++i) {

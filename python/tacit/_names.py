@@ -1,4 +1,6 @@
-"""Suggestions for unknown names: another library's word for the same thing, or a misspelling."""
+"""Names: how they are printed, and suggestions for unknown ones (another library's word for the same thing, or a
+misspelling).
+"""
 
 from __future__ import annotations
 
@@ -42,6 +44,20 @@ _ELSEWHERE: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("parasails", ("fsai",)),
 )
 _MEANT = {word: meant for words, meant in _ELSEWHERE for word in words.split()}
+
+
+# Characters that act on a terminal or on the lines around them: control characters, line separators, and those that
+# reverse the direction of text.
+_ACTING = [*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
+_ESCAPES = {c: f"\\x{c:02x}" if c < 256 else f"\\u{c:04x}" for c in _ACTING} | {9: "\\t", 10: "\\n", 13: "\\r"}
+_LINES = {c: text for c, text in _ESCAPES.items() if c != 10}
+
+
+def printable(text: str, lines: bool = False) -> str:
+    """`text` as it may be printed: control characters, as file names may have them, become escapes like \\x1b, and so
+    do line ends unless `lines`.
+    """
+    return text.translate(_LINES if lines else _ESCAPES)
 
 
 def _plain(name: str) -> str:

@@ -114,6 +114,7 @@ def to_scalar(array: Array, scalar: str, what: str) -> Array:
 def as_array(value: Any, what: str) -> Array:
     """A NumPy array over an array of any library (NumPy, DLPack, __array__, lists); no copy where none is needed."""
     if isinstance(value, np.ndarray):
+        _refuse_masked(value, what)
         array: Array = np.asarray(value)
     elif hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
         try:
@@ -133,6 +134,18 @@ def as_array(value: Any, what: str) -> Array:
     if array.dtype.kind not in "biufc":
         raise TypeError(f"{what} has elements of type {array.dtype}; numbers are needed")
     return array
+
+
+def _refuse_masked(array: Array, what: str) -> None:
+    """ValueError for a masked array of NumPy with elements under its mask, whose values nobody has vouched for."""
+    if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
+        hidden = np.ma.getmaskarray(array)
+        first = tuple(int(i) for i in np.argwhere(hidden)[0])
+        raise ValueError(
+            f"{what} is a masked array with {int(hidden.sum())} masked elements, the first at"
+            f" {first[0] if len(first) == 1 else first}; masked arrays are not supported: fill in values"
+            f" ({what}.filled(0)), or leave these unknowns out"
+        )
 
 
 def vectors_of(given: Any, what: str) -> Array | None:

@@ -20,9 +20,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tacit import launch
+from tacit._names import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.segment import Segment
     from rich.text import Text
 
 SCHEMA = "tacit.solve/1"
@@ -277,12 +279,17 @@ def levels_table(levels: Mapping[str, Any]) -> str:
 def console(stderr: bool = False, quiet: bool = False) -> Console:
     """The console of this process. Under mpiexec the terminal is the launcher's, which passes its width on."""
     from rich.console import Console
+    from rich.segment import Segment
 
     class Output(Console):
         def on_broken_pipe(self) -> None:
             raise  # a closed pipe (| head) is no failure: cli.guarded() ends quietly, where rich would exit with code 1
 
-    style: dict[str, Any] = {"highlight": False, "soft_wrap": True, "quiet": quiet}
+        def render(self, renderable: Any, options: Any = None) -> Iterator[Segment]:
+            for part in super().render(renderable, options):  # names of files may have control characters
+                yield part if part.control else Segment(printable(part.text, lines=True), part.style)
+
+    style: dict[str, Any] = {"highlight": False, "markup": False, "soft_wrap": True, "quiet": quiet}
     width = os.environ.get(launch.TERMINAL)
     if width and not stderr:
         return Output(force_terminal=True, width=int(width), **style)
@@ -355,9 +362,9 @@ def show(facts: dict[str, Any], out: Console) -> None:
         table = levels_table(facts["levels"]).splitlines()
         rows += [("levels" if i == 0 else "", Text(line)) for i, line in enumerate(table)]
     rows += [("warning", Text(text, style="yellow")) for text in facts["warnings"]]
-    rows += [("wrote", Text(f"{path} ({what})")) for what, path in facts.get("written", {}).items()]
+    rows += [("wrote", Text(f"{printable(path)} ({what})")) for what, path in facts.get("written", {}).items()]
     if file:
-        out.print(Text(file, style="bold"))
+        out.print(Text(printable(file), style="bold"))
     print_facts(rows, out)
 
 

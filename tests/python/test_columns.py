@@ -473,3 +473,23 @@ def test_block_cg_alone_says_that_it_is_cg() -> None:
     assert np.array_equal(one.x, tacit.solve(a, b[:, 0], method="cg").x)
     with pytest.raises(ValueError, match="block-cg has none"):
         tacit.solve(a, b, method="block-cg", restart=3)
+
+
+@pytest.mark.parametrize("name", ["cg", "bicgstab", "gmres", "richardson", "chebyshev"])
+def test_scipys_signature_keeps_the_columns(name: str) -> None:
+    """x has the shape of b: (n,) for one right-hand side, (n, k) for k, column by column."""
+    A, call = laplacian(36) + 4 * sp.eye_array(36), getattr(tacit, name)
+    more = {"relaxation": 0.1, "maxiter": 500} if name == "richardson" else {}
+    B = np.random.default_rng(0).standard_normal((36, 3))
+    X, info = call(A, B, rtol=1e-8, **more)
+    assert X.shape == (36, 3)
+    assert info == 0
+    np.testing.assert_allclose(A @ X, B, atol=1e-6)
+    started, info = call(A, B, X, rtol=1e-6, **more)
+    assert started.shape == (36, 3)
+    assert info == 0
+    for one in (B[:, 0], B[:, :1]):
+        assert call(A, one, **more)[0].shape == (36,)
+    seen: list[tuple[int, ...]] = []
+    call(A, B, callback=lambda xk: seen.append(np.shape(xk)), **more)
+    assert set(seen) == {()} if name == "gmres" else {(36,)}

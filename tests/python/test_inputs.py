@@ -205,3 +205,74 @@ def test_permuted_partitions_give_the_users_order() -> None:
         r = tacit.solve(a, b, np.ones(80), rtol=1e-10, precond="ilu0", **options)
         assert r.converged
         assert np.allclose(a @ r.x, b, atol=1e-8)
+
+
+def masked(values: Any, mask: Any) -> Any:
+    return np.ma.MaskedArray(values, mask=mask)
+
+
+def test_masked_arrays_are_refused_where_something_is_masked() -> None:
+    """The values under a mask are nobody's: they are neither solved with, nor multiplied, nor written."""
+    S, A = laplacian(4), tacit.csr(laplacian(4))
+    b, hidden = np.ones(4), masked(np.array([1.0, 1.0, 1e20, 1.0]), [0, 0, 1, 0])
+    D = masked(S.toarray(), S.toarray() < 0)
+    for use in (
+        lambda: tacit.solve(A, hidden),
+        lambda: tacit.solve(A, b, hidden),
+        lambda: tacit.solve(D, b),
+        lambda: tacit.solve(A, b, precond=D),
+        lambda: tacit.cg(A, hidden[:, None]),
+        lambda: tacit.csr(D),
+        lambda: tacit.csr((masked(S.data, S.data < 0), S.indices, S.indptr), S.shape),
+        lambda: A @ hidden,
+        lambda: hidden @ A,
+        lambda: A.rmatvec(hidden),
+        lambda: A.update_values(masked(S.data, S.data < 0)),
+        lambda: tacit.function((4, 4), lambda x: masked(x, [0, 1, 0, 0])) @ b,
+        lambda: tacit.solve(A, b, nullspace=hidden),
+        lambda: tacit.write("never.npy", hidden),
+    ):
+        with pytest.raises(ValueError, match=r"masked array with \d+ masked elements, the first at .*not supported"):
+            use()
+    whole = masked(b, False)
+    np.testing.assert_array_equal(A @ whole, S @ b)
+    assert tacit.solve(A, whole).converged
+
+
+def test_an_operator_is_no_array_of_numpys() -> None:
+    """NumPy would make an array of n operators of numpy.dot(A, x)."""
+    A, x = tacit.csr(laplacian(4)), np.ones(4)
+    M = tacit.precond.make(A, "jacobi")
+    for use in (
+        lambda: np.dot(A, x),
+        lambda: np.dot(x, A),
+        lambda: x.dot(A),
+        lambda: np.asarray(A),
+        lambda: np.linalg.norm(A),
+        lambda: np.linalg.solve(A, x),
+        lambda: np.einsum("ij,j", A, x),
+        lambda: np.dot(tacit.poisson((2, 2)), x),
+        lambda: np.dot(A.T, x),
+        lambda: np.dot(M, x),
+        lambda: np.dot(tacit.function((4, 4), lambda v: v), x),
+    ):
+        with pytest.raises(TypeError, match=r"operator of Tacit is no array: the product is A @ x"):
+            use()
+    np.testing.assert_array_equal(x @ A, laplacian(4).T @ x)
+    assert spl.aslinearoperator(A).matvec(x).shape == (4,)
+
+
+def test_row_pointers_begin_with_zero() -> None:
+    """Entries before the first row would be dropped."""
+    data, columns = np.array([5.0, 2.0, 3.0]), np.array([0, 0, 1])
+    for kind in (np.int32, np.int64):
+        start = np.array([1, 2, 3], kind)
+        with pytest.raises(ValueError, match="row pointers begin with 1"):
+            tacit.csr((data, columns.astype(kind), start), (2, 2))
+        A = sp.csr_array((data[1:], columns[1:].astype(kind), start - 1), shape=(2, 2))
+        A.indptr = A.indptr + kind(1)
+        A.indices, A.data = columns.astype(kind), data
+        with pytest.raises(ValueError, match="row pointers begin with 1"):
+            tacit.csr(A)
+        with pytest.raises(ValueError, match="row pointers begin with 1"):
+            tacit.comm.run_threads(2, lambda comm, A=A: tacit.csr(A, comm=comm))  # type: ignore[misc]

@@ -149,7 +149,8 @@ class Parser(argparse.ArgumentParser):
         place = launch.launched()
         message = message.removeprefix("argument ")
         if place is None or place[0] == 0:
-            sys.stderr.write(f"{self.prog}: {message}\n{self.prog} --help shows what there is\n")
+            text = _names.printable(message)
+            sys.stderr.write(f"{self.prog}: {text}\n{self.prog} --help shows what there is\n")
         raise SystemExit(USAGE)
 
     def parse_all(self, words: Sequence[str]) -> argparse.Namespace:

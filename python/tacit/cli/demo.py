@@ -242,14 +242,14 @@ def main(size: str = "m", quick: bool = False, folder: Path = Path("tacit-demo")
         launch.find_mpiexec()
         most = 2
     except launch.LaunchError as error:
-        out.print(f"one rank only: {error}", markup=False)
+        out.print(f"one rank only: {error}")
         most = 1
     threads = max(1, launch.cores() // 2)
     folder.mkdir(parents=True, exist_ok=True)
     plan = cases(most)
     heading = "[bold]Two sources in a stirred box:[/] convection, diffusion and decay in three dimensions"
-    out.print(f"{heading}, {report.count(n**3)} unknowns, relative residual {RTOL:g}")
-    out.print(f"{report.processor()}; {report.plural(threads, 'thread')} a rank; times with set-up", markup=False)
+    out.print(f"{heading}, {report.count(n**3)} unknowns, relative residual {RTOL:g}", markup=True)
+    out.print(f"{report.processor()}; {report.plural(threads, 'thread')} a rank; times with set-up")
     start = time.perf_counter()
     show = Show(plan, out)
     with tempfile.TemporaryDirectory(prefix="tacit-") as scratch, show:
@@ -283,10 +283,10 @@ def main(size: str = "m", quick: bool = False, folder: Path = Path("tacit-demo")
             f"Without multigrid, boundary elements, tomography and simulated ranks, which this build lacks. {MORE}",
             *foot,
         ]
-        out.print(MORE, markup=False)
+        out.print(MORE)
     elif sections:  # without matplotlib there are no sections
         for name, part in demo_parts.run(folder, quick):
-            out.print(part.line, markup=False)
+            out.print(part.line)
             facts["parts"][name] = part.facts
             sections.append(part.section)
             names += part.section.pictures
@@ -298,8 +298,8 @@ def main(size: str = "m", quick: bool = False, folder: Path = Path("tacit-demo")
         names.insert(0, ("index.html", "a page with all of it: open it in a browser"))
     out.print(f"{time.perf_counter() - start:.0f} s in all. It left")
     for name, what in names:
-        out.print(f"  {folder / name}: {what}", markup=False)
-    out.print(f"Go on with: {again(folder, plan)}", markup=False)
+        out.print(f"  {folder / name}: {what}")
+    out.print(f"Go on with: {again(folder, plan)}")
     return 0 if converged else 3
 
 
@@ -321,7 +321,7 @@ class Show:
             self.live = Live(table(self.plan, {}, set()), console=self.out, refresh_per_second=8)
             self.live.start()
         else:
-            self.out.print(line(list(COLUMNS)), markup=False)
+            self.out.print(line(list(COLUMNS)))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -348,7 +348,7 @@ class Show:
         self.done[number] = said["result"]
         self.times[number] = said["times"]
         if self.live is None:
-            self.out.print(line(cells(self.plan[number], said["result"], False)), markup=False)
+            self.out.print(line(cells(self.plan[number], said["result"], False)))
 
 
 def write(
@@ -375,7 +375,7 @@ def write(
 
         plotting.figure(1, 1)
     except ImportError as error:
-        show.out.print(str(error), markup=False)
+        show.out.print(str(error))
         return names, []
     curves = [
         plotting.Curve(

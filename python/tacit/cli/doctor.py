@@ -41,11 +41,11 @@ def main(json: str | None = None) -> int:
     for finding in examine():
         findings.append(finding)
         mark, colour = MARKS[finding.state]
-        out.print(f"[{colour}]{mark}[/]  [bold]{finding.name:<13}[/]", end=" ")
-        out.print(finding.value, markup=False)
+        out.print(f"[{colour}]{mark}[/]  [bold]{finding.name:<13}[/]", end=" ", markup=True)
+        out.print(finding.value)
         if finding.cure:
-            out.print(f"    {'':<13} [yellow]cure:[/]", end=" ")
-            out.print(finding.cure, markup=False)
+            out.print(f"    {'':<13} [yellow]cure:[/]", end=" ", markup=True)
+            out.print(finding.cure)
     problems = sum(finding.state == BAD for finding in findings)
     out.print("everything works" if problems == 0 else f"{report.plural(problems, 'problem')} found")
     if json:

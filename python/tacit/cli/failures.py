@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Callable
 
 from tacit import launch
+from tacit._names import printable
 from tacit.cli.arguments import ENVIRONMENT, INPUT, INTERRUPTED, OK, USAGE, WrongUse
 
 
@@ -40,16 +41,18 @@ def guarded(run: Callable[[], int], name: str) -> int:
 def complain(name: str, text: str, code: int) -> int:
     place = launch.launched()
     if place is None or place[0] == 0:
-        sys.stderr.write(f"{name}: {text}\n")
+        sys.stderr.write(f"{name}: {printable(text, lines=True)}\n")
     return code
 
 
 def describe(error: BaseException) -> str:
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
-        return f"{os.fspath(error.filename)!s}: {error.strerror}"
-    if isinstance(error, MemoryError) and not isinstance(error, RuntimeError):  # Python's or NumPy's
-        return f"not enough memory{': ' + str(error) if str(error) else ''}"
-    return str(error) or type(error).__name__
+        text = f"{os.fspath(error.filename)!s}: {error.strerror}"
+    elif isinstance(error, MemoryError) and not isinstance(error, RuntimeError):  # Python's or NumPy's
+        text = f"not enough memory{': ' + str(error) if str(error) else ''}"
+    else:
+        text = str(error) or type(error).__name__
+    return printable(text, lines=isinstance(error, launch.LaunchError))  # which quotes what a launcher has printed
 
 
 def code_of(error: BaseException) -> int | None:

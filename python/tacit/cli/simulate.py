@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> bool:
         **given(arguments, SOLVE),
     )
     r = made.result
-    out.print(made.summary(), markup=False)
+    out.print(made.summary())
     if arguments.output:
         op.write(arguments.output, r.x)
     if arguments.trace:

@@ -9,7 +9,7 @@ import numpy as np
 
 from .._support import Array, choose
 from .driver import solve
-from .results import Result, _OfIterate
+from .results import ColumnsResult, Result, _OfIterate
 
 
 def _scipy(
@@ -37,7 +37,7 @@ def _scipy(
         callback=_OfIterate(callback, as_norm) if callable(callback) else callback,
         **more,
     )
-    if isinstance(result.x, np.ndarray):
+    if isinstance(result.x, np.ndarray) and not isinstance(result, ColumnsResult):
         result.x = result.x.reshape(-1)
     return result
 
@@ -60,7 +60,7 @@ def cg(
     A : as for :func:`tacit.solve`
         Hermitian positive definite.
     b, x0 : array_like
-        Shape (n,) or (n, 1).
+        Shape (n,) or (n, 1). SciPy takes no more; here shape (n, k) is k right-hand sides, as for :func:`tacit.solve`.
     rtol, atol : float
         Converged means ||b - A x|| <= max(rtol ||b||, atol), recomputed.
     maxiter : int, optional
@@ -68,12 +68,14 @@ def cg(
     M : operator or name, optional
         An approximate inverse of A; Hermitian positive definite.
     callback : callable, optional
-        ``callback(xk)`` after each iteration; raising StopIteration ends the solve. What it returns is ignored.
+        ``callback(xk)`` after each iteration; raising StopIteration ends the solve. What it returns is ignored. With k
+        right-hand sides xk is the iterate of one of them, shape (n,), and ends the solve of that one.
 
     Returns
     -------
     Result
         Unpacks as ``x, info`` with x of shape (n,); info is 0 (converged), > 0 (iterations done) or < 0 (breakdown).
+        With k right-hand sides x has shape (n, k), and info is 0 where all have converged.
 
     References
     ----------

@@ -234,8 +234,17 @@ class Operator:
         if _device.is_array(x):
             agreed(self.comm, lambda: _one_vector(x))
             return self.T @ x
-        y: Array = self._apply(np.asarray(x).T, True, conjugate=True).T
+        y: Array = self._apply(agreed(self.comm, lambda: as_array(x, "x")).T, True, conjugate=True).T
         return y
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        """TypeError: NumPy would take the operator for one element, so that numpy.dot(A, x) were an array of n
+        operators.
+        """
+        raise TypeError(
+            f"a {self.name} operator of Tacit is no array: the product is A @ x, its entries are those of"
+            " A @ numpy.eye(n) (numpy.dot, numpy.asarray and the functions of numpy.linalg need an array)"
+        )
 
     # -- new operators from old ----------------------------------------------------------------------------------------
 
