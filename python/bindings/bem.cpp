@@ -8,7 +8,9 @@
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
 
+#include <tacit/app/bem/polygons.hpp>
 #include <tacit/app/bem/surface.hpp>
 #include <tacit/app/bem/system.hpp>
 
@@ -81,9 +83,26 @@ void bind_bem(nb::module_& m) {
   bind_options<bem::SystemOptions>(m, "BemOptions", "bem", bem::system_options());
   m.def("bem_read", [](const std::filesystem::path& path) {
     std::vector<double> potential;
-    const auto mesh = unlocked([&] { return bem::read_mesh(path, &potential); });
+    std::vector<std::string> notes;
+    const auto mesh = unlocked([&] { return bem::read_mesh(path, &potential, &notes); });
     const auto [vertices, triangles] = arrays_of(mesh);
-    return std::make_tuple(vertices, triangles, array_of(std::move(potential)));
+    return std::make_tuple(vertices, triangles, array_of(std::move(potential)), notes);
+  });
+  // Triangles and the face of each; then a text on faces that cross themselves and one on bent ones, empty where there
+  // are none. `name_of` is called with the number of such a face.
+  m.def("bem_triangulate", [](const Rows& vertices, const Elements<Global>& starts, const Elements<Local>& corners,
+                              const nb::object& name_of) {
+    bem::Polygons faces;
+    faces.starts.assign(starts.data(), starts.data() + starts.size());
+    faces.corners.assign(corners.data(), corners.data() + corners.size());
+    auto made = unlocked([&] {
+      const auto* const points = reinterpret_cast<const op::Point*>(vertices.data());
+      return bem::triangulate({points, vertices.shape(0)}, faces);
+    });
+    const auto named = [&](Global face) { return nb::cast<std::string>(name_of(face)); };
+    const std::string crossing = made.crossing > 0 ? crossing_faces(made, named(made.first_crossing)) : "",
+                      bent = made.bent > 0 ? bent_faces(made, named(made.first_bent)) : "";
+    return std::make_tuple(rows_of<Local>(made.triangles), array_of(std::move(made.face)), crossing, bent);
   });
   m.def("bem_geodesic_sphere", [](int cuts, double radius) { return arrays_of(bem::geodesic_sphere(cuts, radius)); });
   m.def("bem_ring_sphere",

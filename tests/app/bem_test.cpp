@@ -1,5 +1,6 @@
 // Boundary elements: meshes, entries of the single layer, and bodies of known capacitance.
 #include <gtest/gtest.h>
+#include <tacit/app/bem/polygons.hpp>
 #include <tacit/app/bem/single_layer.hpp>
 #include <tacit/krylov/solve.hpp>
 #include <tacit/op/hmatrix/hmatrix.hpp>
@@ -87,7 +88,32 @@ TEST(Mesh, ReadsFiles) {
   EXPECT_THROW(read_mesh(write("b.obj", "v 0 0\n")), Error);
   EXPECT_THROW(read_mesh(write("c.obj", "v 0 0 0\nf 1 2 3\n")), Error);
   EXPECT_THROW(read_mesh((folder / "none.pbf").string()), Error);
+  std::vector<std::string> notes;
+  const Mesh bent = read_mesh(write("B.OBJ", "v 0 0 0\nv 1 0 1\nv 1 1 0\nv 0 1 1\nf 1 2 \\\n3 4\n"), nullptr, &notes);
+  EXPECT_EQ(bent.size(), 2);
+  ASSERT_EQ(notes.size(), 1u);
+  EXPECT_NE(notes[0].find("line 5"), std::string::npos);
   std::filesystem::remove_all(folder);
+}
+
+TEST(Polygons, KeepTheirArea) {
+  // A square with a notch, from each of its corners; the notch is not seen from most of them.
+  const std::vector<Point> at{{0, 0, 0}, {4, 0, 0}, {4, 4, 0}, {2, 1, 0}, {0, 4, 0}};
+  for (Local first = 0; first < 5; ++first) {
+    Polygons face;
+    for (Local k = 0; k < 5; ++k) face.corners.push_back((first + k) % 5);
+    face.starts.push_back(5);
+    const auto made = triangulate(at, face);
+    ASSERT_EQ(made.triangles.size(), 3u);
+    const Mesh mesh{at, made.triangles};
+    EXPECT_NEAR(mesh.area(0) + mesh.area(1) + mesh.area(2), 10, 1e-14);
+    EXPECT_EQ(made.crossing + made.bent, 0);
+  }
+  const auto crossed = triangulate(at, {{0, 3, 7}, {0, 1, 2, 0, 2, 1, 4}});
+  EXPECT_EQ(crossed.triangles.size(), 1u);
+  EXPECT_EQ(crossed.first_crossing, 1);
+  EXPECT_THROW(triangulate(at, {{0, 2}, {0, 1}}), Error);
+  EXPECT_THROW(triangulate(at, {{0, 3}, {0, 1, 5}}), Error);
 }
 
 TEST(SingleLayer, KnowsTheEquilateralTriangle) {

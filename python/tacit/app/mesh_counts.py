@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from .._core import InputError
+from .mesh_faces import too_few
 
 #: Nodes of an element, by gmsh's number of its type.
 _GMSH_NODES = {1: 2, 2: 3, 3: 4, 4: 4, 5: 8, 6: 6, 7: 5, 8: 3, 9: 6, 10: 9, 11: 10, 12: 27, 13: 18, 14: 14, 15: 1} | {
@@ -20,8 +21,8 @@ Claim = tuple[int, str, int]
 
 
 def check(path: Path) -> None:
-    """InputError, naming the file, the count and the bytes, where a count of a .off, .stl, .msh, .ply or .vtk file is
-    larger than what its bytes can hold."""
+    """InputError, naming the file, the count and the bytes, where a count of a .msh file is larger than what its bytes
+    can hold, or a .wkt file is no list of triangles."""
     claims = _CLAIMS.get(path.suffix.lower())
     size = path.stat().st_size
     if claims is None or size == 0:
@@ -29,72 +30,7 @@ def check(path: Path) -> None:
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         for count, what, each in claims(data, path):
             if count * each > size + 1:  # the last separator may be missing
-                raise _refusal(path, size, count, what, count * each)
-
-
-def check_cells(path: Path, found: int) -> None:
-    """InputError where fewer cells were found than a .ply file claims faces, which meshio accepts."""
-    if path.suffix.lower() != ".ply":
-        return
-    with path.open("rb") as file:
-        header = file.read(1 << 16)
-    faces = re.search(rb"^element\s+face\s+(\d+)\s+property\s+list\s", header, re.MULTILINE)
-    if faces and found < int(faces[1]):
-        raise InputError(f"{path}: says that it holds {int(faces[1])} faces; {found} are there")
-
-
-def _refusal(path: Path, size: int, count: int, what: str, needed: int) -> InputError:
-    return InputError(
-        f"{path}: says that it holds {count} {what}, which take at least {needed} bytes; the file has {size} bytes"
-    )
-
-
-def _off(data: mmap.mmap, path: Path) -> Iterator[Claim]:
-    # "OFF", then the first line that is no comment: vertices, faces, edges. Then numbers with a separator each.
-    found = re.match(rb"\s*OFF\s+(?:#[^\n]*\s+)*(\d+)\s+(\d+)", data)
-    if found:
-        yield int(found[1]), "vertices", 6
-        yield int(found[2]), "faces", 8
-
-
-def _stl(data: mmap.mmap, path: Path) -> Iterator[Claim]:
-    # As text it begins with "solid", but so do some binary files: those have other characters as well.
-    start = data[:512].lstrip()
-    binary = re.search(rb"[^\t\n\r\f -\xff]", start) is not None
-    if start[:5] == b"solid" and (not binary or b"facet" in start):
-        if not re.search(rb"(?i)endsolid", data[-4096:]):
-            lines = data[:].count(b"\n") + 1
-            raise InputError(f"{path}: line {lines}: the file ends without endsolid")
-        return
-    size = len(data)
-    if size < 84:
-        if binary:
-            raise InputError(f"{path}: a binary STL file begins with 84 bytes; the file has {size} bytes")
-        return  # text, whose errors the reader reports
-    (count,) = struct.unpack_from("<I", data, 80)
-    if size != 84 + 50 * count:
-        raise _refusal(path, size, count, "triangles", 84 + 50 * count)
-    yield count, "triangles", 50
-
-
-def _ply(data: mmap.mmap, path: Path) -> Iterator[Claim]:
-    header = data[: max(0, data.find(b"end_header"))]
-    for element in re.finditer(rb"^element\s+(\S+)\s+(\d+)((?:\s+(?:property|comment)[^\n]*)*)", header, re.MULTILINE):
-        properties = len(re.findall(rb"^\s*property", element[3], re.MULTILINE))
-        yield int(element[2]), f"elements of kind {element[1].decode(errors='replace')}", max(1, properties)
-
-
-def _vtk(data: mmap.mmap, path: Path) -> Iterator[Claim]:
-    if not re.match(rb"# vtk DataFile Version [1-5]\.", data):
-        return
-    each = 2 if re.search(rb"^ASCII\s*$", data[:1024], re.MULTILINE) else 1
-    for claim in re.finditer(rb"^(POINTS|CELL_TYPES|CELL_DATA|POINT_DATA)\s+(\d+)", data, re.MULTILINE):
-        what = claim[1].decode().lower().replace("_", " ")
-        yield int(claim[2]), what, 3 * each if claim[1] == b"POINTS" else each
-    for claim in re.finditer(rb"^(CELLS|POLYGONS|LINES|VERTICES|TRIANGLE_STRIPS)\s+(\d+)\s+(\d+)", data, re.MULTILINE):
-        what = claim[1].decode().lower().replace("_", " ")
-        yield int(claim[2]), what, each
-        yield int(claim[3]), f"numbers of {what}", each
+                raise too_few(path, count, what, count * each, size)
 
 
 def _msh(data: mmap.mmap, path: Path) -> Iterator[Claim]:
@@ -190,4 +126,4 @@ def _wkt(data: mmap.mmap, path: Path) -> Iterator[Claim]:
     yield from ()
 
 
-_CLAIMS = {".off": _off, ".stl": _stl, ".ply": _ply, ".vtk": _vtk, ".msh": _msh, ".wkt": _wkt}
+_CLAIMS = {".msh": _msh, ".wkt": _wkt}

@@ -12,7 +12,7 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -216,8 +216,10 @@ _BOUNDED = ("fromfile", "empty", "zeros", "ones", "full", "arange", "linspace", 
 
 
 @contextlib.contextmanager
-def _in_place(guard: Guard) -> Iterator[None]:
-    """Meanwhile `np` and `open` of meshio's modules are those of the guard in this thread, unchanged in others."""
+def _in_place(guard: Guard, replaced: Replaced) -> Iterator[None]:
+    """Meanwhile `np` and `open` of meshio's modules are those of the guard in this thread, unchanged in others; and its
+    functions `replaced`.
+    """
     here, numpy = threading.get_ident(), _Numpy(guard)
 
     @functools.wraps(open)
@@ -229,7 +231,11 @@ def _in_place(guard: Guard) -> Iterator[None]:
     ]
     with_numpy = [names_of for names_of in names if names_of.get("np") is np]
     alone = [names_of for names_of in names if "open" not in names_of]
+    mended = [(vars(sys.modules[module]), name, made) for module, name, made in replaced if module in sys.modules]
+    before = [names_of[name] for names_of, name, _ in mended]
     try:
+        for (names_of, name, made), old in zip(mended, before, strict=True):
+            names_of[name] = _in_thread(here, made(old), old)
         for names_of in with_numpy:
             names_of["np"] = numpy
         for names_of in alone:
@@ -240,14 +246,28 @@ def _in_place(guard: Guard) -> Iterator[None]:
             names_of["np"] = np
         for names_of in alone:
             names_of.pop("open", None)
+        for (names_of, name, _), old in zip(mended, before, strict=True):
+            names_of[name] = old
 
 
-def read(meshio: Any, guard: Guard) -> Any:
+# Functions of meshio's modules: module, name, and what makes the new function from the old one.
+Replaced = Sequence[tuple[str, str, Callable[[Any], Any]]]
+
+
+def _in_thread(thread: int, function: Any, otherwise: Any) -> Any:
+    @functools.wraps(otherwise)
+    def called(*words: Any, **options: Any) -> Any:
+        return (function if threading.get_ident() == thread else otherwise)(*words, **options)
+
+    return called
+
+
+def read(meshio: Any, guard: Guard, replaced: Replaced = ()) -> Any:
     """meshio.read(guard.path), with Refused where the reader goes on beyond the end of the file, or the file claims
     more than its bytes can hold.
     """
     kinds = meshio.extension_to_filetypes.get("".join(guard.path.suffixes[-2:]).lower(), ())
-    with _one_at_a_time, _in_place(guard):
+    with _one_at_a_time, _in_place(guard, replaced):
         with guard.path.open("rb") as file:
             zipped = file.read(2) == b"\x1f\x8b"  # meshio writes .post.gz as plain text
         if zipped and guard.path.suffix.lower() == ".gz" and len(kinds) == 1:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +12,16 @@ import numpy as np
 
 from .. import _core
 from .._support import Array, as_array, choose, core, real_number, whole_number
-from . import mesh_counts, mesh_guard
+from . import mesh_by_meshio, mesh_off, mesh_ply, mesh_stl, mesh_vtk
+from .mesh_by_meshio import meshio_module
+from .mesh_faces import Faces, order_of
 
 __all__ = ["Mesh", "bodies", "body", "cube", "ellipsoid", "read", "ring_sphere", "sphere", "sphere_pair"]
 
-_OWN_READER = (".pbf", ".pbs", ".obj")
-_FIRST_CORNERS = {"triangle": 3, "triangle6": 3, "triangle7": 3, "triangle10": 3, "quad": 4, "quad8": 4, "quad9": 4}
+_IN_C = (".pbf", ".pbs", ".obj")
+_READERS: dict[str, Callable[[Path], Faces | None]] = {
+    ".ply": mesh_ply.read, ".off": mesh_off.read, ".stl": mesh_stl.read, ".vtk": mesh_vtk.read
+}  # fmt: skip
 
 
 def core_function(name: str) -> Any:
@@ -66,6 +68,7 @@ class Mesh:
                 raise ValueError(f"cell data {name!r} has {len(array)} values for {len(t)} triangles")
             self.cell_data[name] = array
         self._surface: tuple[dict[str, Any], Array] | None = None
+        self._notes: list[str] = []  # of its file
 
     def __len__(self) -> int:
         return len(self.triangles)
@@ -118,7 +121,9 @@ class Mesh:
         """
         made = core_function("bem_mend")(self.vertices, self.triangles, float(distance))
         vertices, triangles, kept = made[:3]
-        return Mesh(vertices, triangles, {name: values[kept] for name, values in self.cell_data.items()})
+        mesh = Mesh(vertices, triangles, {name: values[kept] for name, values in self.cell_data.items()})
+        mesh._notes = list(self._notes)
+        return mesh
 
     def faults(self) -> str:
         """Defects that make the system of equations singular, as a sentence; empty if there are none."""
@@ -132,8 +137,10 @@ class Mesh:
         return " and ".join(found)
 
     def notes(self) -> list[str]:
-        """Possible defects that do not affect the single-layer potential, as sentences."""
-        s, found = self.surface, []
+        """What was read from a file otherwise than one may expect (curved cells, bent faces), and possible defects that
+        do not affect the single-layer potential, as sentences.
+        """
+        s, found = self.surface, list(self._notes)
         if s["repeated_vertices"]:
             found.append(f"{s['repeated_vertices']} vertices stand at the place of others; they count as one")
         if s["border_edges"]:
@@ -180,104 +187,83 @@ class Mesh:
         """Writes the mesh with values by triangle, in the format that the suffix says (.vtu, .vtk, .ply, .stl, ..)."""
         from .. import report
 
-        meshio = _meshio()
+        meshio = meshio_module()
         data = {k: [np.asarray(v)] for k, v in (self.cell_data | (cell_data or {})).items()}
         made = meshio.Mesh(self.vertices, [("triangle", self.triangles)], cell_data=data)
         with report.replacing(Path(path)) as temporary:
             made.write(temporary)
 
 
-def _meshio() -> Any:
-    try:
-        import meshio  # type: ignore[import-untyped, unused-ignore]
-    except ImportError as error:
-        raise ImportError("this kind of mesh file needs meshio: pip install meshio") from error
-    return meshio
-
-
 def read(path: str | os.PathLike[str]) -> Mesh:
-    """Reads the triangles of a mesh file: HACApK's .pbf and .pbs, Wavefront .obj, and what meshio reads (gmsh .msh,
-    .stl, .ply, .vtu, .vtk, .off, ..). Quadrangles are divided in two, curved elements replaced by flat ones with the
-    same corners, other cells ignored. ``cell_data`` has "potential" from a .pbf, and the data that meshio finds
-    ("gmsh:physical", ..).
+    """Reads the triangles of a mesh file: HACApK's .pbf and .pbs, Wavefront .obj, .stl, .ply, .off, .vtk, and what
+    meshio reads (gmsh .msh, .vtu, .inp, ..). The suffix may be in capitals. Lines, points and volumes are ignored.
+
+    Faces of more than three corners are divided into triangles with the same corners, in the plane that fits them
+    best: convex ones from their first corner, others by cutting off ears. Curved cells are replaced by flat ones with
+    the same corners. ``cell_data`` has "potential" from a .pbf, and the data of cells in the file ("gmsh:physical",
+    where 0 is no group, ..), one value a triangle.
 
     Raises
     ------
     tacit.InputError
-        With the name of the file, if it is not a mesh of triangles.
+        With the name of the file, and the line or byte where there is one, if it is not a mesh of triangles or
+        polygons, is damaged, or has a face that crosses itself.
     FileNotFoundError
+
+    Warns
+    -----
+    RuntimeWarning
+        When curved cells were replaced by flat ones; when a face is bent by more than a tenth of its size, so that its
+        division into triangles is one of several surfaces. :meth:`Mesh.notes` has the same sentences.
     """
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(2, "no such file", str(path))
-    if path.suffix.lower() in _OWN_READER:
-        vertices, triangles, potential = core_function("bem_read")(str(path))
+    suffix = path.suffix.lower()
+    if suffix in _IN_C:
+        vertices, triangles, potential, notes = core_function("bem_read")(str(path))
         if len(triangles) == 0:
             raise _core.InputError(f"{path}: no triangles")
-        return Mesh(vertices, triangles, {"potential": potential} if len(potential) else None)
-    return _read_by_meshio(path)
+        mesh = Mesh(vertices, triangles, {"potential": potential} if len(potential) else None)
+        mesh._notes = list(notes)
+    else:
+        faces = _READERS[suffix](path) if suffix in _READERS else None
+        mesh = _divided(path, mesh_by_meshio.read(path, (*_IN_C, *_READERS)) if faces is None else faces)
+    for note in mesh._notes:
+        warnings.warn(f"{path}: {note}", RuntimeWarning, stacklevel=2)
+    return mesh
 
 
-def _read_by_meshio(path: Path) -> Mesh:
-    meshio = _meshio()
-    mesh_counts.check(path)
-    guard = mesh_guard.Guard(path)
-    said = io.StringIO()
-    try:
-        # meshio prints its messages to the terminal, and exits the program when it cannot read a file.
-        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            found = mesh_guard.read(meshio, guard)
-    except mesh_guard.Refused as error:
-        raise _core.InputError(f"{path}: {guard.place + ': ' if guard.place else ''}{error}") from None
-    except (Exception, SystemExit) as error:
-        text = " ".join(str(error).split()) if str(error) not in ("", "1") else " ".join(said.getvalue().split())
-        known = "; known suffixes: .pbf .pbs .obj " + " ".join(sorted(meshio.extension_to_filetypes))
-        suffixes = "".join(path.suffixes[-2:]).lower(), path.suffix.lower()
-        unknown = not any(suffix in meshio.extension_to_filetypes for suffix in suffixes)
-        raise _core.InputError(
-            f"{path}: not read by meshio: {text or type(error).__name__}"
-            f"{'; read up to ' + guard.place if guard.place else ''}{known if unknown else ''}"
-        ) from None
-    try:
-        mesh_counts.check_cells(path, sum(len(c.data) for c in found.cells))
-        return _triangles_of(path, found)
-    except (ValueError, TypeError, LookupError, OverflowError) as error:  # inconsistent files
-        if isinstance(error, _core.Error):
-            raise
-        raise _core.InputError(f"{path}: {error}") from None
-
-
-def _triangles_of(path: Path, found: Any) -> Mesh:
-    """The triangles of a mesh that meshio has read."""
-    points = np.asarray(found.points, dtype=np.float64)
-    if points.ndim == 2 and points.shape[1] == 2:
-        points = np.column_stack([points, np.zeros(len(points))])
-    triangles: list[Array] = []
-    sources: list[tuple[int, Array]] = []
-    for block, cells in enumerate(found.cells):
-        corners = _FIRST_CORNERS.get(cells.type)
-        if corners is None or len(cells.data) == 0:
-            continue
-        data = np.asarray(cells.data)
-        every = np.arange(len(data))
-        triangles.append(data[:, :3])
-        sources.append((block, every))
-        if corners == 4:
-            triangles.append(data[:, [0, 2, 3]])
-            sources.append((block, every))
-    if not triangles:
-        kinds = ", ".join(sorted({c.type for c in found.cells}))
+def _divided(path: Path, faces: Faces) -> Mesh:
+    """The mesh of the faces of a file."""
+    if len(faces) == 0:
+        kinds = ", ".join(faces.others)
         hint = "; write the surface of the body, as triangles" if "tetra" in kinds or "hexa" in kinds else ""
         raise _core.InputError(
             f"{path}: no triangles" + (f", only {kinds}{hint}" if kinds else ": the file has no cells")
         )
-    cell_data = {
-        name: np.concatenate([np.asarray(blocks[b])[rows] for b, rows in sources])
-        for name, blocks in found.cell_data.items()
-        if all(np.ndim(blocks[b]) == 1 for b, _ in sources)
-    }
-    return Mesh(points, np.concatenate(triangles), cell_data)
+    wrong = np.flatnonzero((faces.corners < 0) | (faces.corners >= len(faces.vertices)))
+    if len(wrong):
+        face = int(np.searchsorted(faces.starts, wrong[0], "right")) - 1
+        vertex = faces.corners[wrong[0]]
+        raise _core.InputError(f"{path}: {faces.name_of(face)} has vertex {vertex} of {len(faces.vertices)}")
+    few = np.flatnonzero(np.diff(faces.starts) < 3)
+    if len(few):
+        face = int(few[0])
+        count = faces.starts[face + 1] - faces.starts[face]
+        raise _core.InputError(f"{path}: {faces.name_of(face)} has {count} corners; at least 3 are needed")
+    vertices = np.ascontiguousarray(faces.vertices, np.float64)
+    triangles, face, crossing, bent = core_function("bem_triangulate")(
+        vertices, faces.starts, faces.corners.astype(np.int32), faces.name_of
+    )
+    if crossing:
+        raise _core.InputError(f"{path}: {crossing}")
+    order = order_of(faces, face)
+    if order is not None:
+        triangles, face = triangles[order], face[order]
+    mesh = Mesh(vertices, triangles, {name: values[face] for name, values in faces.cell_data.items()})
+    mesh._notes = faces.notes + ([bent] if bent else [])
+    return mesh
 
 
 def sphere(cuts: int, radius: float = 1.0) -> Mesh:

@@ -145,7 +145,9 @@ def _mesh(a: argparse.Namespace, notes: list[str]) -> Any:
     from tacit.app import bem
 
     generated = not os.path.exists(a.mesh) and (":" in a.mesh or a.mesh in bem.bodies())
-    mesh = bem.body(a.mesh) if generated else bem.read(a.mesh)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # the same sentences are among the notes
+        mesh = bem.body(a.mesh) if generated else bem.read(a.mesh)
     if a.mend:
         before = len(mesh), len(mesh.vertices)
         mesh = mesh.mended(a.merge)

@@ -1,13 +1,15 @@
-#include <tacit/app/bem/mesh.hpp>
+#include <tacit/app/bem/polygons.hpp>
 
 #include <tacit/base/error.hpp>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <fstream>
 #include <map>
 #include <numbers>
-#include <sstream>
+#include <string_view>
+#include <system_error>
 #include <tuple>
 
 namespace tacit::app::bem {
@@ -73,36 +75,91 @@ Mesh read_pbf(std::istream& in, const std::string& path, std::vector<double>* po
   return mesh;
 }
 
-Mesh read_obj(std::istream& in, const std::string& path) {
+// Words of a line of a Wavefront file, without its comment; a line that ends with a backslash continues on the next.
+class ObjLines {
+ public:
+  explicit ObjLines(std::istream& in) : in_(in) {}
+
+  bool next() {
+    words_.clear();
+    if (!std::getline(in_, line_)) return false;
+    first_ = ++at_;
+    if (first_ == 1 && line_.starts_with("\xef\xbb\xbf")) line_.erase(0, 3);  // the mark of UTF-8
+    for (std::string more; continues() && std::getline(in_, more); ++at_) line_ += " " + more;
+    const std::string_view text = std::string_view(line_).substr(0, line_.find('#'));
+    constexpr auto blank = " \t\r\f\v";
+    for (std::size_t from = 0; (from = text.find_first_not_of(blank, from)) != text.npos;) {
+      const std::size_t to = std::min(text.find_first_of(blank, from), text.size());
+      words_.push_back(text.substr(from, to - from));
+      from = to;
+    }
+    return true;
+  }
+  const std::vector<std::string_view>& words() const { return words_; }
+  Global line() const { return first_; }
+
+ private:
+  // Removes the backslash at the end of the line, if there is one.
+  bool continues() {
+    const std::size_t last = line_.find_last_not_of(" \t\r");
+    if (last == line_.npos || line_[last] != '\\') return false;
+    line_.resize(last);
+    return true;
+  }
+  std::istream& in_;
+  std::string line_;
+  std::vector<std::string_view> words_;
+  Global at_ = 0, first_ = 0;
+};
+
+// A number at the beginning of a word, and what follows it; false where there is none.
+template <class N>
+bool number_of(std::string_view word, N& number, std::string_view& rest) {
+  if (word.starts_with('+')) word.remove_prefix(1);
+  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+  rest = word.substr(std::size_t(end - word.data()));
+  return error == std::errc();
+}
+
+// The vertex of a corner "7", "7/1", "7//2", "7/1/2"; from the last vertex where it is negative.
+Local obj_corner(std::string_view word, Global vertices, const std::string& path, Global line) {
+  Global corner = 0;
+  std::string_view rest;
+  if (!number_of(word, corner, rest) || (!rest.empty() && rest[0] != '/'))
+    refuse(path, message("line ", line, " is no face"));
+  const Global v = corner < 0 ? vertices + corner : corner - 1;
+  if (v < 0 || v >= vertices) refuse(path, message("line ", line, " has vertex ", corner, " of ", vertices));
+  return Local(v);
+}
+
+Mesh read_obj(std::istream& in, const std::string& path, std::vector<std::string>* notes) {
   Mesh mesh;
-  std::string line;
-  for (Global at = 1; std::getline(in, line); ++at) {
-    std::istringstream words(line);
-    std::string kind;
-    words >> kind;
-    if (kind == "v") {
+  Polygons faces;
+  std::vector<Global> lines;
+  for (ObjLines file(in); file.next();) {
+    const auto& words = file.words();
+    if (words.empty()) continue;
+    if (words[0] == "v" || words[0] == "V") {
       Point p;
-      if (!(words >> p[0] >> p[1] >> p[2])) refuse(path, message("line ", at, " is no vertex"));
+      std::string_view rest;
+      for (std::size_t d = 0; d < 3; ++d)
+        if (d + 1 >= words.size() || !number_of(words[d + 1], p[d], rest) || !rest.empty() || !std::isfinite(p[d]))
+          refuse(path, message("line ", file.line(), " is no vertex"));
       mesh.vertices.push_back(p);
-    } else if (kind == "f") {
-      std::vector<Global> corners;
-      for (std::string word; words >> word;) {
-        try {
-          corners.push_back(std::stoll(word));  // up to a slash
-        } catch (const std::exception&) {
-          refuse(path, message("line ", at, " is no face"));
-        }
-      }
-      if (corners.size() < 3) refuse(path, message("line ", at, " is a face of ", corners.size(), " vertices"));
-      for (Global& corner : corners) {
-        const Global n = Global(mesh.vertices.size()), v = corner < 0 ? n + corner : corner - 1;
-        if (v < 0 || v >= n) refuse(path, message("line ", at, " has vertex ", corner, " of ", n));
-        corner = v;
-      }
-      for (std::size_t k = 2; k < corners.size(); ++k)
-        mesh.triangles.push_back({Local(corners[0]), Local(corners[k - 1]), Local(corners[k])});
+    } else if (words[0] == "f" || words[0] == "F" || words[0] == "fo") {  // fo: of versions before 3
+      if (words.size() < 4)
+        refuse(path, message("line ", file.line(), " is a face of ", words.size() - 1, " vertices"));
+      for (std::size_t k = 1; k < words.size(); ++k)
+        faces.corners.push_back(obj_corner(words[k], Global(mesh.vertices.size()), path, file.line()));
+      faces.starts.push_back(Global(faces.corners.size()));
+      lines.push_back(file.line());
     }
   }
+  Triangulation made = triangulate(mesh.vertices, faces);
+  const auto line_of = [&](Global face) { return message("face ", face, " (line ", lines[std::size_t(face)], ")"); };
+  if (made.crossing > 0) refuse(path, crossing_faces(made, line_of(made.first_crossing)));
+  if (made.bent > 0 && notes) notes->push_back(bent_faces(made, line_of(made.first_bent)));
+  mesh.triangles = std::move(made.triangles);
   return mesh;
 }
 
@@ -288,12 +345,15 @@ Mesh copies(const Mesh& mesh, const std::array<int, 3>& counts, const Point& pit
   return made;
 }
 
-Mesh read_mesh(const std::string& path, std::vector<double>* potential) {
+Mesh read_mesh(const std::string& path, std::vector<double>* potential, std::vector<std::string>* notes) {
   std::ifstream in(path);
   if (!in) throw Error(ErrorKind::environment, message("cannot read ", path));
   if (potential) potential->clear();
-  const bool is_obj = path.size() > 4 && path.substr(path.size() - 4) == ".obj";
-  return is_obj ? read_obj(in, path) : read_pbf(in, path, potential);
+  if (notes) notes->clear();
+  std::string suffix = path.size() > 4 ? path.substr(path.size() - 4) : "";
+  for (char& c : suffix)
+    if (c >= 'A' && c <= 'Z') c = char(c - 'A' + 'a');
+  return suffix == ".obj" ? read_obj(in, path, notes) : read_pbf(in, path, potential);
 }
 
 }  // namespace tacit::app::bem

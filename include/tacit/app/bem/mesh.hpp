@@ -48,9 +48,12 @@ Mesh moved(Mesh mesh, const Point& by);
 Mesh copies(const Mesh& mesh, const std::array<int, 3>& counts, const Point& pitch);
 
 /// Triangles of a .pbf or .pbs file (bem-bb) or a Wavefront .obj (v and f; faces of more than three corners are divided
-/// into triangles from their first corner; other lines are ignored). `potential`, where given, receives the first real
-/// parameter of each triangle of a .pbf, and stays empty where the file has none. Error(input) naming the file when it
-/// is in none of these formats, Error(environment) when it cannot be read.
-Mesh read_mesh(const std::string& path, std::vector<double>* potential = nullptr);
+/// by triangulate(), see polygons.hpp; other lines are ignored); the suffix in small or in capital letters.
+/// `potential`, where given, receives the first real parameter of each triangle of a .pbf, and stays empty where the
+/// file has none; `notes` receives sentences on what was read otherwise than one may expect. Error(input) naming the
+/// file, and the line where there is one, when it is in none of these formats or a face crosses itself,
+/// Error(environment) when it cannot be read.
+Mesh read_mesh(const std::string& path, std::vector<double>* potential = nullptr,
+               std::vector<std::string>* notes = nullptr);
 
 }  // namespace tacit::app::bem

@@ -1,0 +1,149 @@
+"""Reads mesh files by meshio: gmsh's .msh, .vtu, .inp, .bdf, .vol, .xdmf and others."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .._core import Error, InputError
+from .._support import Array
+from . import mesh_counts, mesh_guard
+from .mesh_faces import Faces, starts_of
+from .mesh_vtk import curved_note, faces_of
+
+# Cells that are surfaces, by meshio's names: the corners of flat ones in their order; how many curved ones have.
+_FLAT = {"triangle": [0, 1, 2], "quad": [0, 1, 2, 3], "pixel": [0, 1, 3, 2]}
+_CURVED = {"triangle": 3, "quad": 4, "VTK_LAGRANGE_TRIANGLE": 3, "VTK_LAGRANGE_QUADRILATERAL": 4}
+
+
+def meshio_module() -> Any:
+    try:
+        import meshio  # type: ignore[import-untyped, unused-ignore]
+    except ImportError as error:
+        raise ImportError("this kind of mesh file needs meshio: pip install meshio") from error
+    return meshio
+
+
+def read(path: Path, own: tuple[str, ...]) -> Faces:
+    """The faces of a file. InputError with what meshio says; `own` are the suffixes that are read without it."""
+    meshio = meshio_module()
+    mesh_counts.check(path)
+    guard = mesh_guard.Guard(path)
+    said = io.StringIO()
+    parts: list[_Part] = []
+    try:
+        # meshio prints its messages to the terminal, and exits the program when it cannot read a file.
+        with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = mesh_guard.read(meshio, guard, [*_GMSH, ("meshio.vtu._vtu", "_organize_cells", _taking(parts))])
+    except mesh_guard.Refused as error:
+        raise InputError(f"{path}: {guard.place + ': ' if guard.place else ''}{error}") from None
+    except (Exception, SystemExit) as error:
+        text = " ".join(str(error).split()) if str(error) not in ("", "1") else " ".join(said.getvalue().split())
+        known = sorted({*own, *meshio.extension_to_filetypes})
+        suffixes = "".join(path.suffixes[-2:]).lower(), path.suffix.lower()
+        unknown = not any(suffix in meshio.extension_to_filetypes for suffix in suffixes)
+        raise InputError(
+            f"{path}: not read by meshio: {text or type(error).__name__}"
+            f"{'; read up to ' + guard.place if guard.place else ''}"
+            f"{'; known suffixes: ' + ' '.join(known) if unknown else ''}"
+        ) from None
+    try:
+        points = np.asarray(found.points, dtype=np.float64)
+        if points.ndim == 2 and points.shape[1] == 2:
+            points = np.column_stack([points, np.zeros(len(points))])
+        return _of_parts(points, parts, path) if parts else _faces(points, found, path)
+    except (ValueError, TypeError, LookupError, OverflowError) as error:  # inconsistent files
+        if isinstance(error, Error):
+            raise
+        raise InputError(f"{path}: {error}") from None
+
+
+def _faces(points: Array, found: Any, path: Path) -> Faces:
+    """The surface cells of a mesh that meshio has read."""
+    corners, sizes, curved = list[Array](), list[Array](), 0
+    blocks = list[int]()
+    for number, cells in enumerate(found.cells):
+        data = np.asarray(cells.data)
+        name = re.sub(r"\d+$", "", cells.type)
+        if cells.type in _FLAT:
+            data = data[:, _FLAT[cells.type]]
+        elif name in _CURVED:
+            data = data[:, : _CURVED[name]]
+            curved += len(data)
+        elif name != "polygon":
+            continue
+        corners.append(data.reshape(-1))
+        sizes.append(np.full(len(data), data.shape[1]))
+        blocks.append(number)
+    if not sum(map(len, sizes)):
+        return Faces(points, np.zeros(1, np.int64), np.zeros(0, np.int64), others=sorted({c.type for c in found.cells}))
+    cell_data = {
+        name: np.concatenate([np.asarray(values[b]) for b in blocks])
+        for name, values in found.cell_data.items()
+        if all(np.ndim(values[b]) == 1 for b in blocks)
+    }
+    starts, block = starts_of(np.concatenate(sizes)), np.repeat(blocks, [len(s) for s in sizes])
+    notes = [curved_note(curved)] if curved else []
+    return Faces(points, starts, np.concatenate(corners), cell_data, notes=notes, block=block)
+
+
+# --- what meshio 5.3 does not read, or leaves out
+
+
+class _Part:
+    """The cells of one piece of a .vtu file."""
+
+    def __init__(self, shift: int, cells: dict[str, Array], data: dict[str, Array]) -> None:
+        ends = np.asarray(cells["offsets"]).ravel().astype(np.int64)
+        self.starts = np.concatenate([[0], ends])
+        self.nodes = np.asarray(cells["connectivity"]).ravel().astype(np.int64)
+        if len(self.nodes):
+            self.nodes = np.where(self.nodes < 0, self.nodes, self.nodes + shift)
+        self.types = np.asarray(cells["types"]).ravel().astype(np.int64)
+        self.data = {name: np.asarray(values) for name, values in data.items()}
+
+
+def _taking(parts: list[_Part]) -> Any:
+    """Takes the cells of all pieces of a .vtu file as they are: meshio returns those of the last piece, without strips
+    of triangles and without the data of polygons.
+    """
+
+    def organised(shifts: Any, cells: Any, data: Any) -> tuple[list[Any], dict[str, Any]]:
+        parts.extend(_Part(int(s), c, d) for s, c, d in zip(shifts, cells, data, strict=True))
+        return [], {}
+
+    return lambda old: organised
+
+
+def _of_parts(points: Array, parts: list[_Part], path: Path) -> Faces:
+    shifts = np.cumsum([0] + [len(p.nodes) for p in parts])
+    starts = np.concatenate([[0], *(p.starts[1:] + s for p, s in zip(parts, shifts, strict=False))])
+    names = [n for n in parts[0].data if all(n in p.data and p.data[n].ndim == 1 for p in parts)]
+    data = {n: np.concatenate([p.data[n] for p in parts]) for n in names}
+    nodes, types = (np.concatenate([getattr(p, what) for p in parts]) for what in ("nodes", "types"))
+    return faces_of(points, nodes, starts, types, data, path)
+
+
+def _with_a_group(old: Any) -> Any:
+    """Gives entities without a physical group the group 0, as in version 2 of the format, where others have one: meshio
+    refuses such files (gmsh writes them with Mesh.SaveAll).
+    """
+
+    def entities(*words: Any) -> Any:
+        groups, bounding = old(*words)
+        if any(group for of_dimension in groups for group in of_dimension.values()):
+            for of_dimension in groups:
+                of_dimension.update({tag: [0] for tag, group in of_dimension.items() if not group})
+        return groups, bounding
+
+    return entities
+
+
+_GMSH: mesh_guard.Replaced = [("meshio.gmsh._gmsh41", "_read_entities", _with_a_group)]
