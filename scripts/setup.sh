@@ -161,7 +161,7 @@ list_missing() {
   installed=
   if have dpkg-query; then
     # shellcheck disable=SC2016  # the braces are dpkg's
-    installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' libgtest-dev libmetis-dev libsuitesparse-dev libopenblas-dev zlib1g-dev 2>/dev/null |
+    installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' libgtest-dev libmetis-dev libsuitesparse-dev libeigen3-dev libopenblas-dev zlib1g-dev 2>/dev/null |
       awk '$1 == "installed" { printf "%s ", $2 }')
   fi
   want g++ have "$compiler"
@@ -170,6 +170,7 @@ list_missing() {
   want zlib1g-dev header zlib.h
   want libmetis-dev header metis.h
   want libsuitesparse-dev header suitesparse/amd.h
+  want libeigen3-dev header eigen3/Eigen/SparseLU
   want libopenblas-dev library openblas
   want libgtest-dev header gtest/gtest.h
   case $mpi_from in
@@ -322,6 +323,7 @@ tell_missing() {
       case $package in
         libmetis-dev) say 'going on without METIS (graph partitions)' ;;
         libsuitesparse-dev) say 'going on without AMD (minimum degree ordering)' ;;
+        libeigen3-dev) say 'going on without Eigen (sparse direct solver)' ;;
         libgtest-dev) say 'going on without GoogleTest (C++ tests)' ;;
         *) stop "needed: $package" "$log/apt.log" ;;
       esac

@@ -8,6 +8,7 @@
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
 
+#include <tacit/precond/direct.hpp>
 #include <tacit/precond/jacobi.hpp>
 #include <tacit/precond/make.hpp>
 #include <tacit/precond/rigid_body.hpp>
@@ -72,6 +73,7 @@ void bind_precond(nb::module_& m) {
           "bottom_options", [](precond::Options& o) -> krylov::Options& { return o.bottom.krylov; },
           nb::rv_policy::reference_internal);
   m.def("precond_is_symmetric", &precond::is_symmetric);
+  m.def("direct_built", &precond::direct_built);
   m.def("rigid_body_modes", [](const comm::Communicator& comm,
                                const nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>& points) {
     auto modes = together(comm, [&] {

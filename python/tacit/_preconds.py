@@ -408,6 +408,16 @@ class Schwarz(Preconditioner):
     relaxation: float | None = None
 
 
+class Direct(Preconditioner):
+    """Complete LU factors of the whole matrix: a sparse direct solver, by Eigen; on several ranks rank 0 has them.
+
+    References
+    ----------
+    Demmel, Eisenstat, Gilbert, Li, Liu (1999), doi 10.1137/S0895479895291765; matching: Duff, Koster (2001), doi
+    10.1137/S0895479899358443; counts: Gilbert, Ng, Peyton (1994), doi 10.1137/S0895479892236921.
+    """
+
+
 class Hlu(Preconditioner):
     """Approximate triangular factors in hierarchical form: the strong one, a direct solver where its tolerance is
     small; on several ranks of each rank's diagonal block.
@@ -443,13 +453,13 @@ class Inner(Preconditioner):
 
     Parameters
     ----------
-    method : one of ['cg', 'minres', 'bicgstab', 'gmres', 'fgmres', 'idr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'block-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres'] or object of tacit.methods, optional
+    method : one of ['cg', 'minres', 'bicgstab', 'gmres', 'fgmres', 'idr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'block-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres', 'direct'] or object of tacit.methods, optional
         Of the iterations. Default: bicgstab.
     iterations : int, optional
         At most so many for each solve. At least 1 iteration. Default: 20.
     rtol : float, optional
         A solve ends earlier where its residual has fallen by this. A number >= 0 and below 1. Default: 0.
-    precond : one of ['none', 'jacobi', 'block-jacobi', 'ilu0', 'ic0', 'iluk', 'ick', 'ilut', 'spai', 'fsai', 'polynomial', 'amg', 'schwarz', 'hlu', 'inner'] or what precond= takes, optional
+    precond : one of ['none', 'jacobi', 'block-jacobi', 'ilu0', 'ic0', 'iluk', 'ick', 'ilut', 'spai', 'fsai', 'polynomial', 'amg', 'schwarz', 'direct', 'hlu', 'inner'] or what precond= takes, optional
         Of the iterations. Default: jacobi for an H-matrix, else none.
     rank : int, optional
         Low-rank blocks are taken with at most so many terms. At least 0 term (0: any number). Default: hlu: as they
@@ -463,12 +473,12 @@ class Inner(Preconditioner):
     Ida, Iwashita, Mifune, Takahashi (2016), doi 10.1109/TMAG.2015.2464104.
     """
 
-    method: Literal['cg', 'minres', 'bicgstab', 'gmres', 'fgmres', 'idr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'block-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres'] | Method | None = None
+    method: Literal['cg', 'minres', 'bicgstab', 'gmres', 'fgmres', 'idr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'block-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres', 'direct'] | Method | None = None
     iterations: int | None = None
     rtol: float | None = None
-    precond: Literal['none', 'jacobi', 'block-jacobi', 'ilu0', 'ic0', 'iluk', 'ick', 'ilut', 'spai', 'fsai', 'polynomial', 'amg', 'schwarz', 'hlu', 'inner'] | Any | None = None
+    precond: Literal['none', 'jacobi', 'block-jacobi', 'ilu0', 'ic0', 'iluk', 'ick', 'ilut', 'spai', 'fsai', 'polynomial', 'amg', 'schwarz', 'direct', 'hlu', 'inner'] | Any | None = None
     rank: int | None = None
     tolerance: float | None = None
 
 
-__all__ = ['Amg', 'BlockJacobi', 'Fsai', 'Hlu', 'Ic0', 'Ick', 'Ilu0', 'Iluk', 'Ilut', 'Inner', 'Jacobi', 'Polynomial', 'Schwarz', 'Spai']
+__all__ = ['Amg', 'BlockJacobi', 'Direct', 'Fsai', 'Hlu', 'Ic0', 'Ick', 'Ilu0', 'Iluk', 'Ilut', 'Inner', 'Jacobi', 'Polynomial', 'Schwarz', 'Spai']

@@ -386,4 +386,15 @@ class PipelinedCaGmres(Method):
     basis: Literal['auto', 'newton', 'chebyshev', 'monomial'] | None = None
 
 
-__all__ = ['Auto', 'Bicgstab', 'BlockCg', 'CaBicgstab', 'CaCg', 'CaGmres', 'Cg', 'Chebyshev', 'Fgmres', 'Gmres', 'Idr', 'Minres', 'PipelinedBicgstab', 'PipelinedCaGmres', 'PipelinedCg', 'PipelinedGmres', 'Richardson', 'names']
+class Direct(Method):
+    """Complete LU factors (precond "direct", which it takes by itself) and iterative refinement, for any square
+    stored matrix.
+
+    References
+    ----------
+    Wilkinson, Rounding errors in algebraic processes (1963), section 3.25; Skeel (1980), doi
+    10.1090/S0025-5718-1980-0572859-4.
+    """
+
+
+__all__ = ['Auto', 'Bicgstab', 'BlockCg', 'CaBicgstab', 'CaCg', 'CaGmres', 'Cg', 'Chebyshev', 'Direct', 'Fgmres', 'Gmres', 'Idr', 'Minres', 'PipelinedBicgstab', 'PipelinedCaGmres', 'PipelinedCg', 'PipelinedGmres', 'Richardson', 'names']

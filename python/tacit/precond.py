@@ -4,9 +4,9 @@
 operator, or a preconditioner made by :func:`make` or :func:`inner` (which can be used in several solves).
 
 For stored matrices: "none", "jacobi", "block-jacobi", "ilu0", "ic0", "iluk", "ick", "ilut", "spai", "fsai",
-"polynomial", "schwarz" and "amg"; the classes here (:class:`Jacobi`, :class:`Ilu0`, ..) say what each does and which
-options it takes; docs/reference/preconditioners.md has the table. For any operator: "inner", a few iterations of
-another method (:func:`inner`).
+"polynomial", "schwarz", "amg" and "direct"; the classes here (:class:`Jacobi`, :class:`Ilu0`, ..) say what each does
+and which options it takes; docs/reference/preconditioners.md has the table. For any operator: "inner", a few iterations
+of another method (:func:`inner`).
 
 For :func:`tacit.hmatrix` operators:
 
@@ -22,8 +22,8 @@ inner              20 iterations of bicgstab, with jacobi, on a copy of the matr
 
 `precision` is "auto" (single where the tolerance allows it, since the factors are approximate), "single" or "full".
 
-For matrices in the memory of a GPU (:class:`tacit.DeviceCsr`): all those of stored matrices. Incomplete factors and the
-levels of "amg" are made by the host; their solves and cycles stay there. For H-matrices on GPUs
+For matrices in the memory of a GPU (:class:`tacit.DeviceCsr`): all those of stored matrices but "direct". Incomplete
+factors and the levels of "amg" are made by the host; their solves and cycles stay there. For H-matrices on GPUs
 (:class:`tacit.DeviceHMatrix`): "jacobi".
 """
 

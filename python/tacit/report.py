@@ -319,7 +319,10 @@ def show(facts: dict[str, Any], out: Console) -> None:
     system = f"{plural(facts['unknowns'], 'unknown')}, {plural(facts['nonzeros'], 'nonzero')}, {facts['scalar']}"
     rows: list[tuple[str, str | Text]] = [
         ("system", system),
-        ("method", facts["method"] + ("" if precond == "none" else f", preconditioned by {precond}")),
+        (
+            "method",
+            facts["method"] + ("" if precond in ("none", facts["method"]) else f", preconditioned by {precond}"),
+        ),
         *([("", Text(facts["choice"]))] if facts["choice"] else []),
         ("ran on", f"{plural(facts['ranks'], 'rank')} x {plural(facts['threads'], 'thread')}, {facts['device']}"),
         ("verdict", Text(verdict, style="bold green" if good else "bold red")),

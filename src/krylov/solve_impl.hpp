@@ -383,6 +383,9 @@ class Solve final : public OuterIteration {
       return {};
     }
     if (idle_ < 2) return {};
+    if (method_ == Method::direct && noted_ && noted_->is_doubtful())
+      return Verdict{Reason::breakdown, noted_->note(),
+                     "Where b is in the range of A, name the null space (nullspace=), or use gmres or minres."};
     return Verdict{Reason::stagnated, message("the recomputed residual stays at ", norm / b_norm_, " of ||b||"),
                    claimed ? drifted()
                    : classical_of(method_) == Method::gmres
@@ -643,6 +646,8 @@ void check_arguments(const op::Operator<T, M>& A, const op::Operator<T, M>* P, c
   require(!P || (P->domain() == A.range() && P->range() == A.domain()), "the preconditioner maps ",
           P ? P->domain().size() : 0, " to ", P ? P->range().size() : 0, " elements; the operator has ",
           A.range().size());
+  require(P || options.method != Method::direct,
+          "the method \"direct\" needs the factors of A as preconditioner: precond \"direct\", of a stored matrix");
   require(!null_space || null_space->right().vectors().front().space() == A.domain(),
           "the vectors of the null space are not spread like those of A");
   require(

@@ -80,6 +80,11 @@ std::string rounded(double value) {
   return text;
 }
 
+/// "cg with ic0"; "direct" alone.
+std::string described(const Report& r) {
+  return r.precond == "none" || r.precond == r.method ? r.method : message(r.method, " with ", r.precond);
+}
+
 /// What the choice of candidates depends on.
 struct Look {
   Global n, entries;
@@ -184,6 +189,7 @@ std::vector<Candidate> ladder(Method method, const Look& a) {
     threshold(1e-9, 200, sparse, 60);
   }
   if (any && !definite) add(Method::idr, "none", {}, 200, patience);
+  if (any && direct_built()) all.push_back({Method::direct, "direct", {}, 0, 0, false});
   add(Method::automatic, "none", {}, 200, patience);
   return all;
 }
@@ -263,11 +269,11 @@ class Automatic<T>::Attempts {
     if (begun_ && left <= 0) return true;
     const bool is_kept = which == own_.kept_;
     const double before = wall_time();
+    const auto& comm = own_.A_.range().comm();
     Options with = chosen.options;
     if (chosen.precond == "amg") with.block = own_.multigrid_block();
     auto made = is_kept ? std::move(own_.kept_precond_) : nullptr;
     const bool is_left_out = !made && !make_precond(chosen, with, made);
-    const auto& comm = own_.A_.range().comm();
     own_.setup_seconds_ += comm.all_max(wall_time() - before);
     if (is_left_out) {
       if (is_kept) own_.kept_ = -1;
@@ -295,8 +301,8 @@ class Automatic<T>::Attempts {
     indefinite_ =
         indefinite_ || (is_definite_factor(c) && left_cg) || (c.method == Method::cg && r.reason == Reason::breakdown);
     const bool gave_up = trial.gave_up() && r.reason == Reason::stopped;
-    const std::string name = message(r.method, r.precond == "none" ? "" : message(" with ", r.precond),
-                                     c.options.coarsening ? message(" by ", to_string(*c.options.coarsening)) : "");
+    const std::string name =
+        message(described(r), c.options.coarsening ? message(" by ", to_string(*c.options.coarsening)) : "");
     if (gave_up) {
       if (is_aggregation && !is_doubtful && trial.left() < 1000) aggregation_is_slow_ = true;
       in_vain_ = c.method == Method::minres && r.residual_norm > 0.5;
@@ -330,13 +336,17 @@ class Automatic<T>::Attempts {
     return over;
   }
 
-  /// Makes the preconditioner of a candidate; false, told as a warning, where it cannot be made for this matrix, or
-  /// memory does not suffice: nobody asked for it. Collective.
+  /// Makes the preconditioner of a candidate; false where complete factors would take too long or too much memory, and,
+  /// told as a warning, where it cannot be made for this matrix, or memory does not suffice: nobody asked for it.
+  /// Collective.
   bool make_precond(const Candidate& c, const Options& with, std::unique_ptr<op::Operator<T, Host>>& made) {
     std::string why;
     try {
-      made = comm::collective(own_.A_.range().comm(), [&] { return make<T, Host>(c.precond, own_.A_, with); });
-      return true;
+      made = comm::collective(own_.A_.range().comm(), [&]() -> std::unique_ptr<op::Operator<T, Host>> {
+        if (c.precond == "direct" && !own_.can_factorise(applies_so_far())) return nullptr;
+        return own_.make_precond(c, with);
+      });
+      return made != nullptr;
     } catch (const Error& e) {
       if (e.kind() == ErrorKind::interrupted) throw;
       why = e.what();
@@ -346,6 +356,10 @@ class Automatic<T>::Attempts {
     left_out_.push_back(message("auto left out the preconditioner ", c.precond, ": ", why));
     tell(message(c.precond, " (left out)"));
     return false;
+  }
+
+  double applies_so_far() const {
+    return double(report_.counts.operator_applies) + double(report_.counts.preconditioner_applies);
   }
 
   /// Takes the guess in place of an x so long (along a null vector, say) that A x has rounding errors above the goal,
@@ -583,6 +597,26 @@ int Automatic<T>::multigrid_block() {
   // Trilinear elements of an elastic body have 0.24 of the couplings with the diagonal's sign (cubes), 0.28 (1 : 4).
   multigrid_block_ = sums[1] < (b >= 3 ? 0.3 : 0.15) * sums[0] ? b : 0;
   return *multigrid_block_;
+}
+
+template <Scalar T>
+bool Automatic<T>::can_factorise(double applies) {
+  analysis_ = std::make_unique<DirectAnalysis<T>>(A_);
+  const DirectCount& count = analysis_->count();
+  // Dense blocks are multiplied five times as fast as entries that come from memory.
+  constexpr double at_least = 2e10, faster = 5;
+  const double spent = 2 * double(A_.entries()) * applies;
+  // Twice the memory: pivots off the diagonal fill in more than was counted.
+  if (2 * count.bytes <= count.free && count.flops <= std::max(at_least, faster * spent)) return true;
+  analysis_.reset();
+  return false;
+}
+
+template <Scalar T>
+std::unique_ptr<op::Operator<T, Host>> Automatic<T>::make_precond(const Candidate& c, const Options& options) {
+  if (!analysis_) return make<T, Host>(c.precond, A_, options);
+  const auto analysis = std::move(analysis_);
+  return std::make_unique<Direct<T>>(std::move(*analysis));
 }
 
 template <Scalar T>

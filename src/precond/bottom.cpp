@@ -5,6 +5,7 @@
 #include <tacit/krylov/solve.hpp>
 #include <tacit/model/machine.hpp>
 #include <tacit/precond/bottom.hpp>
+#include <tacit/precond/direct.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -18,9 +19,9 @@ using layout::Vector;
 namespace {
 
 template <Scalar T>
-class Direct final : public Bottom<T> {
+class Inverted final : public Bottom<T> {
  public:
-  explicit Direct(const LastLevel<T>& level) {
+  explicit Inverted(const LastLevel<T>& level) {
     const SmallMatrix<T> all(level.rows(), level.A->range());
     if (!level.constants) band_ = BandFactors<T>::make(all);
     if (!band_) inverse_.emplace(all, level.constants);
@@ -36,6 +37,25 @@ class Direct final : public Bottom<T> {
  private:
   std::unique_ptr<BandFactors<T>> band_;
   std::optional<DenseInverse<T>> inverse_;  // where there are no factors
+};
+
+// Complete sparse factors, on one rank.
+template <Scalar T>
+class Factored final : public Bottom<T> {
+ public:
+  explicit Factored(const LastLevel<T>& level)
+      : factors_(op::Csr<T, Host>(level.A->range(), level.A->range(), level.rows())) {
+    if (!factors_.note().empty()) warnings_.push_back("bottom direct: " + factors_.note());
+  }
+  std::string name() const override { return "direct"; }
+  BottomOutcome solve(const Vector<T>& f, Vector<T>& u) override {
+    factors_.apply(f, u);
+    return {true, 1, warnings_};
+  }
+
+ private:
+  precond::Direct<T> factors_;
+  std::vector<std::string> warnings_;
 };
 
 // A Krylov method; where one rank has all unknowns, on that rank only.
@@ -211,7 +231,7 @@ int cheapest_step(const BottomPrices& prices, std::string& why) {
 std::vector<std::string> bottom_names() {
   std::vector<std::string> names{"automatic", "direct", "smoother"};
   for (auto& n : tacit::names<krylov::Method>())
-    if (n != "auto" && n != "automatic") names.push_back(n);
+    if (n != "auto" && n != "automatic" && n != "direct") names.push_back(n);
   return names;
 }
 
@@ -219,9 +239,12 @@ template <Scalar T>
 MakeBottom<T> direct_bottom() {
   return [](const LastLevel<T>& level) -> std::unique_ptr<Bottom<T>> {
     const Global n = level.A->range().size();
-    require(n <= largest_direct, "a direct bottom solver for ", n, " unknowns; at most ", largest_direct,
-            " are done: take a Krylov method");
-    return std::make_unique<Direct<T>>(level);
+    if (n <= largest_direct) return std::make_unique<Inverted<T>>(level);
+    require(!level.constants, "a direct bottom solver for ", n, " unknowns of a singular level; at most ",
+            largest_direct, " are inverted: take a Krylov method");
+    require(direct_built(), "a direct bottom solver for ", n, " unknowns; at most ", largest_direct,
+            " are inverted, and this build has no sparse direct solver (Eigen): take a Krylov method");
+    return std::make_unique<Factored<T>>(level);
   };
 }
 

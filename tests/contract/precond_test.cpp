@@ -7,6 +7,7 @@
 #include "support/sweeping.hpp"
 
 #include <tacit/op/noted.hpp>
+#include <tacit/precond/direct.hpp>
 #include <tacit/precond/make.hpp>
 
 #include <gtest/gtest.h>
@@ -75,6 +76,7 @@ std::vector<Named> all_preconditioners() {
       {"amg", {.smoother = AmgSmoother::gauss_seidel, .coarsest = 8}, false},
       {"amg", {.coarsest = 8, .single_levels = true}, false},
   };
+  if (precond::direct_built()) all.push_back({"direct", {}, false});
   for (std::size_t i = 0; i < all.size(); ++i) all[i].variant = message("(entry ", i, ")");
   return all;
 }

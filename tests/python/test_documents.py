@@ -57,6 +57,7 @@ PUBLICATIONS = {
     "10.1109/TMAG.2015.2464104": "Ida 2016, variable preconditioning",
     "10.1118/1.595715": "Siddon 1985, radiological path",
     "10.1137/030601818": "Ogita 2005, accurate sums and dot products",
+    "10.1137/0611010": "Liu 1990, elimination trees",
     "10.1137/0614004": "Kolotilina 1993, factorised sparse approximate inverses",
     "10.1137/0712047": "Paige, Saunders 1975, MINRES and SYMMLQ",
     "10.1137/080731992": "Demmel 2012, communication-avoiding QR",

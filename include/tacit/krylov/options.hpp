@@ -91,8 +91,8 @@ struct Options {
   op::Schedule schedule;
   double divergence = 1e10;  ///< `diverged` when ||r|| exceeds this multiple of max(||b||, ||r_0||)
   /// What may be tried where the method makes no more progress: the inverse diagonal as P when there is none and the
-  /// diagonal varies (not for richardson), another shadow residual in bicgstab, weaker forms of a variant, longer
-  /// cycles in gmres where `restart` is absent. Each is a warning of the report. False: the given method only.
+  /// diagonal varies (not for richardson and direct), another shadow residual in bicgstab, weaker forms of a variant,
+  /// longer cycles in gmres where `restart` is absent. Each is a warning of the report. False: the given method only.
   bool fallbacks = true;
   bool history = true;
   /// Whether Method::automatic may take an s-step or pipelined variant that it predicts to be faster.

@@ -50,7 +50,7 @@ struct AmgShape {
   std::optional<int> p_max;
   /// Classical: the first so many levels keep the coarse points that form an independent set along two couplings.
   int aggressive = 0;
-  /// Levels of at most so many unknowns are left to the bottom solver; at most 2048 where that is direct.
+  /// Levels of at most so many unknowns are left to the bottom solver; at most 2048 where that is automatic.
   Global coarsest = 400;
   /// Solver of the last level. automatic: direct up to 2048 unknowns (direct_bottom()), else 20 sweeps; 8 sweeps where
   /// in all rows the diagonal is at least four times the sum of the others, and they are clearly cheaper. "smoother": 20 sweeps. One that

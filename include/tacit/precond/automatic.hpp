@@ -4,6 +4,7 @@
 #include <tacit/krylov/columns.hpp>
 #include <tacit/krylov/solve.hpp>
 #include <tacit/op/csr.hpp>
+#include <tacit/precond/direct.hpp>
 #include <tacit/precond/make.hpp>
 
 #include <memory>
@@ -30,14 +31,15 @@ struct Candidate {
 /// Hermitian A whose diagonal has one sign cg with amg (from 4000 rows on, where couplings between unknowns of one kind
 /// have the sign that the diagonal has not; where its aggregates converge slowly, with several unknowns in a node very
 /// slowly, then by hmis), ic0 and ick, for others gmres with amg as above, with ilu0 (where at most a third of the
-/// diagonal is zero), with ilut of smaller and smaller threshold, and between them idr with ilu0; the last ones have no
-/// preconditioner. A Hermitian A that is not
-/// definite is given to minres before: at once where its diagonal has zeros or both signs (with the magnitudes of the
-/// diagonal where these differ), and where cg breaks down, then with ick too. Where half of the rows have two or three
-/// entries (networks), whose complete factors have few entries, gmres with ilut follows the diagonal. Each starts from
-/// the best x so far. One that is predicted to need more than its patience is given up; if all are, the one that is
-/// predicted to end first goes on. A candidate whose preconditioner cannot be made is left out, as a warning tells.
-/// Several ranks: additive Schwarz over these factors, where the method allows it.
+/// diagonal is zero), with ilut of smaller and smaller threshold, and between them idr with ilu0; then one without
+/// preconditioner, and complete factors (direct), where their symbolic count fits the free memory and their operations
+/// take no longer than about a second, or than what the attempts before have taken. The last one has no preconditioner.
+/// A Hermitian A that is not definite is given to minres before: at once where its diagonal has zeros or both signs
+/// (with the magnitudes of the diagonal where these differ), and where cg breaks down, then with ick too. Where half of
+/// the rows have two or three entries (networks), whose complete factors have few entries, gmres with ilut follows the
+/// diagonal. Each starts from the best x so far. One that is predicted to need more than its patience is given up; if
+/// all are, the one that is predicted to end first goes on. A candidate whose preconditioner cannot be made is left
+/// out, as a warning tells. Several ranks: additive Schwarz over these factors, where the method allows it.
 ///
 /// The first candidate that solves is kept with its preconditioner, and is the first for the next right-hand side. All
 /// decisions depend on numbers that are the same on all ranks, and none on measured times. The limit of iterations,
@@ -78,6 +80,10 @@ class Automatic {
   void look();
   /// The `block` of amg for A; 0 where smoothed aggregation does not suit it. Collective at the first call.
   int multigrid_block();
+  /// Whether complete factors of A fit the memory, and are worth their operations after so many products with A and
+  /// with preconditioners; their analysis is then kept for make(). Collective.
+  bool can_factorise(double applies);
+  std::unique_ptr<op::Operator<T, Host>> make_precond(const Candidate& c, const Options& options);
   const op::Csr<T, Host>& A_;
   krylov::Method method_;
   bool hermitian_ = false;
@@ -85,6 +91,7 @@ class Automatic {
   std::vector<Candidate> candidates_;
   int kept_ = -1;  ///< the candidate that solved last, and its preconditioner
   std::unique_ptr<op::Operator<T, Host>> kept_precond_;
+  std::unique_ptr<DirectAnalysis<T>> analysis_;
   double setup_seconds_ = 0;
 };
 

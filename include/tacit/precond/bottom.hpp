@@ -64,14 +64,16 @@ struct BottomReport {
   void add(const BottomOutcome& outcome);
 };
 
-/// Exact to rounding, in double precision. For up to 2048 unknowns. Where rows have few entries: the factors of the
+/// Exact to rounding, in double precision. For up to 2048 unknowns, where rows have few entries: the factors of the
 /// band in reverse Cuthill-McKee order, which every rank holds; else the dense inverse, n^2 numbers on each rank while
 /// it is made, its own rows afterwards; whichever is predicted to take less time. A pseudo-inverse where A is singular
 /// to rounding; where it maps constants to zero, the inverse on vectors of mean 0. A solve is one reduction of n
-/// numbers a column; none where one rank has all unknowns. Set-up: Error(usage) where there are more unknowns.
+/// numbers a column; none where one rank has all unknowns. For more unknowns complete sparse factors on one rank
+/// (precond/direct.hpp). Set-up: Error(usage) where there are more unknowns and A maps constants to zero, or the build
+/// has no sparse direct solver.
 template <Scalar T>
 MakeBottom<T> direct_bottom();
-/// Levels of more unknowns are not inverted.
+/// Levels of more unknowns are not inverted, but factorised.
 inline constexpr Global largest_direct = 2048;
 
 struct BottomOptions {

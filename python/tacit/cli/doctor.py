@@ -67,7 +67,7 @@ def examine() -> Iterator[Finding]:
     yield module
     if module.state == BAD:
         return
-    for look in (_packages, _processor, _threads, _mpi, _mpi4py, _gpu):
+    for look in (_packages, _processor, _direct, _threads, _mpi, _mpi4py, _gpu):
         try:
             yield from look()
         except Exception as error:
@@ -153,6 +153,16 @@ def _blas(flags: list[str]) -> Iterator[Finding]:
         )
     else:
         yield Finding("blas", GOOD, f"OpenBLAS, kernels for {kernels}")
+
+
+def _direct() -> Iterator[Finding]:
+    from tacit import _core
+
+    if _core.direct_built():
+        yield Finding("direct", GOOD, "sparse direct solver, by Eigen")
+    else:
+        cure = "install Eigen 3.4 or newer (apt-get install libeigen3-dev) and build Tacit again"
+        yield Finding("direct", NOTE, 'no sparse direct solver (method="direct"): built without Eigen', cure)
 
 
 def _threads() -> Iterator[Finding]:

@@ -146,7 +146,9 @@ def _here(arguments: argparse.Namespace, comm: Any, out: Any) -> int:
         if arguments.plot:
             from tacit.plot import plotting
 
-            label = facts["method"] + ("" if facts["precond"] == "none" else f" + {facts['precond']}")
+            label = facts["method"] + (
+                "" if facts["precond"] in ("none", facts["method"]) else f" + {facts['precond']}"
+            )
             curve = plotting.Curve(label, result.history, monitor.times(facts), facts["residual_norm"])
             title = f"{Path(arguments.file).name}: {report.count(facts['unknowns'])} unknowns"
             plotting.convergence([curve], arguments.plot, title=title, goal=result.rtol)

@@ -114,6 +114,23 @@ def _with_numbers(what: str, given: Any, first: dict[str, Any]) -> Any:
     return first.get(what, given) if isinstance(given, float) else given
 
 
+def _factors_for_direct(precond: Any, on_gpu: bool) -> Any:
+    """The preconditioner of method "direct": its factors, by name or made before. Local."""
+    if on_gpu:
+        raise ValueError('method "direct" works in host memory; A is on a GPU')
+    name = "direct"
+    if precond is None or isinstance(precond, (str, dict, Described)):
+        name = _precond.split("direct" if precond is None else precond)[0]
+    elif isinstance(precond, op.Operator):
+        name = precond.name
+    if name != "direct":
+        raise ValueError(
+            f'precond is {name!r}; method "direct" solves with the factors that precond "direct" makes: leave precond'
+            " out, or name a method that takes this preconditioner"
+        )
+    return {"name": "direct"} if precond is None else precond
+
+
 def _alike(on: _core.Communicator, ready: _Prepared) -> _Prepared:
     """The same arguments on all ranks: with the smallest scalar that holds what each rank asks for, and rank 0's real
     numbers. ValueError on every rank when options differ by more than rounding. Collective, one message round.
@@ -168,16 +185,16 @@ def solve(
     method : str or object of :mod:`tacit.methods`
         "auto" (with a preconditioner that is named: cg for a Hermitian matrix whose diagonal has one sign, changing to
         gmres should it break down; gmres for the rest. Without one: see there), "cg", "minres", "bicgstab", "gmres",
-        "fgmres", "idr", "richardson", "chebyshev"; with one reduction for several iterations: "ca-cg", "ca-bicgstab",
-        "ca-gmres"; with reductions hidden behind products: "pipelined-cg", "pipelined-bicgstab", "pipelined-gmres";
-        with both: "pipelined-ca-gmres"; with one search space for many right-hand sides: "block-cg". An object carries
-        its options: ``tacit.methods.CaGmres(step=10)``.
+        "fgmres", "idr", "richardson", "chebyshev"; with complete factors of a stored matrix: "direct"; with one
+        reduction for several iterations: "ca-cg", "ca-bicgstab", "ca-gmres"; with reductions hidden behind products:
+        "pipelined-cg", "pipelined-bicgstab", "pipelined-gmres"; with both: "pipelined-ca-gmres"; with one search space
+        for many right-hand sides: "block-cg". An object carries its options: ``tacit.methods.CaGmres(step=10)``.
     precond : str, dict, object of :mod:`tacit.precond` or operator, optional
         An approximate inverse: a name, ``dict(name="polynomial", degree=4)``, ``tacit.precond.Polynomial(degree=4)``,
         or anything that A may be. "auto": candidates from cheap factors to nearly complete ones are tried, with this
-        method or with ``method="auto"`` several, and the one that solves is kept for the next solve with the same
-        operator (``result.choice`` says what was tried). Default: "auto" for a stored matrix with ``method="auto"`` and
-        ``fallbacks``, else "none".
+        method or with ``method="auto"`` several, at last complete factors where these fit the memory, and the one that
+        solves is kept for the next solve with the same operator (``result.choice`` says what was tried). Default:
+        "auto" for a stored matrix with ``method="auto"`` and ``fallbacks``, else "none" (of "direct" its factors).
     comm : communicator, optional
         Of :mod:`tacit.comm` or mpi4py. Default: that of A, all ranks under mpiexec, or one rank.
     callback : callable, optional
@@ -338,6 +355,8 @@ def solve(
         o.callback_stops = not isinstance(callback, Observer)
         by_name = precond is None or isinstance(precond, str)
         P = {"name": "none" if precond is None else precond} if by_name else precond
+        if o.method == "direct":
+            P = _factors_for_direct(precond, on_gpu)
         automatic = ""
         if precond is None and o.method == "auto" and o.fallbacks and not on_gpu:
             automatic = "default"

@@ -178,7 +178,7 @@ class Result(Outcome):
         return (self.x, self.info)[i]
 
     def __repr__(self) -> str:
-        with_ = f" with {self.precond}" if self.precond not in ("", "none") else ""
+        with_ = f" with {self.precond}" if self.precond not in ("", "none", self.method) else ""
         return (
             f"<tacit.Result: {self.reason} after {self.iterations} iterations of {self.method}{with_},"
             f" residual {self.residual_norm:.2e}>"
@@ -239,7 +239,7 @@ class Result(Outcome):
             return
         from ..plot import plotting
 
-        label = self.method + ("" if self.precond in ("", "none") else f" + {self.precond}")
+        label = self.method + ("" if self.precond in ("", "none", self.method) else f" + {self.precond}")
         curve = plotting.Curve(label, self.history.tolist(), None, self.residual_norm)
         plotting.convergence([curve], os.fspath(path), title=f"{self.unknowns:,} unknowns", goal=self.rtol)
 
@@ -342,7 +342,7 @@ class ColumnsResult(Result):
 
     def __repr__(self) -> str:
         done = sum(c.converged for c in self.columns)
-        with_ = f" with {self.precond}" if self.precond not in ("", "none") else ""
+        with_ = f" with {self.precond}" if self.precond not in ("", "none", self.method) else ""
         return (
             f"<tacit.ColumnsResult: {done} of {len(self.columns)} columns converged, {self.reason} after at most"
             f" {self.iterations} iterations of {self.method}{with_}, largest residual {self.residual_norm:.2e}>"

@@ -52,8 +52,8 @@ void Solve<T, M>::scale_preconditioner(int e) {
 /// the same iterates. Once. One apply of P. Collective.
 template <Scalar T, Memory M>
 bool Solve<T, M>::rescale_preconditioner() {
-  const bool sees_size =
-      method_ == Method::richardson || (method_ == Method::chebyshev && (options_.lambda_min || options_.lambda_max));
+  const bool sees_size = method_ == Method::richardson || method_ == Method::direct ||
+                         (method_ == Method::chebyshev && (options_.lambda_min || options_.lambda_max));
   if (!given_P_ || sees_size || std::exchange(P_rescaled_, true)) return false;
   Vector<T, M> z(space_);
   given_P_->apply(b_, z);
@@ -175,6 +175,7 @@ void Solve<T, M>::explain() {
 template <Scalar T, Memory M>
 void Solve<T, M>::look_into_cause() {
   const bool cut_off = report_.reason == Reason::max_iterations;
+  if (method_ == Method::direct && report_.reason == Reason::breakdown) return;  // the detail is the cause
   const bool broken = report_.reason == Reason::non_finite || report_.reason == Reason::breakdown;
   const bool doubtful = noted_ && noted_->is_doubtful();
   if (broken && !doubtful && explain_non_finite()) return;

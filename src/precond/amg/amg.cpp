@@ -3,6 +3,7 @@
 
 #include <tacit/base/trace.hpp>
 #include <tacit/precond/amg.hpp>
+#include <tacit/precond/direct.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -146,9 +147,9 @@ Amg<T>::Amg(const op::Csr<T>& A, const AmgOptions<T>& options)
       require(*o.strength >= 0 && *o.strength < 1, "strength is ", *o.strength,
               "; a number from 0 to below 1 is needed");
     require_coarsening(o);
-    const bool direct = o.bottom.is_automatic() || o.bottom.name == "direct";
-    require(o.coarsest >= 1 && (!direct || o.coarsest <= largest_direct), "coarsest is ", o.coarsest, "; 1 to ",
-            largest_direct, " unknowns are solved directly");
+    const bool inverted = o.bottom.is_automatic() || (o.bottom.name == "direct" && !direct_built());
+    require(o.coarsest >= 1 && (!inverted || o.coarsest <= largest_direct), "coarsest is ", o.coarsest, "; 1 to ",
+            largest_direct, " unknowns are solved directly, more by bottom \"direct\" in a build with Eigen");
     require(o.agglomerate_below.value_or(0) >= 0, "agglomerate_below is ", o.agglomerate_below.value_or(0),
             "; 0 or more unknowns");
     auto bottom = o.bottom;
