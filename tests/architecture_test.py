@@ -24,7 +24,10 @@ HEIGHT = {name: height for height, names in enumerate(FLOORS) for name in names}
 # Modules and folders of python/tacit. Those of one floor, and those of one folder, may import each other.
 PYTHON = ROOT / "python/tacit"
 PYTHON_FLOORS = [
-    {"_core", "_described", "_names", "_options", "_outcome", "_preconds", "_support", "launch", "methods", "report"},
+    {
+        *("_alike", "_core", "_described", "_names", "_options", "_outcome", "_preconds", "_support"),
+        *("launch", "methods", "report"),
+    },
     {"plot"},
     {"io"},
     {"comm"},

@@ -1,11 +1,14 @@
 // tacit::comm for Python: communicators, and exceptions that reach all ranks.
 #include "bindings.hpp"
 
+#include <nanobind/stl/array.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <tacit/base/checksum.hpp>
 #include <tacit/comm/communicator.hpp>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -62,10 +65,9 @@ void run_threads(int n, const std::function<void(const Communicator&)>& f) {
   if (error) std::rethrow_exception(error);
 }
 
-}  // namespace
+using release = nb::call_guard<WithoutGil>;
 
-void bind_comm(nb::module_& m) {
-  using release = nb::call_guard<WithoutGil>;
+void bind_communicator(nb::module_& m) {
   // Users hold these themselves, so they are documented here.
   nb::class_<Communicator>(m, "Communicator", "The ranks that work together; made by tacit.comm.")
       .def_prop_ro("rank", &Communicator::rank, "This rank, from 0.")
@@ -133,8 +135,36 @@ void bind_comm(nb::module_& m) {
             return result;
           },
           nb::sig("def collective(self, f: Callable[[], T], /) -> T"),
-          "f(), on every rank; if it raises on any, every rank raises the same (on one rank: unchanged). Collective.");
+          "f(), on every rank; if it raises on any, every rank raises the same (on one rank: unchanged). Collective.")
+      .def(
+          "least",
+          [](const Communicator& c, nb::object f) {
+            using Four = std::array<Global, 4>;
+            return unlocked([&] {
+              return comm::collective_least(c,
+                                            [&] { return call_python(c.size(), [&] { return nb::cast<Four>(f()); }); });
+            });
+          },
+          nb::sig("def least(self, f: Callable[[], tuple[int, int, int, int]], /) -> list[int]"),
+          "The least over all ranks of each of the four integers that f() returns; errors as in collective(), and no "
+          "more messages. Collective.")
+      .def(
+          "broadcast",
+          [](const Communicator& c, nb::bytes mine, int root) {
+            const std::string text(mine.c_str(), c.rank() == root ? mine.size() : 0);
+            const auto all = together(c, [&] { return c.broadcast(text, root); });
+            return nb::bytes(all.data(), all.size());
+          },
+          "The bytes of one rank, on every rank. Collective.");
+}
 
+}  // namespace
+
+void bind_comm(nb::module_& m) {
+  bind_communicator(m);
+  m.def("checksum", [](const Elements<std::uint8_t>& bytes) {
+    return unlocked([&] { return checksum(std::as_bytes(std::span(bytes.data(), bytes.size()))); });
+  });
   m.def("choices_paths", &comm::path_names);
   m.def("self_comm", &Communicator::self);
   m.def("mpi_built", &comm::mpi_built);
@@ -143,6 +173,7 @@ void bind_comm(nb::module_& m) {
   m.def("mpi_library", &comm::mpi_library);
   m.def("mpi_world", &comm::mpi_world, release());
   m.def("mpi_from_fortran", &comm::mpi_from_fortran, release());
+  m.def("mpi_depart", &comm::mpi_depart, release());
   m.def("run_threads", [](int n, nb::object f) {
     WithoutGil free;
     run_threads(n, [&](const Communicator& c) { call_python(c.size(), [&] { f(nb::cast(c)); }); });

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import numbers
 import re
@@ -191,15 +190,15 @@ def take_numbers(target: Any, table: Table, first: Mapping[str, float | str]) ->
                 setattr(part, name, value)
 
 
-def agree(on: Any, target: Any, table: Table, **more: float | str) -> Mapping[str, Any]:
+def agree(on: Any, target: Any, table: Table, **more: Any) -> Mapping[str, Any]:
     """Checks that all ranks have the same options and the same `more`: ValueError on every rank where they differ by
-    more than rounding. Takes rank 0's real numbers and returns rank 0's `more`. Collective, one message round.
+    more than rounding (see :mod:`tacit._alike`). Takes rank 0's real numbers and returns rank 0's `more`. Collective;
+    one small reduction.
     """
-    if on.size == 1:
-        return more
-    from ._support import refuse_differences
+    from ._alike import same
 
-    alike = [json.loads(part) for part in on.all_gather(json.dumps({**told(target, table), **more}).encode())]
-    refuse_differences(alike)
-    take_numbers(target, table, alike[0])
-    return {name: alike[0][name] for name in more}
+    if on.size == 1:
+        return same(on, more)
+    first = same(on, {**told(target, table), **more})
+    take_numbers(target, table, first)
+    return {name: first[name] for name in more}

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import os
 import sys
 import zipfile
-import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, TypeVar
 
 import numpy as np
@@ -243,52 +241,10 @@ def thread_count(threads: Any) -> int | None:
     return number
 
 
-def checksum(array: Array) -> str:
-    """A short text by which ranks compare arrays that must be the same on all of them."""
-    return f"an array of {len(array)} rows with the checksum {zlib.crc32(array.tobytes()):08x}"
-
-
-def _alike(a: float | str, b: float | str) -> bool:
-    if isinstance(a, str) or isinstance(b, str):
-        return a == b
-    return a == b or math.isclose(a, b, rel_tol=1e-12) or (math.isnan(a) and math.isnan(b))
-
-
-def refuse_differences(told: Sequence[dict[str, float | str]]) -> None:
-    """ValueError when the ranks' values, in rank order, differ by more than the rounding of a number."""
-    first = told[0]
-    for rank, other in enumerate(told):
-        for name in {**first, **other}:
-            a, b = first.get(name, "absent"), other.get(name, "absent")
-            if not _alike(a, b):
-                raise ValueError(f"{name} is {a} on rank 0 and {b} on rank {rank}; all ranks must give the same")
-
-
-def refuse_unlike(comm: _core.Communicator, **values: str) -> None:
-    """ValueError on every rank when ranks give different values. Collective, one message round."""
-    if comm.size > 1:
-        refuse_differences([json.loads(part) for part in comm.all_gather(json.dumps(values).encode())])
-
-
 def agreed(comm: _core.Communicator, f: Callable[[], T]) -> T:
     """f(), on all ranks; if it raises on any, every rank raises the same. Collective; f must not send or wait for
     messages itself."""
     return comm.collective(f)
-
-
-def one_for_all(comm: _core.Communicator, shape: tuple[int, int], scalar: str, what: str) -> str:
-    """The smallest scalar that holds what each rank has; ValueError on every rank when shapes differ. Collective, one
-    message round."""
-    if comm.size == 1:
-        return scalar
-    told = [part.decode().split() for part in comm.all_gather(f"{shape[0]} {shape[1]} {scalar}".encode())]
-    for rank, (rows, columns, _) in enumerate(told):
-        if [rows, columns] != told[0][:2]:
-            raise ValueError(
-                f"{what} is {told[0][0]} x {told[0][1]} on rank 0 and {rows} x {columns} on rank {rank}; the same"
-                " matrix is needed on every rank"
-            )
-    return common_scalar(*(part[2] for part in told))
 
 
 def default_threads(comm: _core.Communicator) -> int:

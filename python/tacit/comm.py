@@ -13,6 +13,7 @@ ranks.
 
 from __future__ import annotations
 
+import atexit
 import functools
 import os
 import sys
@@ -25,6 +26,8 @@ __all__ = ["Communicator", "launched", "library", "resolve", "run_threads", "sel
 
 T = TypeVar("T")
 Communicator = _core.Communicator
+# Before mpi4py finalises MPI: ranks that wait for this one in a further call learn that it has ended.
+atexit.register(_core.mpi_depart)
 
 
 def self_() -> Communicator:

@@ -1,6 +1,7 @@
 """Starts ranks: finds the mpiexec of Tacit's MPI, sets its environment, and ends all ranks when one fails.
 
 `python -m tacit.launch SCRIPT ARGS` runs a script as one rank; an exception that it does not catch ends the whole job.
+`python launch.py --clean FOLDER` removes the folder of a job, and what killed processes left, when its input ends.
 """
 
 from __future__ import annotations
@@ -240,6 +241,25 @@ def refuse_crowds(ranks: int, threads: int | None = None) -> None:
     )
 
 
+# What mpiexec of Open MPI writes into its temporary folder: 4.1 MB for 4 ranks (measured with 4.1.4).
+_NEEDED = 16 << 20
+
+
+def refuse_full_folder() -> None:
+    """LaunchError where the temporary folder of Open MPI's mpiexec is full: it would hang, or end without a word."""
+    names = ("OMPI_MCA_orte_tmpdir_base", "PRTE_MCA_prte_tmpdir_base", "TMPDIR", "TEMP", "TMP")
+    folder = next((os.environ[name] for name in names if os.environ.get(name)), "/tmp")
+    try:
+        room = shutil.disk_usage(folder).free
+    except OSError as error:
+        raise LaunchError(f"mpiexec needs a temporary folder: {folder}: {error.strerror}; set TMPDIR") from error
+    if room < _NEEDED:
+        raise LaunchError(
+            f"the temporary folder {folder} has {room / 2**20:.1f} MiB left, and mpiexec needs {_NEEDED >> 20} MiB"
+            " there: make room, or set TMPDIR to another folder"
+        )
+
+
 def threads_for(ranks: int) -> int:
     """Threads for each rank when `ranks` ranks share this machine."""
     return max(1, cores() // ranks)
@@ -283,8 +303,8 @@ def shared_memory() -> Iterator[dict[str, str]]:
     """Variables that make Open MPI keep its shared memory in a folder of this job, which is removed with the job. By
     default that memory, 4 MB a rank, stays when mpiexec is killed.
 
-    This process holds a lock on its folder. A folder without a lock belongs to a process that was killed; the next job
-    removes it.
+    This process holds a lock on its folder. Should it be killed, a helper process removes the folder, or, where that
+    was killed too, the next job.
     """
     if machines() > 1 or not os.access(SHARED, os.W_OK):
         yield {}
@@ -299,8 +319,44 @@ def shared_memory() -> Iterator[dict[str, str]]:
             if folder.exists():
                 break  # otherwise another process removed it before it was locked
         held.callback(shutil.rmtree, folder, ignore_errors=True)
+        held.enter_context(_cleaner(folder))
         kept_by = ("btl_vader", "btl_sm", "osc_sm", "osc_rdma")
         yield {f"OMPI_MCA_{part}_backing_directory": str(folder) for part in kept_by}
+
+
+@contextlib.contextmanager
+def _cleaner(folder: Path) -> Iterator[None]:
+    """A process that outlives this one, should it be killed, and then removes the folder: it waits for the end of its
+    input, which nobody writes to.
+    """
+    ends, here = os.pipe()
+    with contextlib.ExitStack() as held:
+        held.callback(os.close, here)
+        try:
+            subprocess.Popen(
+                [sys.executable, "-I", "-S", __file__, "--clean", str(folder)],
+                stdin=ends,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                start_new_session=True,
+            )
+        except OSError:  # the next job removes the folder then
+            pass
+        finally:
+            os.close(ends)
+        yield
+
+
+def _clean(folder: Path) -> None:
+    """What that process does. Its job has just ended, and so will its ranks."""
+    sys.stdin.buffer.read()
+    for _ in range(50):
+        shutil.rmtree(folder, ignore_errors=True)
+        _remove_left_over()
+        if not folder.exists() and not any(SHARED.glob("tacit_*")):
+            break
+        time.sleep(0.1)
 
 
 def _remove_left_over() -> None:
@@ -346,13 +402,18 @@ def run(
     status: bool = True,
     meanwhile: Callable[[], None] | None = None,
 ) -> int:
-    """Runs `command` as `ranks` ranks and returns their common exit code; 130 after Ctrl-C, which ends them all.
+    """Runs `command` as `ranks` ranks and returns their common exit code. Ctrl-C ends them all: KeyboardInterrupt.
 
     With `status` the ranks run Tacit's own commands and write their exit code to the status file (see `leave`).
     `meanwhile` is called about ten times a second. One rank runs without mpiexec. LaunchError if no mpiexec of Tacit's
     MPI is found.
     """
-    starter = [find_mpiexec().path, "-n", str(ranks)] if ranks > 1 else []
+    starter = []
+    if ranks > 1:
+        launcher = find_mpiexec()
+        if launcher.family == "Open MPI":
+            refuse_full_folder()
+        starter = [launcher.path, "-n", str(ranks)]
     variables = environment(ranks, threads)
     with tempfile.TemporaryDirectory(prefix="tacit-") as folder, shared_memory() as more:
         variables = more | variables
@@ -364,7 +425,7 @@ def run(
         code = _wait([*starter, *command], variables, meanwhile)
         text = left.read_text() if status else ""
     if code == 130:
-        return code
+        raise KeyboardInterrupt
     if text:
         return int(text)
     if code < 0:
@@ -471,4 +532,6 @@ def script(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["--clean"]:
+        sys.exit(_clean(Path(sys.argv[2])))
     sys.exit(script(sys.argv[1:]))

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from . import _core
+from ._alike import Whole
 from ._support import Array, as_array, choose, core, whole_number
 
 __all__ = ["Clusters", "blocks", "cluster", "gather", "hilbert", "is_whole", "own_part", "reuse"]
@@ -41,14 +42,33 @@ def is_whole(comm: _core.Communicator, given: int, offsets: Sequence[int], what:
 
     Collective. ValueError on every rank if neither holds.
     """
+    return _form(comm, given, None, offsets, what)
+
+
+def form(comm: _core.Communicator, array: Array, offsets: Sequence[int], what: str) -> bool:
+    """:func:`is_whole` for the rows of `array`; ValueError on every rank also where whole arrays differ between ranks
+    by more than rounding. Collective; one small reduction, and each rank reads its array once.
+    """
+    return _form(comm, len(array), Whole(array), offsets, what)
+
+
+def _form(comm: _core.Communicator, given: int, content: Whole | None, offsets: Sequence[int], what: str) -> bool:
     total, own = offsets[-1], offsets[comm.rank + 1] - offsets[comm.rank]
     if comm.size == 1:
         if given != total:
             raise ValueError(f"{what} has {given} elements; {total} are needed")
         return True
-    if comm.all_min(int(given == total)):
+
+    def look() -> tuple[int, int, int, int]:
+        digest = content.checksum() if content is not None and given == total else 0
+        return digest, ~digest, int(given == total), int(given == own)
+
+    digest, inverse, all_whole, all_own = comm.least(look)
+    if all_whole:
+        if content is not None and digest != ~inverse:
+            content.settle(comm, what)
         return True
-    if comm.all_min(int(given == own)):
+    if all_own:
         return False
 
     def refuse() -> None:

@@ -36,6 +36,7 @@ import numpy as np
 
 from . import _core, _preconds, layout, report
 from . import comm as _comm
+from ._alike import alike
 from ._described import HMATRIX_PRECOND, HMATRIX_PRECOND_NAMES, PRECOND, PRECOND_NAMES
 from ._options import Described, Preconditioner, agree, fill, of_its_kind
 from ._preconds import *  # noqa: F403
@@ -390,7 +391,7 @@ def _amg(
         vectors = _modes_of(points, on, offsets)
         whole = False
     elif vectors is not None:
-        whole = layout.is_whole(on, len(vectors), offsets, "near_null")
+        whole = layout.form(on, vectors, offsets, "near_null")
     own = None
     if vectors is not None:
         part = layout.own_part(vectors, on, offsets, whole)
@@ -418,7 +419,7 @@ def _modes_of(points: Array, on: Any, offsets: Any) -> Array:
             what = f"rank {rank} begins at row {begin}" if rank < on.size else f"A has {begin} rows"
             raise ValueError(f"coordinates has {d} columns, and {what}, no multiple of it; give each rank whole nodes")
     nodes = [begin // d for begin in offsets]
-    whole = layout.is_whole(on, len(points), nodes, "coordinates")
+    whole = layout.form(on, points, nodes, "coordinates")
     part = np.ascontiguousarray(layout.own_part(points, on, nodes, whole))
     made: Array = core("rigid_body_modes")(on, part)
     return made
@@ -459,9 +460,7 @@ def rigid_body_modes(coordinates: Any, comm: Any = None) -> Array:
            [ 0.,  1.,  1.]])
     """
     on = _comm.resolve(comm)
-    points = agreed(on, lambda: _points(coordinates))
-    if on.size > 1 and on.all_min(points.shape[1]) != on.all_max(points.shape[1]):
-        raise ValueError(f"coordinates has {points.shape[1]} columns here and another number on another rank")
+    points, _ = alike(on, lambda: _points(coordinates), lambda points: {"coordinates": f"{points.shape[1]} columns"})
     made: Array = core("rigid_body_modes")(on, points)
     return made
 

@@ -202,6 +202,14 @@ void Communicator::agree() const {
   reduce(Global(0), Operation::max);
 }
 
+std::array<Global, 4> Communicator::agree(const std::array<Global, 4>& values) const {
+  if (size_ == 1) return values;
+  const detail::Agreement::While ending(state_->agreement, detail::Agreement::Ignores::user);
+  auto least = values;
+  start(least.data(), least.size(), Number::int64, Operation::min, false).wait(least.data());
+  return least;
+}
+
 void Communicator::all_least(std::span<std::int64_t> values) const {
   if (size_ == 1) return;
   state_->wait_until([] { return true; });  // throws here if some rank has failed
@@ -213,6 +221,23 @@ void Communicator::all_least(std::span<std::int64_t> values) const {
 void Communicator::meet() const {
   std::int64_t nothing = 0;
   all_least({&nothing, 1});
+}
+
+void Communicator::depart() const {
+  if (size_ == 1 || state_->simulated) return;
+  for (bool again = true; again;) {
+    try {
+      const auto before = state_->agreement.position();
+      collective(*this, [&] {
+        const detail::Agreement::While ending(state_->agreement, detail::Agreement::Ignores::user);
+        state_->agreement.depart(before);
+        state_->wait_until([&] { return state_->agreement.all_departed(); });
+      });
+      again = false;
+    } catch (const Error&) {  // of a rank that goes on; the others may be in further calls
+      again = !state_->agreement.lost();
+    }
+  }
 }
 
 void Communicator::fail(std::exception_ptr error) const {

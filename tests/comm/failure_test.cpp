@@ -10,6 +10,7 @@
 #include "support/faulty.hpp"
 #include "support/group.hpp"
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cmath>
@@ -678,6 +679,40 @@ TEST(Threads, RunOnlyWhenAllAreThere) {
   EXPECT_EXIT(run_with_little_memory(), testing::ExitedWithCode(7), "");
 }
 #endif
+
+TEST(Failure, ARankThatHasEndedIsAnErrorOfLaterCallsOnly) {
+  if (test::under_mpi()) GTEST_SKIP() << "one of the ranks ends";
+  for (const int ranks : {2, 3, 5}) {
+    comm::run_threads(ranks, [&](const Communicator& c) {
+      expect_works(c);
+      if (c.rank() == ranks - 1) std::this_thread::sleep_for(20ms);  // it is in this call when rank 1 has ended
+      expect_works(c);
+      if (c.rank() == 1) return;
+      for (int repeated = 0; repeated < 3; ++repeated) {
+        const std::string text = thrown(c, [&] { (void)c.all_sum(Global(1)); });
+        EXPECT_TRUE(has(text, "rank 1 has ended")) << text;
+      }
+    });
+  }
+}
+
+TEST(Failure, LeastOfNumbersTravelsInTheAgreement) {
+  on_ranks([](const Communicator& c) {
+    const Global r = c.rank(), last = c.size() - 1;
+    using Four = std::array<Global, 4>;
+    EXPECT_EQ(comm::collective_least(c, [&] { return Four{r, -r, 7, ~r}; }), (Four{0, -last, 7, ~last}));
+    if (c.size() > 1) {
+      const std::string text = thrown(c, [&] {
+        (void)comm::collective_least(c, [&] {
+          require(r != last, "the last rank refuses");
+          return Four{};
+        });
+      });
+      EXPECT_TRUE(has(text, "the last rank refuses")) << text;
+    }
+    expect_works(c);
+  });
+}
 
 TEST(Pattern, RefusesIndicesThatDoNotAscend) {
   on_ranks([](const Communicator& c) {

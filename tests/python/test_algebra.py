@@ -280,7 +280,7 @@ def test_new_values_in_another_form_on_each_rank() -> None:
 
     def rank(comm: Any) -> None:
         A = tacit.csr(h, comm=comm)
-        with pytest.raises(ValueError, match="values is a sparse matrix on rank 0 and an array on rank 1"):
+        with pytest.raises(ValueError, match="values is a matrix of 16 x 16 on rank 0 and an array on rank 1"):
             A.update_values(h if comm.rank == 0 else h.data)
         A.update_values(2 * h.data)
         assert np.array_equal(A @ np.ones(16), 2 * h @ np.ones(16))

@@ -611,7 +611,7 @@ def test_ranks_agree() -> None:
 
 def test_ranks_refuse_different_meshes() -> None:
     def rank(comm: Any) -> str:
-        with pytest.raises(ValueError, match="checksum") as caught:
+        with pytest.raises(ValueError, match=r"vertices is an array of shape \(92, 3\) on rank 0 and") as caught:
             bem.assemble(bem.sphere(3 + comm.rank), comm=comm)
         return str(caught.value)
 

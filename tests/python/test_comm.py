@@ -646,7 +646,7 @@ def test_vectors_are_of_one_kind_on_all_ranks() -> None:
 
     first, *others = in_time(rank)
     assert others == [first, first]
-    assert "x has 2 columns on rank 0 and 3 columns on rank 1; all ranks must give the same" in first
+    assert "x is 2 columns on rank 0 and 3 columns on rank 1; all ranks must give the same" in first
 
 
 def test_matrices_from_own_rows() -> None:

@@ -189,6 +189,8 @@ class Communicator {
   /// The agreement at the end of comm::collective: all ranks call it when nothing failed; throws PeerFailure if a rank
   /// failed.
   void agree() const;
+  /// The same with four numbers of each rank: returns the least of each, in no more messages.
+  std::array<Global, 4> agree(const std::array<Global, 4>& values) const;
   /// The agreement before a transport call that cannot be cancelled: a rank that has entered it ignores failures on
   /// other communicators until it ends, so either all ranks go on to the call or none. Nothing that may fail may stand
   /// between this and the call.
@@ -199,6 +201,11 @@ class Communicator {
   /// original.
   [[noreturn]] void fail(std::exception_ptr error) const;
 
+  /// The last call of a rank, before its program or its thread's function ends: returns when all ranks have made it.
+  /// Ranks that wait in another call meanwhile, which this one takes no part in, throw Error(environment) there.
+  /// run_threads() and mpi_depart() call it.
+  void depart() const;
+
   Transport& transport() const;
 
  private:
@@ -208,6 +215,8 @@ class Communicator {
   explicit Communicator(std::shared_ptr<detail::State> state);
   template <class F>
   friend auto collective(const Communicator& comm, F&& f) -> decltype(f());
+  template <class F>
+  friend std::array<Global, 4> collective_least(const Communicator& comm, F&& f);
   detail::Agreement& agreement() const;
   detail::Turns* take_turn() const;
   void leave() const;
@@ -253,6 +262,21 @@ auto collective(const Communicator& comm, F&& f) -> decltype(f()) {
   }
 }
 
+/// The least over all ranks of each of the four numbers that f() returns; errors as of collective(), and no more
+/// messages than it has: the numbers travel in the agreement at its end. With a checksum c of what all ranks must give
+/// alike, -c and two further numbers, ranks learn whether they agree (the least of c is minus the least of -c).
+template <class F>
+std::array<Global, 4> collective_least(const Communicator& comm, F&& f) {
+  const detail::Call call(comm.agreement());
+  try {
+    const auto least = comm.agree(f());
+    comm.leave();
+    return least;
+  } catch (...) {
+    comm.fail(std::current_exception());
+  }
+}
+
 /// Runs f(communicator) on n ranks, each a thread; rethrows the exception of the lowest failing rank.
 void run_threads(int n, const std::function<void(const Communicator&)>& f);
 
@@ -265,6 +289,10 @@ bool mpi_launched();
 /// All processes that mpiexec started; initialises MPI (and finalises it at exit) if the program has not. Collective.
 /// Error(environment) in a build without MPI.
 Communicator mpi_world();
+/// Called before the process ends, while MPI works: makes Communicator::depart() of the first communicator that was
+/// made over all processes, so that ranks that still wait for this one end, too. Does nothing where there is none, and
+/// the second time. A program whose MPI Tacit has initialised calls it at exit by itself.
+void mpi_depart() noexcept;
 /// The communicator with this Fortran handle (mpi4py: comm.py2f()). Collective over it.
 /// `library` is the caller's MPI library version (MPI_Get_library_version), "" to skip the check that it is the MPI
 /// that Tacit was built with.

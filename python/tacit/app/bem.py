@@ -29,6 +29,7 @@ import numpy.typing as npt
 from .. import _core, krylov, layout, op
 from .. import comm as _comm
 from .. import device as _device
+from .._alike import Whole, alike
 from .._described import (
     BEM,
     DEVICE_PRODUCT,
@@ -45,7 +46,6 @@ from .._support import (
     Array,
     agreed,
     as_array,
-    checksum,
     choose,
     chosen_scalar,
     core,
@@ -153,7 +153,7 @@ class Charges(Outcome):
                 raise ValueError(f"{what} have shape {p.shape}; finite numbers of shape (n, 3) are needed")
             return p
 
-        p = agreed(s.comm, look)
+        p, _ = alike(s.comm, look, lambda p: {what: Whole(p)})
         o = layout.blocks(len(p), s.comm.size)
         own = np.ascontiguousarray(p[o[s.comm.rank] : o[s.comm.rank + 1]])
         accuracy = min(1e-4, s.tolerance)
@@ -366,7 +366,13 @@ class System:
             by_conductor[free] = np.nan
             return phi, by_conductor, free, net, (float(e[0]), float(e[1]), float(e[2])), zero
 
-        phi, by_conductor, free, net, e, zero = agreed(self.comm, look)
+        def tell(found: tuple[Array, Array, list[int], Array, tuple[float, float, float], Array]) -> dict[str, Any]:
+            phi, _, free, net, e, zero = found
+            numbers = {"potential": phi, "net_charge": net, "field": np.array(e), "origin": zero}
+            return {"floating": free, **{name: Whole(array, "first") for name, array in numbers.items()}}
+
+        (_, by_conductor, free, _, e, zero), first = alike(self.comm, look, tell)
+        phi, net = first["potential"], first["net_charge"]
         if isinstance(self.A, op.DeviceHMatrix):
             agreed(self.comm, lambda: check_on_gpus(method, precond))
         begin = time.perf_counter()
@@ -593,8 +599,9 @@ def assemble(
 
     numbers, made = agreed(on, look)
     arrays = {"vertices": mesh.vertices, "triangles": mesh.triangles, "conductors": numbers}
-    alike = {name: checksum(array) for name, array in arrays.items()}
-    agree(on, made["hmatrix"], HMATRIX, plane=str(made["plane"]), scalar=made["scalar"], **alike)
+    same = {name: Whole(array, "refused") for name, array in arrays.items()}
+    kind = _device.kind_of(device, several=True)
+    agree(on, made["hmatrix"], HMATRIX, plane=str(made["plane"]), scalar=made["scalar"], device=kind, **same)
     agree(on, made["system"], BEM)
     on_gpu = made["system"].assembly == "cuda"
     made["gpu"] = _device.number("cuda" if device == "host" else device, on) if on_gpu else -1

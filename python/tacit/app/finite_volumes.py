@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from .. import _core, layout
 from .. import comm as _comm
+from .._alike import Whole, alike
 from .._described import BOUNDARIES, MEANS, STENCILS
-from .._support import Array, agreed, as_array, as_vector, choose, chosen_scalar, core, to_scalar
+from .._support import Array, as_array, as_vector, choose, chosen_scalar, core, to_scalar
 from ..op import Operator
 
 __all__ = ["Cells", "FiniteVolume", "cells", "finite_volume", "stencils"]
@@ -68,12 +69,12 @@ class Cells:
         """A vector (whole, or this rank's part) as an array indexed [x, y, z], on every rank; `fill` where there is no
         cell. Collective.
         """
-        part = agreed(self.comm, lambda: as_vector(own, "a vector of cells"))
+        part, _ = alike(self.comm, lambda: as_vector(own, "a vector of cells"), lambda part: {"dtype": str(part.dtype)})
         own_places = self._handle.places()
         counts = [int(n) for n in layout.gather(np.array([len(own_places)]), self.comm)]
         offsets = np.concatenate([[0], np.cumsum(counts)]).tolist()
         places = layout.gather(own_places, self.comm)
-        if not layout.is_whole(self.comm, len(part), offsets, "a vector of cells"):
+        if not layout.form(self.comm, part, offsets, "a vector of cells"):
             part = layout.gather(part, self.comm)
         grid = np.full(int(np.prod(self.shape)), fill, part.dtype)
         grid[places] = part
@@ -134,7 +135,13 @@ def cells(
             raise ValueError("inside chooses among boxes: say boxes=, the cells of one along each axis")
         return n, pairs, extent, edge
 
-    n, pairs, extent, edge = agreed(on, look)
+    def tell(found: tuple[list[int], list[tuple[str, str]], list[float], list[int]]) -> dict[str, Any]:
+        n, pairs, extent, edge = found
+        sizes = {"shape": tuple(n), "boundary": pairs, "boxes": edge if boxes is not None else None}
+        return {**sizes, "lengths": Whole(np.asarray(extent), "first"), "inside": _kind(inside)}
+
+    (n, pairs, _, edge), first = alike(on, look, tell)
+    extent = first["lengths"].tolist()
     # With fewer than three axes the callable is given one argument for each axis.
     test = None if inside is None else lambda x, y, z: bool(inside(*(x, y, z)[: len(n)]))
     return Cells(_core.boxes(on, n, pairs, extent, edge, test), on, pairs, extent)
@@ -217,6 +224,15 @@ def _averages(f: Callable[..., Any], at: Sequence[Array], cells: Cells, axes: An
     return total / len(signs)
 
 
+def _kind(given: Any, with_numbers: bool = True) -> float | str:
+    """A coefficient as ranks compare it: a number, or what kind of thing gives this rank's values."""
+    if given is None or callable(given):
+        return "None" if given is None else "a function"
+    if np.ndim(given) > 0:
+        return "this rank's values"
+    return float(given) if with_numbers else "a number"
+
+
 def finite_volume(
     cells: Cells,
     a: float = 0.0,
@@ -266,7 +282,7 @@ def finite_volume(
             return given
         return lambda *at: _averages(given, at, cells, along)
 
-    def look() -> tuple[str, float, Array | None, list[Array], str]:
+    def look() -> tuple[str, float, Array | None, list[Array], str, float]:
         scalar = choose("dtype", chosen_scalar(dtype) or "float64", ("float32", "float64"))
         choose("mean", mean, MEANS)
         choose("stencil", stencil, STENCILS)
@@ -276,13 +292,13 @@ def finite_volume(
                 raise ValueError(
                     f"{name} is an array; the fourth-order stencil takes averages of functions: a callable"
                 )
-        factor = float(b)
+        factor, shift = float(b), float(a)
         own = None
         if alpha is not None:
             centres = cells._handle.centres().reshape(-1, 3)
             own = values(averaged(alpha, range(axes)), centres, scalar, "alpha")
         if beta is None:
-            return scalar, factor, own, [], ""
+            return scalar, factor, own, [], "", shift
         if callable(beta):
             faces = [
                 values(
@@ -293,15 +309,26 @@ def finite_volume(
                 )
                 for k in range(axes)
             ]
-            return scalar, factor, own, faces, ""
+            return scalar, factor, own, faces, "", shift
         if np.ndim(beta) == 0:
-            return scalar, factor * float(beta), own, [], ""
+            return scalar, factor * float(beta), own, [], "", shift
         by_cell = as_vector(beta, "beta")
         here = len(cells._handle.places())
         if len(by_cell) != here:
             raise ValueError(f"beta has {len(by_cell)} values; this rank has {here} cells")
-        return scalar, factor, own, [to_scalar(by_cell, scalar, "beta")], mean
+        return scalar, factor, own, [to_scalar(by_cell, scalar, "beta")], mean, shift
 
-    scalar, factor, own, faces, how = agreed(cells.comm, look)
-    handle = core("finite_volume", scalar)(cells._handle, float(a), factor, own, faces, how, stencil)
+    def tell(found: tuple[str, float, Array | None, list[Array], str, float]) -> dict[str, Any]:
+        scalar, factor, *_, shift = found
+        forms = {"stencil": stencil, "mean": mean, "dtype": scalar}
+        return {
+            **forms,
+            "a": shift,
+            "b beta": factor,
+            "alpha": _kind(alpha),
+            "beta": _kind(1.0 if beta is None else beta, False),
+        }
+
+    (scalar, _, own, faces, how, _), first = alike(cells.comm, look, tell)
+    handle = core("finite_volume", scalar)(cells._handle, first["a"], first["b beta"], own, faces, how, stencil)
     return FiniteVolume(handle, cells.comm, scalar, cells, stencil)

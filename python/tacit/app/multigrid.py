@@ -163,11 +163,11 @@ def _solved(
 
     right, guess, o = agreed(on, look)
     agree(on, o, MULTIGRID_SOLVE, x0="none" if guess is None else "given")
-    whole = layout.is_whole(on, len(right), offsets, "f")
+    whole = layout.form(on, right, offsets, "f")
     own = to_scalar(layout.own_part(right, on, offsets, whole), scalar, "f")
     start = None
     if guess is not None:
-        whole_guess = layout.is_whole(on, len(guess), offsets, "x0")
+        whole_guess = layout.form(on, guess, offsets, "x0")
         start = to_scalar(layout.own_part(guess, on, offsets, whole_guess), scalar, "x0")
     with using_threads(default_threads(on) if threads is None else int(threads)):
         x, report, setup = run(own, start, o)

@@ -15,8 +15,9 @@ import numpy.typing as npt
 
 from .. import _core, layout, op
 from .. import comm as _comm
+from .._alike import alike
 from .._described import PARTS, SOLUTIONS
-from .._support import Array, agreed, as_array, choose, chosen_scalar, core, to_scalar
+from .._support import Array, as_array, choose, chosen_scalar, core, to_scalar
 
 __all__ = ["PARTS", "SOLUTIONS", "Cube"]
 
@@ -56,8 +57,9 @@ class Cube:
                 raise ValueError(f"scalar is {chosen}; float64 or float32 is needed")
             return chosen
 
-        self.scalar = agreed(self.comm, look)
         self.nodes, self.parts = int(nodes), parts
+        told = {"nodes": self.nodes, "parts": parts}
+        self.scalar, _ = alike(self.comm, look, lambda scalar: {**told, "scalar": scalar})
         self._handle = core("Cube", self.scalar)(self.comm, self.nodes, parts)
 
     @property
@@ -94,11 +96,16 @@ class Cube:
         """The error of x (whole, or this rank's part): "max", the largest difference from u, and "l2", the square root
         of h^3 times the sum of squared differences. Collective.
         """
-        array = agreed(self.comm, lambda: as_array(x, "x"))
+
+        def look() -> Array:
+            choose("solution", solution, SOLUTIONS)
+            return as_array(x, "x")
+
+        array, _ = alike(self.comm, look, lambda _: {"solution": solution})
         offsets = self._handle.offsets
-        whole = layout.is_whole(self.comm, len(array), offsets, "x")
+        whole = layout.form(self.comm, array, offsets, "x")
         own = to_scalar(layout.own_part(array, self.comm, offsets, whole), self.scalar, "x")
-        largest, l2 = self._handle.distance(np.ascontiguousarray(own), choose("solution", solution, SOLUTIONS))
+        largest, l2 = self._handle.distance(np.ascontiguousarray(own), solution)
         return {"max": largest, "l2": l2}
 
     def richardson_residual(self, steps: int) -> float:

@@ -25,6 +25,7 @@ import numpy.typing as npt
 from .. import _core, op
 from .. import comm as _comm
 from .. import device as _device
+from .._alike import Whole, alike
 from .._described import RECONSTRUCT, RECONSTRUCT_NAMES, TILED, ProjectorOptions, ReconstructOptions
 from .._options import agree, fill
 from .._outcome import Outcome
@@ -32,7 +33,6 @@ from .._support import (
     Array,
     agreed,
     as_array,
-    checksum,
     choose,
     core,
     real_number,
@@ -97,7 +97,8 @@ class Projector:
         return self._apply(sinograms, self.sinogram_shape, self.image_shape, True)
 
     def _apply(self, x: Any, given: tuple[int, int], wanted: tuple[int, int], adjoint: bool) -> Array:
-        stack = agreed(self.comm, lambda: _stack(x, given, self.dtype, "images" if not adjoint else "sinograms"))
+        what = "images" if not adjoint else "sinograms"
+        stack = _one_stack(self.comm, x, given, self.dtype, what)
         result = self._handle.apply(stack.reshape(len(stack), -1), adjoint).reshape(len(stack), *wanted)
         return np.asarray(result[0] if np.ndim(x) == 2 else result)
 
@@ -117,6 +118,13 @@ def _stack(value: Any, shape: tuple[int, int], dtype: npt.DTypeLike, what: str) 
     if array.ndim != 3 or array.shape[1:] != tuple(shape) or len(array) == 0:
         raise ValueError(f"{what} has shape {np.shape(value)}; {tuple(shape)} or (k, {shape[0]}, {shape[1]}) is needed")
     return np.ascontiguousarray(array, dtype=dtype)
+
+
+def _one_stack(comm: Any, value: Any, shape: tuple[int, int], dtype: npt.DTypeLike, what: str) -> Array:
+    """:func:`_stack`, the same on every rank. Collective."""
+    _, first = alike(comm, lambda: _stack(value, shape, dtype, what), lambda stack: {what: Whole(stack, "first")})
+    stack: Array = first[what]
+    return stack
 
 
 def projector(
@@ -187,8 +195,9 @@ def projector(
         return t, geometry, op.filled("projector", options, _GEOMETRY)
 
     t, geometry, o = agreed(on, look)
-    told = agree(on, o, TILED, angles=checksum(t), **{f"the geometry's {k}": v for k, v in geometry.items()})
+    told = agree(on, o, TILED, angles=Whole(t, "first"), **{f"the geometry's {k}": v for k, v in geometry.items()})
     rows, columns, bins, middle, side, scalar, kind = [*told.values()][1:]
+    t = told["angles"]
     gpu = -1 if kind == "host" else _device.number(device, on)
     with using_threads(threads) if threads else contextlib.nullcontext():
         handle = core("projector", scalar)(on, columns, rows, bins, t, middle, side, o, gpu)
@@ -394,7 +403,10 @@ def reconstruct(
         return given, o
 
     given, o = agreed(on, look)
-    agree(on, o, RECONSTRUCT, method=method, batch=int(batch), sinograms=str(given.shape))
+    forms = {"projector": "None" if projector is None else "given", "start": "None" if start is None else "given"}
+    given = agree(on, o, RECONSTRUCT, method=method, batch=int(batch), sinograms=Whole(given, "first"), **forms)[
+        "sinograms"
+    ]
     with using_threads(threads) if threads else contextlib.nullcontext():
         if projector is None:
             making.setdefault("columns", 1 if given.ndim == 2 else min(batch, len(given)))
@@ -404,7 +416,7 @@ def reconstruct(
         if P.nnz == 0:
             raise ValueError(_meets_nothing(P, making))
         b = agreed(P.comm, lambda: _stack(given, P.sinogram_shape, P.dtype, "sinograms"))
-        x0 = None if start is None else agreed(P.comm, lambda: _stack(start, P.image_shape, P.dtype, "start"))
+        x0 = None if start is None else _one_stack(P.comm, start, P.image_shape, P.dtype, "start")
         if x0 is not None and len(x0) != len(b):
             raise ValueError(f"{len(x0)} start images for {len(b)} sinograms")
         images = np.zeros((len(b), *P.image_shape), P.dtype)

@@ -16,6 +16,7 @@ from .. import _core, layout, op
 from .. import comm as _comm
 from .. import device as _device
 from .. import precond as _precond
+from .._alike import alike_and_least, scalar_bits, scalar_of_bits
 from .._described import GROUP_METHODS, PATHS, SOLVE, SOLVE_NAMES, SolveOptions
 from .._options import Described, Method, fill, named, take_numbers, told, told_value
 from .._support import (
@@ -29,7 +30,6 @@ from .._support import (
     core,
     default_threads,
     like,
-    refuse_differences,
     refuse_unknown,
     scalar_name,
     thread_count,
@@ -99,7 +99,7 @@ def _told(what: str, given: Any) -> dict[str, float | str]:
                 found |= _told(f"{what}'s {key}", value)
         return found
     if isinstance(given, op.Operator):
-        return {what: "an operator of Tacit"}
+        return {what: op.told_of(given)}
     if op._is_matrix(given) or op.is_petsc(given):
         return {what: "a matrix"}
     return {what: "a function" if callable(given) else told_value(given)}
@@ -131,22 +131,23 @@ def _factors_for_direct(precond: Any, on_gpu: bool) -> Any:
     return {"name": "direct"} if precond is None else precond
 
 
-def _alike(on: _core.Communicator, ready: _Prepared) -> _Prepared:
-    """The same arguments on all ranks: with the smallest scalar that holds what each rank asks for, and rank 0's real
-    numbers. ValueError on every rank when options differ by more than rounding. Collective, one message round.
+def _alike(on: _core.Communicator, prepare: Callable[[], _Prepared]) -> _Prepared:
+    """What prepare() makes of the arguments, the same on all ranks: with the smallest scalar that holds what each rank
+    asks for, and rank 0's real numbers. ValueError on every rank when options differ by more than rounding. Collective;
+    one small reduction.
     """
+
+    def bits(ready: _Prepared) -> tuple[int, int]:
+        # A rank without elements does not count for the scalar: np.array([]) is float64 whatever the others have.
+        given = ready.b.shape[0] + (0 if ready.x0 is None else ready.x0.shape[0]) > 0
+        return scalar_bits(ready.scalar, given)
+
+    ready, first, least = alike_and_least(on, prepare, lambda ready: ready.alike, bits)
     if on.size == 1:
         return ready
-    # A rank without elements does not count for the scalar: np.array([]) is float64 whatever the others have.
-    given = ready.b.shape[0] + (0 if ready.x0 is None else ready.x0.shape[0]) > 0
-    parts = on.all_gather(json.dumps([ready.scalar, given, ready.alike]).encode())
-    scalars, says, alike = zip(*(json.loads(part) for part in parts), strict=True)
-    refuse_differences(alike)
-    first = alike[0]
     take_numbers(ready.options, SOLVE, first)
-    asked = [scalar for scalar, say in zip(scalars, says, strict=True) if say]
     return ready._replace(
-        scalar=common_scalar(*(asked or scalars)), precond=_with_numbers("precond", ready.precond, first)
+        scalar=scalar_of_bits(least, ready.scalar), precond=_with_numbers("precond", ready.precond, first)
     )
 
 
@@ -259,7 +260,8 @@ def solve(
     -----
     Collective: all ranks pass the same options, and x0 and a callback on all ranks or none. This is checked: numbers
     may differ by 1e-12 of their size, and rank 0's are used; ``threads`` may differ. The scalar holds the b and x0 of
-    all ranks.
+    all ranks. A matrix, b, x0 and null vectors that are whole on every rank are compared by checksums (each rank reads
+    its arrays once); they may differ by rounding.
 
     Memory: the distributed matrix, the vectors of the method (cg 4, bicgstab 7, gmres restart + 3), and b; with
     k right-hand sides this for each of up to 8 columns (block-cg: 64) that are solved together, and 2 vectors for each
@@ -319,6 +321,8 @@ def solve(
         o = _core.Options()
         table = {key: value for key, value in options.items() if key not in _SPACES}
         spaces = [options.get(key) for key in _SPACES]
+        if isinstance(A, op.Operator) and A.comm != on:
+            raise ValueError("A lives on another communicator than the one given as comm=")
         if spaces[1] is not None and spaces[0] is None:
             raise ValueError("left_nullspace goes with nullspace, which was not given")
         vectors = [vectors_of(space, key) for space, key in zip(spaces, _SPACES, strict=True)]
@@ -369,19 +373,19 @@ def solve(
         if on.size > 1:
             alike |= {"method": repr(o.method), "b": _columns(right), **told(o, SOLVE)}
             alike |= {"partition": repr(partition), "ordering": repr(ordering), "device": repr(kind)}
-            alike |= {"path": repr(path), "scalar": repr(chosen_scalar(scalar)), "trace": repr(bool(trace))}
-            alike |= {"raise_on_failure": repr(bool(raise_on_failure)), "x0": "None" if x0 is None else "given"}
-            for key, space in zip(_SPACES, spaces, strict=True):
-                alike[key] = "None" if space is None else space if isinstance(space, str) else "given"
+            alike |= {"path": on.path if path is None else path, "scalar": repr(chosen_scalar(scalar))}
+            alike |= {"trace": repr(bool(trace)), "raise_on_failure": repr(bool(raise_on_failure))}
+            alike["x0"] = "None" if x0 is None else "given"
+            for key, space, given_vectors in zip(_SPACES, spaces, vectors, strict=True):
+                alike[key] = str(space) if given_vectors is None else f"{given_vectors.shape[1]} vectors"
             alike["callback"] = "None" if callback is None else "given" if o.callback_stops else "an Observer"
-            where = " on a GPU" if isinstance(A, op.Operator) and A.device != "host" else ""
-            alike["A"] = f"of {A._scalar}{where}" if isinstance(A, op.Operator) else "given"
+            alike["A"] = op.told_of(A) if isinstance(A, op.Operator) else "a matrix or a function"
             if isinstance(callback, _OfIterate):
                 alike["callback"] = callback.told
         pairs = (vectors[0], vectors[1]), (constant[0], constant[1])
         return _Prepared(right, guess, wanted, o, P, automatic, *pairs, alike)
 
-    ready = _alike(on, agreed(on, prepare))
+    ready = _alike(on, prepare)
     used_threads = default_threads(on) if threads is None else int(threads)
     path_before = on.path
     if path is not None:
@@ -411,6 +415,13 @@ _SPACES = ("nullspace", "left_nullspace")
 _BESIDE = (*(name for name in inspect.signature(solve).parameters if name != "options"), *_SPACES)
 
 
+def _is_whole(on: _core.Communicator, vector: Any, offsets: Any, what: str) -> bool:
+    """Whether all ranks give the vector whole. Collective."""
+    if isinstance(vector, np.ndarray):
+        return layout.form(on, vector, offsets, what)
+    return layout.is_whole(on, vector.shape[0], offsets, what)
+
+
 def _own_vectors(vectors: Array, on: _core.Communicator, offsets: Any, is_whole: bool, scalar: str, what: str) -> Array:
     return to_scalar(layout.own_part(vectors, on, offsets, is_whole), scalar, what)
 
@@ -429,7 +440,7 @@ def _null_space(
         elif vectors is None:
             own = np.ones((own_rows, 0), scalar)
         else:
-            whole = layout.is_whole(on, len(vectors), offsets, what)
+            whole = layout.form(on, vectors, offsets, what)
             own = agreed(on, functools.partial(_own_vectors, vectors, on, offsets, whole, scalar, what))
         columns = [np.ascontiguousarray(own[:, c]) for c in range(own.shape[1])]
         if numbers is not None:
@@ -455,15 +466,16 @@ def _solve(
     trace: bool,
 ) -> Result:
     node = agreed(on, lambda: _precond.node_of(ready.precond))
-    matrix = op.as_operator(A, on, ready.scalar, offsets=None if node == 1 else op.of_nodes(A, on, node))
+    spread = None if node == 1 else agreed(on, lambda: op.of_nodes(A, on, node))
+    matrix = op.as_operator(A, on, ready.scalar, offsets=spread)
     if matrix.shape[0] != matrix.shape[1]:
         raise ValueError(f"A has shape {matrix.shape}; a square matrix is needed")
     if ready.automatic:
         matrix = op.worth_storing(matrix)
     scalar = matrix._scalar
     offsets = matrix._handle.range_offsets
-    whole = layout.is_whole(on, ready.b.shape[0], offsets, "b")
-    whole_guess = whole if ready.x0 is None else layout.is_whole(on, ready.x0.shape[0], offsets, "x0")
+    whole = _is_whole(on, ready.b, offsets, "b")
+    whole_guess = whole if ready.x0 is None else _is_whole(on, ready.x0, offsets, "x0")
 
     on_gpu = matrix.device != "host" or device != "host"
     given_on_gpu = not isinstance(ready.b, np.ndarray)

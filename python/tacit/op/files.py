@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from .. import comm as _comm
 from .. import io, layout
-from .._support import agreed, chosen_scalar, core, refuse_unlike, scalar_name, to_scalar
+from .._alike import alike
+from .._support import agreed, chosen_scalar, core, scalar_name, to_scalar
 from .matrices import _compressed, _is_sparse
 from .operators import Csr, DeviceCsr, Operator, Stencil
 
@@ -60,8 +61,12 @@ def read(path: str | os.PathLike[str], comm: Any = None, scalar: npt.DTypeLike |
         rows, columns, held = io.read_matrix(path, wanted, on.rank, on.size)
         return scalar_name(held.value.dtype, str(path)), rows, columns, held
 
-    refuse_unlike(on, node=str(node))
-    wanted, rows, columns, mine = agreed(on, look)
+    def tell(found: tuple[str, int, int, Any]) -> dict[str, Any]:
+        scalar, rows, columns, mine = found
+        kind = mine if isinstance(mine, str) else type(mine).__name__
+        return {"the matrix of the file": f"{rows} x {columns}, {kind}", "scalar": scalar, "node": str(node)}
+
+    (wanted, rows, columns, mine), _ = alike(on, look, tell)
     by_row = layout.blocks(rows, on.size, node)
     by_column = by_row if rows == columns else layout.blocks(columns, on.size)
     if isinstance(mine, str):

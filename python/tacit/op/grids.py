@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import comm as _comm
+from .._alike import Whole, alike
 from .._described import BOUNDARIES, CONVECTIONS
-from .._support import Array, agreed, as_array, choose, chosen_scalar, common_scalar, core, scalar_name, to_scalar
+from .._support import Array, as_array, choose, chosen_scalar, common_scalar, core, scalar_name, to_scalar
 from .operators import Operator, Stencil
 
 
@@ -29,6 +30,11 @@ def _grid(shape: Any, boundary: Any) -> tuple[list[int], list[str]]:
         raise ValueError(f"shape is {tuple(points)}; 1 to 3 axes of at least one point are needed")
     kinds = [choose("boundary", k, BOUNDARIES) for k in _per_axis(boundary, len(points), "boundary")]
     return points[::-1], kinds[::-1]
+
+
+def _told(points: list[int], kinds: list[str], scalar: str) -> dict[str, Any]:
+    """What all ranks must give alike of a grid."""
+    return {"shape": tuple(points[::-1]), "boundary": ", ".join(kinds[::-1]), "scalar": scalar}
 
 
 def stencil(
@@ -92,7 +98,12 @@ def stencil(
             raise ValueError(f"weights have shape {given.shape}; {(3,) * d}, or 1 to {d + 1} numbers, are needed")
         return points, kinds, chosen, table.ravel()
 
-    points, kinds, chosen, table = agreed(on, look)
+    def tell(found: tuple[list[int], list[str], str, Array]) -> dict[str, Any]:
+        points, kinds, chosen, table = found
+        return {**_told(points, kinds, chosen), "weights": Whole(table.reshape(3, 3, 3), "first")}
+
+    (points, kinds, chosen, _), first = alike(on, look, tell)
+    table = first["weights"].ravel()
     return Stencil(core("stencil", chosen)(on, points, kinds, table), on, chosen, points[::-1])
 
 
@@ -164,8 +175,16 @@ def poisson(
             chosen = common_scalar(chosen, "complex64")
         return points, kinds, spaces[::-1], flow[::-1], chosen
 
-    points, kinds, spaces, flow, chosen = agreed(on, look)
+    def tell(found: tuple[list[int], list[str], list[float], list[float], str]) -> dict[str, Any]:
+        points, kinds, spaces, flow, chosen = found
+        forms = {"convection": convection, "isotropic": str(bool(isotropic)), "assembled": str(bool(assembled))}
+        numbers = {"spacing": spaces, "velocity": flow, "shift": [shift]}
+        arrays = {name: Whole(np.asarray(values), "first") for name, values in numbers.items()}
+        return {**_told(points, kinds, chosen), **forms, **arrays}
+
+    (points, kinds, _, _, chosen), first = alike(on, look, tell)
+    spaces, flow = first["spacing"].tolist(), first["velocity"].tolist()
     make = core("poisson", chosen)
-    handle = make(on, points, kinds, spaces, flow, convection, isotropic, np.dtype(chosen).type(shift))
+    handle = make(on, points, kinds, spaces, flow, convection, isotropic, np.dtype(chosen).type(first["shift"][0]))
     made = Stencil(handle, on, chosen, points[::-1])
     return made.assemble() if assembled else made

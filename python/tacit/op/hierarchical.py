@@ -12,13 +12,13 @@ import numpy.typing as npt
 from .. import _core
 from .. import comm as _comm
 from .. import device as _device
+from .._alike import Whole, alike
 from .._described import BATCH_CUTS, DEVICE_PRODUCT, HMATRIX, TASK_ORDERS, DeviceProductOptions, HmatrixOptions
 from .._options import agree, fill
 from .._support import (
     Array,
     agreed,
     as_array,
-    checksum,
     choose,
     chosen_scalar,
     core,
@@ -196,7 +196,11 @@ class HMatrix(Operator):
                 raise ValueError(f"rank is {rank}; a positive number is needed")
             return most, real_number(tolerance, "tolerance")
 
-        most, kept = agreed(self.comm, look)
+        def tell(found: tuple[int, float]) -> dict[str, Any]:
+            return {"rank": found[0], "tolerance": found[1]}
+
+        (most, _), first = alike(self.comm, look, tell)
+        kept = first["tolerance"]
         handle = core("coarse_hmatrix", self._scalar)(self._handle, most, kept)
         return HMatrix(handle, self.comm, self.dtype, kept, self.symmetry)
 
@@ -440,7 +444,9 @@ def hmatrix(
     places, scalar, o = agreed(on, look)
     # The trees, and with them all messages, follow from these options; real numbers are those of rank 0.
     names = ("points", "boxes", "sources", "source_boxes")
-    agree(on, o, HMATRIX, dtype=scalar, **dict(zip(names, map(checksum, places), strict=True)))
+    arrays = {name: Whole(place, "first") for name, place in zip(names, places, strict=True)}
+    first = agree(on, o, HMATRIX, dtype=scalar, **arrays)
+    places = [first[name] for name in names]
 
     def by_columns(i: Array, j: Array) -> Array:
         block = as_array(entries(i, j), "the result of entries")

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from .. import _core, layout
 from .. import comm as _comm
 from .. import device as _device
+from .._alike import Entries, alike, alike_and_least, scalar_bits, scalar_of_bits
 from .._support import (
     Array,
     agreed,
@@ -19,8 +20,6 @@ from .._support import (
     chosen_scalar,
     common_scalar,
     core,
-    one_for_all,
-    refuse_unlike,
     scalar_name,
     to_scalar,
 )
@@ -52,7 +51,9 @@ def _of_petsc(
             ) from e
         return (rows, columns), own, np.asarray(start), np.asarray(column), np.asarray(value)
 
-    shape, own, start, column, value = agreed(on, look)
+    (shape, own, start, column, value), _ = alike(
+        on, look, lambda found: {what: f"a Mat of {found[0][0]} x {found[0][1]}"}
+    )
     # Made on PETSc.COMM_SELF: each rank has all of it.
     if on.all_min(int(own == shape[0])):
         from scipy.sparse import csr_array
@@ -202,9 +203,8 @@ def as_operator(
             raise TypeError(f"{what} is a {type(a).__name__}; a matrix, or something with shape and matvec, is needed")
         return _shape_of(a, what), name or scalar_of(a, what) or "float64", call, getattr(a, "rmatvec", None)
 
-    found = agreed(on, look)
+    found, chosen = _the_same(on, look, what, name, str(offsets))
     rows, columns = found[0]
-    chosen = name or one_for_all(on, found[0], found[1], what)
     by_row = list(offsets) if offsets is not None and offsets[-1] == rows else layout.blocks(rows, on.size)
     by_column = by_row if columns == rows else layout.blocks(columns, on.size)
     if len(found) == 5:
@@ -215,6 +215,25 @@ def as_operator(
     product = _UserProduct(call, f"{what}'s product", chosen, rows)
     back = None if adjoint is None else _UserProduct(adjoint, f"{what}'s adjoint product", chosen, columns)
     return Function._made_from(on, chosen, by_row, by_column, label, product, back, True)
+
+
+def _the_same(
+    on: _core.Communicator, look: Callable[[], Any], what: str, scalar: str | None, offsets: str = "None"
+) -> tuple[Any, str]:
+    """What look() finds, a matrix or a function that must be the same on every rank, and the scalar for all: the given
+    one, else the smallest that holds what each rank has. Collective.
+    """
+
+    def tell(found: Any) -> dict[str, Any]:
+        shape, _, *rest = found
+        spread = {f"scalar of {what}": str(scalar), f"offsets of {what}": offsets}
+        if len(rest) == 3:
+            return {what: Entries(shape, *rest), **spread}
+        has_adjoint = "none" if rest[1] is None else "a function"
+        return {what: f"a function of {shape[0]} x {shape[1]}", f"adjoint of {what}": has_adjoint, **spread}
+
+    found, _, bits = alike_and_least(on, look, tell, lambda found: scalar_bits(found[1]))
+    return found, scalar or scalar_of_bits(bits, found[1])
 
 
 def of_nodes(a: Any, on: _core.Communicator, node: int) -> list[int] | None:
@@ -392,16 +411,25 @@ def _stored_rows(
 ) -> Csr:
     """:func:`csr` in host memory. Collective."""
     arrays = isinstance(a, tuple) and len(a) == 3
-    kept = agreed(on, lambda: choose("format", format, FORMATS))
-    refuse_unlike(on, format=kept, node=str(node), device=place)
-    if node != 1 and (own_rows or not (arrays or _is_matrix(a))):
-        raise ValueError(f"node is {node}; it is for matrices that are the same on every rank, not for own rows")
+
+    def check() -> tuple[str, str | None]:
+        if node != 1 and (own_rows or not (arrays or _is_matrix(a))):
+            raise ValueError(f"node is {node}; it is for matrices that are the same on every rank, not for own rows")
+        return choose("format", format, FORMATS), chosen_scalar(scalar)
+
+    def told(found: tuple[str, str | None]) -> dict[str, Any]:
+        kind = "an operator of Tacit" if isinstance(a, Operator) else "a Mat" if is_petsc(a) else "a matrix"
+        kind = "three arrays" if arrays else kind
+        options = {"format": found[0], "node": str(node), "device": place, "scalar": str(found[1])}
+        return {**options, "own_rows": str(bool(own_rows)), "the matrix": kind}
+
+    (kept, wanted), _ = alike(on, check, told)
     if is_petsc(a) or not (arrays or own_rows):
-        made = as_operator(a, on, scalar, format=kept, offsets=None if node == 1 else of_nodes(a, on, node))
+        offsets = None if node == 1 else agreed(on, lambda: of_nodes(a, on, node))
+        made = as_operator(a, on, scalar, format=kept, offsets=offsets)
         if not isinstance(made, Csr):
             raise TypeError(f"csr takes a matrix; {type(a).__name__} is known by its products only")
         return made if kept == "automatic" else made.stored_as(kept)
-    wanted = chosen_scalar(scalar)
 
     def look() -> tuple[tuple[int, int], str, Array, Array, Array]:
         if arrays:
@@ -413,11 +441,11 @@ def _stored_rows(
         size, start, column, value = found
         return size, wanted or scalar_name(value.dtype, "the matrix"), start, column, value
 
-    (rows, columns), chosen, start, column, given = agreed(on, look)
     if own_rows:
+        (rows, columns), chosen, start, column, given = agreed(on, look)
         by_row, chosen = _stacked(on, rows, columns, chosen)
     else:
-        chosen = one_for_all(on, (rows, columns), chosen, "the matrix")
+        ((rows, columns), _, start, column, given), chosen = _the_same(on, look, "the matrix", wanted)
         by_row = layout.blocks(rows, on.size, node)
     by_column = by_row if by_row[-1] == columns else layout.blocks(columns, on.size)
     value = agreed(on, lambda: to_scalar(given, chosen, "data"))
@@ -512,7 +540,11 @@ def function(
         sizes = (by_row[r + 1] - by_row[r], by_column[r + 1] - by_column[r]) if local else (rows, columns)
         return chosen_scalar(dtype) or "float64", by_row, by_column, *sizes
 
-    scalar, by_row, by_column, to, back = agreed(on, look)
+    def tell(found: tuple[str, list[int], list[int], int, int]) -> dict[str, Any]:
+        size = {"shape of the function": (found[1][-1], found[2][-1]), "offsets": found[1], "dtype": found[0]}
+        return {**size, "local": str(bool(local)), "rmatvec": "None" if rmatvec is None else "a function"}
+
+    (scalar, by_row, by_column, to, back), _ = alike(on, look, tell)
     forward = _UserProduct(matvec, f"the product of {name}", scalar, to)
     adjoint = None if rmatvec is None else _UserProduct(rmatvec, f"the adjoint product of {name}", scalar, back)
     return Function._made_from(on, scalar, by_row, by_column, name, forward, adjoint, not local)

@@ -12,7 +12,8 @@ import numpy.typing as npt
 from .. import _core, layout
 from .. import comm as _comm
 from .. import device as _device
-from .._support import SCALARS, Array, agreed, as_array, choose, chosen_scalar, core, refuse_unlike, to_scalar
+from .._alike import Entries, alike, alike_and_least
+from .._support import SCALARS, Array, agreed, as_array, choose, chosen_scalar, core, to_scalar
 
 _SCALAR_OF = {np.dtype(scalar): scalar for scalar in SCALARS}
 
@@ -103,8 +104,7 @@ class Operator:
         True
         """
         comm = self.comm
-        kind = agreed(comm, lambda: _device.kind_of(device))
-        refuse_unlike(comm, device=kind)
+        kind, _ = alike(comm, lambda: _device.kind_of(device), lambda kind: {"device": kind})
         if kind == "host":
             if self._gpu is not None:
                 raise ValueError(
@@ -157,21 +157,18 @@ class Operator:
                 raise ValueError(f"x has shape {array.shape}; (n,) or (n, k) is needed")
             return array
 
-        array = agreed(comm, prepare)
-        is_complex = self.dtype.kind == "c" if on_gpu else array.dtype.kind == "c"
-        if comm.size > 1:
+        def tell(array: Any) -> dict[str, Any]:
             # The messages of the product depend on these, so all ranks must have the same.
-            columns = (array.columns or -1) if on_gpu else array.shape[1] if array.ndim == 2 else -1
-            given = layout.gather(np.array([[columns, is_complex, on_gpu]], np.int64), comm)
-            is_complex = bool(given[:, 1].any())
-            for r in np.flatnonzero(given[:, 2] != given[0, 2])[:1]:
-                first, other = ("a GPU" if place else "the host" for place in (given[0, 2], given[r, 2]))
-                raise ValueError(
-                    f"x is in the memory of {first} on rank 0 and of {other} on rank {r}; all ranks must give the same"
-                )
-            for r in np.flatnonzero(given[:, 0] != given[0, 0])[:1]:
-                first, other = ("one dimension" if k < 0 else f"{k} columns" for k in (given[0, 0], given[r, 0]))
-                raise ValueError(f"x has {first} on rank 0 and {other} on rank {r}; all ranks must give the same")
+            columns = (array.columns or None) if on_gpu else array.shape[1] if array.ndim == 2 else None
+            kind = "a vector" if columns is None else f"{columns} columns"
+            product = "A^H x" if adjoint and not conjugate else "x A" if adjoint else "A x"
+            return {"x": kind + (" on a GPU" if on_gpu else ""), "A": told_of(self), "the product": product}
+
+        def is_real(array: Any) -> tuple[int, int]:
+            return int((self.dtype if on_gpu else array.dtype).kind != "c"), 0
+
+        array, _, (all_real, _) = alike_and_least(comm, prepare, tell, is_real)
+        is_complex = not all_real
         if on_gpu:
             return _device.DeviceArray(self._handle.apply(array, adjoint), self.dtype)
         if is_complex and self.dtype.kind != "c":
@@ -196,7 +193,7 @@ class Operator:
         offsets, back = handle.domain_offsets, handle.range_offsets
         if adjoint:
             offsets, back = back, offsets
-        whole = layout.is_whole(comm, len(array), offsets, "x")
+        whole = layout.form(comm, array, offsets, "x")
         own = to_scalar(layout.own_part(array, comm, offsets, whole), scalar, "x")
         if conjugate:
             own = own.conj()
@@ -449,14 +446,23 @@ class Csr(StoredMatrix):
         array([4., 5.])
         """
         comm, scalar = self.comm, self._scalar
-        refuse_unlike(comm, values="a sparse matrix" if hasattr(values, "tocsr") else "an array")
-        if hasattr(values, "tocsr"):
-            own = agreed(comm, lambda: self._values_of(values))
-        else:
-            given = agreed(comm, lambda: _numbers(values, scalar))
+        sparse = hasattr(values, "tocsr")
+
+        def look() -> Array:
+            return self._values_of(values) if sparse else _numbers(values, scalar)
+
+        def tell(_: Array) -> dict[str, Any]:
+            if not sparse:
+                return {"values": "an array"}
+            a = values.tocsr()
+            return {"values": Entries(a.shape, a.indptr, a.indices, a.data)}
+
+        own, _ = alike(comm, look, tell)
+        if not sparse:
+            given = own
             counts = [int.from_bytes(n, "little") for n in comm.all_gather(self._own_entries().to_bytes(8, "little"))]
             offsets = np.concatenate([[0], np.cumsum(counts)]).tolist()
-            own = layout.own_part(given, comm, offsets, layout.is_whole(comm, len(given), offsets, "values"))
+            own = layout.own_part(given, comm, offsets, layout.form(comm, given, offsets, "values"))
         self._handle.update_values(np.ascontiguousarray(own))
         self._has_new_values(None)
         for chooser in list(self._automatic.values()):
@@ -516,16 +522,14 @@ class Csr(StoredMatrix):
 
     def astype(self, scalar: npt.DTypeLike) -> Csr:
         """This matrix with values of another scalar type. Collective."""
-        name = agreed(self.comm, lambda: chosen_scalar(scalar))
-        refuse_unlike(self.comm, scalar=name or self._scalar)
+        name, _ = alike(self.comm, lambda: chosen_scalar(scalar), lambda name: {"scalar": name or self._scalar})
         if name is None or name == self._scalar:
             return self
         return self._made_anew(name, self.format)
 
     def stored_as(self, format: str) -> Csr:
         """This matrix in another storage format of :func:`tacit.csr`, as a copy. Collective."""
-        chosen = agreed(self.comm, lambda: choose("format", format, FORMATS))
-        refuse_unlike(self.comm, format=chosen)
+        chosen, _ = alike(self.comm, lambda: choose("format", format, FORMATS), lambda chosen: {"format": chosen})
         return self if chosen == self.format else self._made_anew(self._scalar, chosen)
 
     def _made_anew(self, scalar: str, format: str) -> Csr:
@@ -568,8 +572,7 @@ class DeviceCsr(StoredMatrix):
         return bool(self._hermitian)
 
     def to(self, device: str) -> Operator:
-        if agreed(self.comm, lambda: _device.kind_of(device)) == "host":
-            refuse_unlike(self.comm, device="host")
+        if alike(self.comm, lambda: _device.kind_of(device), lambda kind: {"device": kind})[0] == "host":
             made = Csr(self._handle.to_host(), self.comm, self.dtype)
             made._hermitian = self._hermitian
             return made
@@ -787,6 +790,14 @@ def _one_vector(x: Any) -> None:
     shape = _device.view(x, "x").shape
     if len(shape) != 1:
         raise ValueError(f"x has shape {shape} on a GPU; x @ A takes one vector there, A.T @ x.T several")
+
+
+def told_of(a: Operator) -> str:
+    """An operator as ranks compare it: what it is, its size, and the numbers that it is composed with. Local."""
+    if isinstance(a, Composed):
+        parts = (f"({told_of(p)})" if isinstance(p, Operator) else repr(p) for p in a.parts)
+        return f"{a.how} of {', '.join(parts)}"
+    return f"{type(a).__name__} of {a.shape[0]} x {a.shape[1]}, {a._scalar}{'' if a._gpu is None else ' on a GPU'}"
 
 
 def has_entries(a: Operator) -> bool:

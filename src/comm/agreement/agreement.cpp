@@ -13,6 +13,8 @@ namespace {
 
 // The epoch of a notice that the communicator is lost.
 constexpr int any_epoch = -1;
+// The depth of a notice that its sender has ended.
+constexpr int ended = -1;
 
 int depth_of(const Call* call) {
   int depth = 0;
@@ -58,6 +60,7 @@ void Agreement::enter(Call& call) noexcept {
 void Agreement::listen() {
   while (auto notice = services_.receive_notice()) {
     if (notice->epoch == any_epoch) state_ = State::lost, lost_because_ = notice->text;
+    else if (notice->depth == ended) departed_[notice->rank] = {notice->epoch, notice->position};
     else if (notice->epoch >= epoch_ - int(settling())) notices_[{notice->epoch, notice->rank}] = *notice;
   }
 }
@@ -107,6 +110,33 @@ void Agreement::check() {
   for (const Call* call = alone ? nullptr : Call::innermost(); call; call = call->outer)
     if (call->on != this && looks_failed(*call->on) && (!was_settling || call->on->cuts_short())) failed_one = call->on;
   if (failed_one) throw PeerFailure(failed_one);
+  refuse_departed();
+  for (const Call* call = alone ? nullptr : Call::innermost(); call; call = call->outer)
+    if (call->on != this) call->on->refuse_departed();
+}
+
+void Agreement::refuse_departed() {
+  if (departed_.empty() || departing_ || state_ != State::working) [[likely]]
+    return;
+  for (const auto& [rank, at] : departed_)
+    if (at.epoch == epoch_ && at.position < position_)
+      throw Error(ErrorKind::environment, message("rank ", rank, " has ended, and takes no part in a call that rank ",
+                                                  rank_, " is in: collective calls are made by all ranks"));
+}
+
+void Agreement::depart(std::int64_t position) {
+  const auto lock = services_.lock();
+  Notice notice{rank_, epoch_, position, ErrorKind::environment, "", ended, 0};
+  services_.send(notice);
+  departing_ = true;
+  position_ += std::int64_t(1) << 40;  // whatever notice comes concerns this rank
+}
+
+bool Agreement::all_departed() {
+  const auto lock = services_.lock();
+  listen();
+  return std::count_if(departed_.begin(), departed_.end(), [&](const auto& d) { return d.second.epoch == epoch_; }) ==
+         size_ - 1;
 }
 
 void Agreement::look_around() {
@@ -254,9 +284,11 @@ void Agreement::settle(const std::optional<Notice>& own) {
     services_.reduce(0, Operation::min);
     epochs_ = services_.renew();
     notices_.clear();
+    departed_.clear();
     epoch_ = 0;
   }
   ++settled_;
+  departing_ = false;
   settled_within_ = 0;
   for (const Call* call = Call::innermost(); call; call = call->outer)
     if (call == Call::of(call->on) && call->on != this) ++call->on->settled_within_;

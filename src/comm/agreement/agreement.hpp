@@ -37,6 +37,11 @@
 //      breaks there is an error of one rank.
 //   6. After an agreement all ranks have the same epoch, position and operation numbers, and the communicator works on.
 //
+// A rank that ends (its program, or its thread's function) makes a last call, in which it informs the others and waits
+// until all have come to theirs (Communicator::depart). A rank that waits within a later call than the last one of a
+// rank that has ended has an error. The ended rank is in its last call, so it takes part in the agreement, and then
+// makes its last call again.
+//
 // Nested calls on several communicators. A rank that leaves a call on one communicator because another has failed sends
 // a notice there (leave_unfinished); the next call on it fails on all ranks and settles. The same holds for an
 // operation that a rank drops while an exception unwinds (drop_unfinished). An agreement that waits for ranks which
@@ -115,6 +120,12 @@ class Agreement {
   void keep_error() noexcept;
   /// Called in the catch block of functions that must not throw.
   void swallow() noexcept;
+  /// Of this rank's last call, before which it was at `position`: informs the others.
+  void depart(std::int64_t position);
+  /// Whether all other ranks are in their last call.
+  bool all_departed();
+  std::int64_t position() const { return position_; }
+  bool lost() const { return state_ == State::lost; }
   /// Called when an unfinished operation is dropped while an exception unwinds. Without an open call here, the
   /// enclosing call on another communicator may fail, and then leaves this communicator unfinished.
   void drop_unfinished() noexcept;
@@ -152,6 +163,8 @@ class Agreement {
   /// Receives the notices that have arrived.
   void listen();
   bool has_failed();
+  /// Error where a rank has ended before the call that this rank is in.
+  void refuse_departed();
   /// Whether a notice concerns this rank at its present position.
   bool concerns(const Notice& notice) const;
   /// Whether the failure concerns all ranks at their positions, so that all can settle now.
@@ -179,6 +192,12 @@ class Agreement {
   std::int64_t position_ = 0;
   std::map<std::pair<int, int>, Notice> notices_;  // by epoch and rank
   Ignores ignores_ = Ignores::nothing;
+  struct Departure {
+    int epoch = 0;
+    std::int64_t position = 0;
+  };
+  std::map<int, Departure> departed_;  // ranks that have ended
+  bool departing_ = false;             // this rank is in its last call
   std::exception_ptr error_;
   std::string lost_because_;
   // Of the last agreement.

@@ -3,6 +3,9 @@
 #ifdef TACIT_HAVE_GASPI
 
 #include <GASPI.h>
+#if __has_include(<GASPI_Ext.h>)
+#include <GASPI_Ext.h>  // where GPI-2 declares gaspi_initialized
+#endif
 
 #include <algorithm>
 #include <cstdlib>

@@ -195,7 +195,10 @@ void run_threads(int n, const std::function<void(const Communicator&)>& f) {
           try {
             const Communicator comm(std::make_shared<ThreadTransport>(hub, r));
             // A rank that throws outside of a collective call must not leave the others waiting.
-            collective(comm, [&] { f(comm); });
+            collective(comm, [&] {
+              f(comm);
+              comm.depart();
+            });
           } catch (...) {
             errors[r] = std::current_exception();
           }

@@ -24,6 +24,7 @@ Communicator mpi_world() {
 Communicator mpi_from_fortran(int, const std::string&) {
   absent();
 }
+void mpi_depart() noexcept {}
 std::string mpi_library() {
   return {};
 }

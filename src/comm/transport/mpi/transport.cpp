@@ -9,7 +9,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <optional>
 #include <sstream>
+
+#include <unistd.h>
 
 namespace tacit::comm {
 namespace {
@@ -371,6 +374,24 @@ bool has_begun() {
   return initialized;
 }
 
+// The first communicator over all processes, which the last call of each process is made on (mpi_depart).
+struct Ending {
+  std::optional<Communicator> all;
+  long process = 0;  // a fork() has no part in it
+  static Ending& of_process() {
+    static auto* const ending = new Ending;
+    return *ending;
+  }
+};
+
+Communicator noted(const Communicator& made) {
+  int size = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  Ending& ending = Ending::of_process();
+  if (!ending.all && made.size() == size && size > 1) ending.all = made, ending.process = long(getpid());
+  return made;
+}
+
 // The number of ranks according to the launcher's environment; 0 without a launcher.
 int launched_ranks() {
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_WORLD_SIZE"})
@@ -407,7 +428,9 @@ Communicator mpi_world() {
     int provided = 0;
     check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread");
     std::atexit([] {
-      if (!finalized()) MPI_Finalize();  // the parent's, in the child of a fork
+      if (finalized()) return;  // or in the child of a fork
+      mpi_depart();
+      MPI_Finalize();
     });
   }
   int size = 1, rank = 0;
@@ -419,7 +442,18 @@ Communicator mpi_world() {
                                                 "another MPI than Tacit, which was built with ",
                                                 mpi_library(), "; start with that MPI's mpiexec"));
   Trace::set_rank(rank);
-  return Communicator(std::make_shared<MpiTransport>(MPI_COMM_WORLD));
+  return noted(Communicator(std::make_shared<MpiTransport>(MPI_COMM_WORLD)));
+}
+
+void mpi_depart() noexcept {
+  Ending& ending = Ending::of_process();
+  if (!ending.all || ending.process != long(getpid()) || finalized()) return;
+  const Communicator all = *ending.all;
+  ending.process = 0;
+  try {
+    all.depart();
+  } catch (...) {  // the communicator is lost, and the others know it
+  }
 }
 
 Communicator mpi_from_fortran(int handle, const std::string& library) {
@@ -433,7 +467,7 @@ Communicator mpi_from_fortran(int handle, const std::string& library) {
                   message("the communicator comes from \"", library.substr(0, 60), "\", but Tacit was built with \"",
                           std::string(mine).substr(0, 60), "\"; install an mpi4py of that MPI"));
   }
-  return Communicator(std::make_shared<MpiTransport>(MPI_Comm_f2c(MPI_Fint(handle))));
+  return noted(Communicator(std::make_shared<MpiTransport>(MPI_Comm_f2c(MPI_Fint(handle)))));
 }
 
 std::string mpi_library() {
