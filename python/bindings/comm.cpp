@@ -5,8 +5,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <tacit/base/checksum.hpp>
 #include <tacit/comm/communicator.hpp>
+#include <tacit/exec/checksum.hpp>
 
 #include <array>
 #include <atomic>
@@ -163,7 +163,7 @@ void bind_communicator(nb::module_& m) {
 void bind_comm(nb::module_& m) {
   bind_communicator(m);
   m.def("checksum", [](const Elements<std::uint8_t>& bytes) {
-    return unlocked([&] { return checksum(std::as_bytes(std::span(bytes.data(), bytes.size()))); });
+    return unlocked([&] { return exec::Checksum().add(bytes.data(), bytes.size()).value(); });
   });
   m.def("choices_paths", &comm::path_names);
   m.def("self_comm", &Communicator::self);

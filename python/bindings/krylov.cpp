@@ -28,6 +28,10 @@ void bind_krylov(nb::module_& m) {
       .def_rw("solves_of_call", &Options::solves_of_call)
       .def_rw("callback_stops", &Options::callback_stops);
   m.def("check_solve", &krylov::check);
+  m.def("default_rtol", [](const std::string& scalar) {
+    const bool is_single = scalar == "float32" || scalar == "complex64";
+    return is_single ? krylov::default_rtol<float>() : krylov::default_rtol<double>();
+  });
   m.def("classical_of",
         [](const std::string& name) { return to_string(krylov::classical_of(value_of<krylov::Method>(name))); });
 

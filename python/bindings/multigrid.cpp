@@ -62,7 +62,7 @@ precond::ResidentBottom resident_bottom(const Request& o) {
   require(k.norm == krylov::Norm::max && !k.step && !k.basis && !k.powers && !k.depth,
           "a device's bottom takes bottom_reduction, bottom_max_iterations and the norm max");
   precond::ResidentBottom b;
-  b.reduction = k.rtol, b.max_iterations = k.max_iterations.value_or(b.max_iterations);
+  b.reduction = k.rtol.value_or(b.reduction), b.max_iterations = k.max_iterations.value_or(b.max_iterations);
   b.cells = o.bottom_cells.value_or(b.cells);
   return b;
 }
@@ -248,6 +248,10 @@ void bind_multigrid(nb::module_& m) {
       .def_prop_ro(
           "bottom_options", [](Request& o) -> krylov::Options& { return o.bottom.krylov; },
           nb::rv_policy::reference_internal);
+  m.def("default_multigrid_rtol", [](const std::string& scalar) {
+    using Solve = precond::MultigridSolve;
+    return scalar == "float32" ? Solve::default_rtol<float>() : Solve::default_rtol<double>();
+  });
   bind_options<precond::MultigridSolve>(m, "MultigridSolveOptions", "multigrid_solve", app::multigrid_solve_options());
   bind_choices<op::CellStencil>(m, "stencils");
   bind_choices<op::Mean>(m, "means");

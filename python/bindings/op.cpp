@@ -140,6 +140,7 @@ class Renumbered final : public op::Operator<T, Host>, public op::Varying {
       : op::Operator<T, Host>(space, space), a_(std::move(a)), numbers_(std::move(numbers)) {}
   std::string name() const override { return a_->name(); }
   bool has_adjoint() const override { return a_->has_adjoint(); }
+  bool intact() const override { return a_->intact(); }
   bool varies() const override { return op::varies(a_.get()); }
 
  protected:

@@ -31,7 +31,10 @@ if TYPE_CHECKING:
         bicgstab,
         cg,
         chebyshev,
+        fgmres,
         gmres,
+        idr,
+        minres,
         richardson,
         solve,
     )
@@ -68,7 +71,10 @@ _HOMES = {
         "bicgstab",
         "cg",
         "chebyshev",
+        "fgmres",
         "gmres",
+        "idr",
+        "minres",
         "richardson",
         "solve",
     ],
@@ -93,6 +99,16 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _FLOORS = ("comm", "device", "io", "krylov", "layout", "methods", "op", "precond", "simulate")
 _APPLICATIONS = ("bem", "grid_problems", "inference", "multigrid", "tomography")
 
+# What to take for the methods of scipy.sparse.linalg that Tacit lacks.
+_NEAREST = {
+    "bicg": "for any square A there are bicgstab, idr and gmres",
+    "cgs": "bicgstab is its stabilised form",
+    "gcrotmk": "fgmres also takes a preconditioner that changes",
+    "lgmres": "gmres lengthens its cycles where they are slow, and idr needs no restart",
+    "qmr": "for any square A there are bicgstab, idr and gmres",
+    "tfqmr": "bicgstab and idr need as few vectors",
+}
+
 
 def __getattr__(name: str) -> Any:
     if name in _FLOORS:
@@ -104,7 +120,8 @@ def __getattr__(name: str) -> Any:
     elif name in _HOME_OF:
         value = getattr(importlib.import_module(f"tacit.{_HOME_OF[name]}"), name)
     else:
-        raise AttributeError(f"module 'tacit' has no attribute {name!r}")
+        near = _NEAREST.get(name)
+        raise AttributeError(f"module 'tacit' has no attribute {name!r}" + (f"; {near}" if near else ""))
     globals()[name] = value
     return value
 
@@ -140,15 +157,18 @@ __all__ = [
     "csr",
     "device",
     "device_array",
+    "fgmres",
     "function",
     "gmres",
     "grid_problems",
     "hmatrix",
+    "idr",
     "inference",
     "io",
     "krylov",
     "layout",
     "methods",
+    "minres",
     "multigrid",
     "op",
     "poisson",

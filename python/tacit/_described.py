@@ -12,7 +12,7 @@ from typing import Literal, TypedDict
 from ._options import Method, Option
 
 SOLVE: Mapping[str, Option] = {
-    'rtol': Option('real', 1e-08, (), 0.0, INFINITY, False, 0, 'a number >= 0', 'converged means ||b - A x|| <= max(rtol ||b||, atol), recomputed', '', ()),
+    'rtol': Option('real', None, (), 0.0, INFINITY, False, 0, 'a number >= 0', 'converged means ||b - A x|| <= max(rtol ||b||, atol), recomputed', '1e-8; with float32 and complex64 1e-4', ()),
     'atol': Option('real', 0.0, (), 0.0, INFINITY, False, 0, 'a number >= 0', 'see rtol', '', ()),
     'max_iterations': Option('whole', None, (), 0.0, INFINITY, False, 0, 'at least 0 iterations', 'products with A at most (bicgstab: pairs of them)', '10 per unknown, from 1000 to 50000', ()),
     'restart': Option('whole', None, (), 1.0, INFINITY, False, 0, 'at least 1 vector', 'vectors in a cycle', '30; with fallbacks up to 120 where that is slow, as the warnings tell', ('auto', 'gmres', 'fgmres', 'pipelined-gmres', 'ca-gmres', 'pipelined-ca-gmres')),
@@ -181,7 +181,7 @@ MULTIGRID: Mapping[str, Option] = {
     'bottom_cells': Option('whole', None, (), 1.0, INFINITY, False, 0, 'at least 1 cell', 'of a device: the bottom is the first level of at most so many cells', '4096', ()),
 }
 MULTIGRID_SOLVE: Mapping[str, Option] = {
-    'rtol': Option('real', 1e-10, (), 0.0, INFINITY, False, 0, 'a number >= 0', 'converged means ||f - A x|| <= max(rtol ||f||, atol), recomputed', '', ()),
+    'rtol': Option('real', None, (), 0.0, INFINITY, False, 0, 'a number >= 0', 'converged means ||f - A x|| <= max(rtol ||f||, atol), recomputed', '1e-10; with float32 1e-4', ()),
     'atol': Option('real', 0.0, (), 0.0, INFINITY, False, 0, 'a number >= 0', 'see rtol', '', ()),
     'max_cycles': Option('whole', 50, (), 0.0, INFINITY, False, 0, 'at least 0 cycles', 'at most', '', ()),
     'norm': Option('choice', 'max', ('2', 'max'), -INFINITY, INFINITY, False, 0, 'a number', 'of the residual: the largest magnitude (max), or 2', '', ()),
@@ -227,7 +227,7 @@ TASK_ORDERS = ('none', 'rows', 'grouped', 'columns')
 class SolveOptions(TypedDict, total=False):
     """Options of Solve, for type checkers."""
 
-    rtol: float
+    rtol: float | None
     atol: float
     max_iterations: int | None
     restart: int | None
@@ -343,7 +343,7 @@ class MultigridOptions(TypedDict, total=False):
 class MultigridSolveOptions(TypedDict, total=False):
     """Options of MultigridSolve, for type checkers."""
 
-    rtol: float
+    rtol: float | None
     atol: float
     max_cycles: int
     norm: Literal['2', 'max']

@@ -21,7 +21,7 @@ class Outcome:
     converged : bool
         Whether the goal was reached, by a recomputed residual (inference: whether every layer was done).
     reason : str
-        "converged", "max_iterations", "breakdown", "stagnated", "diverged", "non_finite", "stopped".
+        "converged", "max_iterations", "breakdown", "stagnated", "diverged", "non_finite", "stopped", "damaged".
     residual_norm : float
         Recomputed at the end, relative to the right-hand side (tomography: to the first residual); NaN where there is
         no residual.

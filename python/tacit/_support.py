@@ -124,6 +124,11 @@ def as_array(value: Any, what: str) -> Array:
             ) from e
     elif value is None or isinstance(value, (str, bytes, dict, set)):
         raise TypeError(f"{what} is {value!r}; an array is needed")
+    elif hasattr(value, "tocsr"):
+        shape = getattr(value, "shape", "unknown")
+        raise TypeError(
+            f"{what} is sparse ({type(value).__name__}, shape {shape}), and a dense array is needed: {what}.toarray()"
+        )
     else:
         try:
             array = np.asarray(value)

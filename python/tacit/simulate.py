@@ -289,7 +289,7 @@ def solve(
         threads=1,
         scalar=kind,
         device="host",
-        rtol=choices.rtol,
+        rtol=_core.default_rtol(kind) if choices.rtol is None else choices.rtol,
         atol=choices.atol,
         trace=events,
         traffic=None,

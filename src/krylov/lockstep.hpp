@@ -223,6 +223,8 @@ class OfColumn final : public op::Operator<T, Host>, public op::Noted, public op
   double largest() const override { return a_.largest(); }
   double accuracy() const override { return a_.accuracy(); }
   std::string fault() const override { return a_.fault(); }
+  bool intact() const override { return a_.intact(); }
+  const op::Operator<T, Host>& itself() const override { return a_; }
   op::Cost cost() const override { return a_.cost(); }
   op::Cost adjoint_cost() const override { return a_.adjoint_cost(); }
 

@@ -35,7 +35,8 @@ std::span<const Described> methods() {
 std::span<const Option<Options>> options() {
   using O = Options;
   static const std::vector<Option<O>> all{
-      option<O>("rtol", &O::rtol, not_negative(), "converged means ||b - A x|| <= max(rtol ||b||, atol), recomputed"),
+      option<O>("rtol", &O::rtol, not_negative(), "converged means ||b - A x|| <= max(rtol ||b||, atol), recomputed",
+                "1e-8; with float32 and complex64 1e-4"),
       option<O>("atol", &O::atol, not_negative(), "see rtol"),
       option<O>("max_iterations", &O::max_iterations, at_least(0, "iterations"),
                 "products with A at most (bicgstab: pairs of them)", "10 per unknown, from 1000 to 50000"),

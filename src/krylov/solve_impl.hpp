@@ -5,6 +5,7 @@
 #include "safeguards/scales.hpp"
 
 #include <tacit/base/trace.hpp>
+#include <tacit/exec/checksum.hpp>
 #include <tacit/exec/tasks.hpp>
 #include <tacit/krylov/choose.hpp>
 #include <tacit/krylov/group_methods.hpp>
@@ -68,7 +69,8 @@ class Solve final : public OuterIteration {
  public:
   Solve(const op::Operator<T, M>& A, const op::Operator<T, M>* P, const Vector<T, M>& b, Vector<T, M>& x,
         const Options& options, bool hermitian, const NullSpace<T, M>* null_space, BlockSearch<T>* together = nullptr)
-      : given_A_(&A),
+      : plain_A_(A),
+        given_A_(&A),
         given_P_(P),
         A_(&A),
         P_(P),
@@ -151,12 +153,31 @@ class Solve final : public OuterIteration {
   double length(const Vector<T, M>& v) const {
     return options_.norm == Norm::max ? layout::max_norm(v) : layout::norm(v);
   }
-  /// r = b - A x; returns ||r||.
-  double true_residual(const Vector<T, M>& x, Vector<T, M>& r) {
+  /// r = b - A x; returns ||r||, infinite where `look` is set and the data are damaged.
+  double true_residual(const Vector<T, M>& x, Vector<T, M>& r, bool look = false) {
     const Span span("recompute b - A x", "krylov");
     A_->apply(x, r);
     exec::sweep(exec::reads(b_), exec::updates(r), exec::writes(), layout::formula::Xpay<T>{T(-1)});
+    if (look) mark_damage(r);
     return length(r);
+  }
+  /// Makes r infinite where the data of any rank are damaged: the next norm of r tells all ranks, without a message of
+  /// its own. (A rank without elements has no data.)
+  void mark_damage(Vector<T, M>& r) const {
+    if (!looks_for_damage()) return;
+    bool intact = is_intact();
+    if (space_.is_replicated() && space_.comm().size() > 1)  // where norms are those of each rank's own copy
+      intact = space_.comm().all(intact);
+    if (!intact) layout::fill(r, T(std::numeric_limits<real_t<T>>::infinity()));
+  }
+  /// Checksums are of host memory.
+  bool looks_for_damage() const { return std::same_as<M, Host> && options_.check_memory; }
+  /// Whether this rank's parts of A and b are what they were. Local; reads them once.
+  bool is_intact() const { return given_A_->intact() && b_checksum_ == checksum_of_b(); }
+  std::uint64_t checksum_of_b() const {
+    if constexpr (std::same_as<M, Host>)
+      if (looks_for_damage()) return exec::Checksum().add(b_).value();
+    return 0;
   }
 
   /// How much b - A x changes with the last digits of x: a smaller recomputed residual means nothing. One product, one
@@ -170,15 +191,21 @@ class Solve final : public OuterIteration {
     return length(image);
   }
 
-  /// ||b - A x|| that a claim may rest on, where the plain product gave `norm`, at most the goal, and r. Where the
-  /// rounding error of b - A x may matter: recomputed in more precision, with r replaced, or where A has no such
-  /// residual, the plain one and that error. No cost elsewhere. Collective.
-  double confirmed(const Vector<T, M>& x, double length_of_x, double norm, Vector<T, M>& r) {
+  /// ||b - A x|| that a claim may rest on, where the plain product gave `norm` and r. Where the rounding error of
+  /// b - A x may decide (`claimed`: also that it misses the goal by little): recomputed in more precision, with r
+  /// replaced, or where A has no such residual, the plain one and that error. No cost elsewhere. Collective.
+  double confirmed(const Vector<T, M>& x, double length_of_x, double norm, Vector<T, M>& r, bool claimed) {
     // ||A|| may exceed the largest entry by the length of the rows.
-    constexpr double margin = 200, epsilon = std::numeric_limits<real_t<T>>::epsilon();
-    if (!reached(norm, goal_) || margin * epsilon * A_size_ * length_of_x <= goal_) return norm;
+    constexpr double margin = 200, near = 10, epsilon = std::numeric_limits<real_t<T>>::epsilon();
+    const double rounding = margin * epsilon * A_size_ * length_of_x;
+    const bool meets = reached(norm, goal_);
+    if (rounding <= goal_ || !(meets || (claimed && norm <= std::min(rounding, near * goal_)))) return norm;
     if constexpr (std::same_as<M, Host>)
-      if (op::precise_residual(*given_A_, std::ldexp(negated_ ? -1.0 : 1.0, -a_exponent_), b_, x, r)) return length(r);
+      if (op::precise_residual(plain_A_, std::ldexp(negated_ ? -1.0 : 1.0, -a_exponent_), b_, x, r)) {
+        if (null_A_) left_->project(r);
+        return length(r);
+      }
+    if (!meets) return norm;
     // Perturbations are half a unit on average; the sums in A x have rounding errors too.
     const double noise = 2 * noise_of(x);
     return norm + noise > goal_ ? norm + noise : norm;
@@ -216,6 +243,7 @@ class Solve final : public OuterIteration {
                        [this] { return diagonal_varies() || (iteration_ && method_ == Method::ca_bicgstab); });
         return false;
       });
+    b_checksum_ = checksum_of_b();
     Workspace<T, M> workspace(space_);
     monitor_ = &monitor, workspace_ = &workspace;
     restart_ = options_.restart.value_or(default_restart);
@@ -228,7 +256,8 @@ class Solve final : public OuterIteration {
     residual_ = std::make_unique<Vector<T, M>>(space_);
     length_of_x_ = layout::norm(x_);
     if (length_of_x_ != 0) {
-      const double norm = confirmed(x_, length_of_x_, true_residual(x_, *residual_), *residual_);
+      double norm = confirmed(x_, length_of_x_, true_residual(x_, *residual_), *residual_, false);
+      if (reached(norm, goal_)) mark_damage(*residual_), norm = length(*residual_);
       // Squares of such a residual, or of b beside it, leave the range of the scalar.
       constexpr int far = std::numeric_limits<real_t<T>>::max_exponent / 2 - 14;
       if (norm < std::ldexp(b_norm_, far)) return norm;
@@ -248,6 +277,7 @@ class Solve final : public OuterIteration {
     Monitor& monitor = *monitor_;
     monitor.begin(norm);
     before_ = norm;
+    known_intact_ = false;
     if (std::exchange(stale_, false)) true_residual(x_, *residual_);
     if (!in_place_) {
       if (!correction_) correction_ = std::make_unique<Vector<T, M>>(space_);
@@ -284,7 +314,12 @@ class Solve final : public OuterIteration {
     if (!in_place_) layout::axpy(T(1), x_, d);
     if constexpr (!is_group<M>)
       if (null_) null_->right().project(d);
-    double norm = confirmed(d, length_of_trial_, true_residual(d, *residual_), *residual_);
+    // The ends of cycles do not look: they come often, and hardly ever at the goal.
+    bool look = monitor_->outcome() != Outcome::cycle_end;
+    double norm = confirmed(d, length_of_trial_, true_residual(d, *residual_, look), *residual_,
+                            monitor_->outcome() == Outcome::claims);
+    if (!look && reached(norm, goal_)) look = true, mark_damage(*residual_), norm = length(*residual_);
+    known_intact_ = look && std::isfinite(norm);
     // Where the rounding error of A x may be as large as b, the residual of a worthless x may come out as 0.
     const double epsilon = std::numeric_limits<real_t<T>>::epsilon();
     if (10 * epsilon * std::ldexp(given_A_->largest(), -a_exponent_) * length_of_trial_ > b_norm_) {
@@ -294,6 +329,10 @@ class Solve final : public OuterIteration {
       if (norm >= before_ - noise && length_of_trial_ > 2 * length_of_x_) norm = std::max(norm, before_);
     }
     return norm;
+  }
+  std::optional<Verdict> damage() override {
+    if (known_intact_ || !looks_for_damage()) return {};
+    return damage_on(space_.comm(), is_intact());
   }
   bool is_better(double norm, double before) override {
     // After in_vain the classical method starts where the trial began, and so needs its usual number of iterations.
@@ -562,6 +601,7 @@ class Solve final : public OuterIteration {
     return options_.callback(s);
   }
 
+  const op::Operator<T, M>& plain_A_;  // without projections
   const op::Operator<T, M>* given_A_;
   const op::Operator<T, M>* given_P_;
   const op::Operator<T, M>* A_;
@@ -587,9 +627,11 @@ class Solve final : public OuterIteration {
   Failure failure_{};  // the first failure since the residual last fell
   Monitor* monitor_ = nullptr;
   Workspace<T, M>* workspace_ = nullptr;
-  std::unique_ptr<Vector<T, M>> correction_;      // d, then x + d
-  bool in_place_ = false;                         // the run is the first, from x = 0, and x takes the place of d
-  bool stale_ = false;                            // residual_ is not that of x_
+  std::unique_ptr<Vector<T, M>> correction_;  // d, then x + d
+  bool in_place_ = false;                     // the run is the first, from x = 0, and x takes the place of d
+  bool stale_ = false;                        // residual_ is not that of x_
+  bool known_intact_ = false;                 // at the last recompute(), on all ranks
+  std::uint64_t b_checksum_ = 0;
   int idle_ = 0;                                  // runs in a row without progress
   double before_ = 0;                             // the residual that the run began with
   double length_of_x_ = 0, length_of_trial_ = 0;  // upper bounds

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 namespace tacit::op {
 
@@ -54,6 +55,18 @@ Pointer there(Pointer a) {
   return a;
 }
 
+/// make(parts in double precision ...) for compositions of single precision in host memory, where all parts exist so;
+/// else null. Collective.
+template <Scalar T, Memory M, class Make, class... Parts>
+std::shared_ptr<const Operator<in_double_t<T>, M>> composed_in_double(const Make& make, const Parts&... parts) {
+  if constexpr (std::same_as<real_t<T>, float> && std::same_as<M, Host>) {
+    const std::tuple converted(parts->in_double()...);  // all of them: each is collective
+    const bool there = std::apply([](const auto&... p) { return (... && (p != nullptr)); }, converted);
+    if (there) return std::apply(make, converted);
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 // ---- A B ----
@@ -82,6 +95,11 @@ std::string ProductOf<T, M>::fault() const {
 template <Scalar T, Memory M>
 Cost ProductOf<T, M>::cost_of(bool adjoint) const {
   return either_cost(*a_, adjoint) + either_cost(*b_, adjoint);
+}
+
+template <Scalar T, Memory M>
+std::shared_ptr<const Operator<in_double_t<T>, M>> ProductOf<T, M>::in_double() const {
+  return composed_in_double<T, M>([](auto a, auto b) { return product(a, b); }, a_, b_);
 }
 
 // ---- alpha A + beta B ----
@@ -133,6 +151,12 @@ Cost Sum<T, M>::cost_of(bool adjoint) const {
          sweep_cost<T>(this->range().local_size(), 3, 2 * product_flops<T> + sum_flops<T>);
 }
 
+template <Scalar T, Memory M>
+std::shared_ptr<const Operator<in_double_t<T>, M>> Sum<T, M>::in_double() const {
+  using D = in_double_t<T>;
+  return composed_in_double<T, M>([this](auto a, auto b) { return sum(D(alpha_), a, D(beta_), b); }, a_, b_);
+}
+
 // ---- A + sigma I ----
 
 template <Scalar T, Memory M>
@@ -167,6 +191,11 @@ Cost Shifted<T, M>::cost_of(bool adjoint) const {
          sweep_cost<T>(this->range().local_size(), 3, product_flops<T> + sum_flops<T>);
 }
 
+template <Scalar T, Memory M>
+std::shared_ptr<const Operator<in_double_t<T>, M>> Shifted<T, M>::in_double() const {
+  return composed_in_double<T, M>([this](auto a) { return shift(a, in_double_t<T>(sigma_)); }, this->a_);
+}
+
 // ---- A^H ----
 
 template <Scalar T, Memory M>
@@ -178,6 +207,11 @@ std::vector<T> Adjoint<T, M>::diagonal() const {
   auto d = this->a_->diagonal();
   for (T& v : d) v = conj(v);
   return d;
+}
+
+template <Scalar T, Memory M>
+std::shared_ptr<const Operator<in_double_t<T>, M>> Adjoint<T, M>::in_double() const {
+  return composed_in_double<T, M>([](auto a) { return adjoint(a); }, this->a_);
 }
 
 // ---- A^T ----
@@ -206,11 +240,22 @@ Cost Transpose<T, M>::cost_of(bool adjoint) const {
   return own + sweep_cost<T>(this->domain().local_size(), 2, 0) + sweep_cost<T>(this->range().local_size(), 2, 0);
 }
 
+template <Scalar T, Memory M>
+std::shared_ptr<const Operator<in_double_t<T>, M>> Transpose<T, M>::in_double() const {
+  return composed_in_double<T, M>([](auto a) { return transpose(a); }, this->a_);
+}
+
 // ---- I ----
 
 template <Scalar T, Memory M>
 void Identity<T, M>::finish(const Vector<T, M>& x, Vector<T, M>& y, bool, int) const {
   layout::copy(x, y);
+}
+
+template <Scalar T, Memory M>
+std::shared_ptr<const Operator<in_double_t<T>, M>> Identity<T, M>::in_double() const {
+  return composed_in_double<T, M>(
+      [this] { return std::make_shared<const Identity<in_double_t<T>, M>>(this->range()); });
 }
 
 // ---- D_l A D_r ----
@@ -243,6 +288,13 @@ std::vector<T> DiagonalScaled<T, M>::diagonal() const {
 template <Scalar T, Memory M>
 Cost DiagonalScaled<T, M>::cost_of(bool adjoint) const {
   return either_cost(*this->a_, adjoint) + left_.cost() + right_.cost();
+}
+
+template <Scalar T, Memory M>
+std::shared_ptr<const Operator<in_double_t<T>, M>> DiagonalScaled<T, M>::in_double() const {
+  return composed_in_double<T, M>(
+      [this](auto a) { return scale(layout::in_double(left_.values(1)), a, layout::in_double(right_.values(1))); },
+      this->a_);
 }
 
 }  // namespace tacit::op

@@ -11,6 +11,7 @@
 #include "scheduled.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -41,6 +42,21 @@ struct Csr<T, M>::Parts {
   std::vector<Group> groups;
   std::map<int, Tuner> tuners;  // by number of columns
   Format format;
+  // Of the parts for A and, where they are made, those for A^H.
+  std::uint64_t made = 0, adjoint_made = 0;
+  std::uint64_t checksum(const comm::Pattern& pattern) const requires std::same_as<M, Host> {
+    return exec::Checksum()
+        .add(pattern.send_ranks)
+        .add(pattern.receive_ranks)
+        .add(pattern.send_offsets)
+        .add(pattern.receive_offsets)
+        .add(pattern.send_index)
+        .add(std::array{own->checksum(), ghost->checksum()})
+        .value();
+  }
+  std::uint64_t adjoint_checksum() const requires std::same_as<M, Host> {
+    return exec::Checksum().add(std::array{own_adjoint->checksum(), ghost_adjoint->checksum()}).value();
+  }
 };
 
 template <Scalar T, Memory M>
@@ -124,6 +140,32 @@ void Csr<T, M>::store(RowsView<T, Index> rows, Rows<T>* owned, Format format) {
   largest_ = comm.all_max(double(found.largest));
   const int first_fault = int(comm.all_min(Global(fault.empty() ? comm.size() : comm.rank())));
   if (first_fault < comm.size()) fault_ = comm.broadcast(fault, first_fault);
+  remember_arrays();
+}
+
+/// Sets what intact() compares with.
+template <Scalar T, Memory M>
+void Csr<T, M>::remember_arrays() {
+  if constexpr (std::same_as<M, Host>) parts_->made = parts_->checksum(*pattern_);
+}
+template <Scalar T, Memory M>
+bool Csr<T, M>::intact() const {
+  if constexpr (std::same_as<M, Host>) {
+    const Parts& p = *parts_;
+    return p.checksum(*pattern_) == p.made && (!p.own_adjoint || p.adjoint_checksum() == p.adjoint_made);
+  }
+  return true;
+}
+
+template <Scalar T, Memory M>
+std::shared_ptr<const Operator<in_double_t<T>, M>> Csr<T, M>::in_double() const {
+  if constexpr (std::same_as<real_t<T>, float> && std::same_as<M, Host>) {
+    Rows<T> own = rows();
+    Rows<in_double_t<T>> wider{std::move(own.start), std::move(own.column), {own.value.begin(), own.value.end()}};
+    return std::make_shared<const Csr<in_double_t<T>, M>>(this->range(), this->domain(), std::move(wider));
+  } else {
+    return nullptr;
+  }
 }
 
 template <Scalar T, Memory M>
@@ -154,6 +196,7 @@ void Csr<T, M>::update_values(std::span<const T> values) requires std::same_as<M
     p.own->set_values(begin.data(), values.data(), this->range() == from ? p.diagonal.data() : nullptr);
     p.ghost->set_values(outside.data());
     p.own_adjoint.reset(), p.ghost_adjoint.reset(), p.around.reset();
+    remember_arrays();
     const auto bad = std::find_if(values.begin(), values.end(), [](T v) { return !is_finite(v); });
     find_largest(values, bad == values.end() ? std::string() : fault_at(bad - values.begin()));
   });
@@ -211,6 +254,7 @@ void Csr<T, M>::build_adjoint() const {
   parts_->own_adjoint = std::make_unique<LocalMatrix<T, M>>(adjoint(parts_->own->rows()), parts_->format);
   parts_->ghost_adjoint = std::make_unique<RowList<T, M>>(
       adjoint(parts_->ghost->rows(this->range().local_size(), pattern_->ghost_count())));
+  if constexpr (std::same_as<M, Host>) parts_->adjoint_made = parts_->adjoint_checksum();
 }
 
 template <Scalar T, Memory M>

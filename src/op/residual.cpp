@@ -70,16 +70,34 @@ std::vector<T> ghosts_of(const Csr<T, Host>& A, const Vector<T, Host>& x) {
   return values;
 }
 
+/// r = b - factor A x, computed by the operator in double precision where there is one.
+template <Scalar T>
+bool residual_in_double(const Operator<T, Host>& A, double factor, const Vector<T, Host>& b, const Vector<T, Host>& x,
+                        Vector<T, Host>& r) {
+  if constexpr (std::same_as<real_t<T>, float>) {
+    using D = in_double_t<T>;
+    const auto wider = A.in_double();
+    if (!wider) return false;
+    Vector<D, Host> image(wider->range());
+    wider->apply(layout::in_double(x), image);
+    exec::settle();
+    for (std::size_t i = 0; i < r.size(); ++i) r.data()[i] = T(D(b.data()[i]) - factor * image.data()[i]);
+    return true;
+  } else {
+    return false;
+  }
+}
+
 }  // namespace
 
 template <Scalar T, Memory M>
-bool precise_residual(const Operator<T, M>& A, double factor, const Vector<T, M>& b, const Vector<T, M>& x,
+bool precise_residual(const Operator<T, M>& given, double factor, const Vector<T, M>& b, const Vector<T, M>& x,
                       Vector<T, M>& r) {
   int exponent = 0;
   require(std::abs(std::frexp(factor, &exponent)) == 0.5, "the factor of a precise residual is ", factor,
           "; a power of two, or minus one, is needed");
-  const auto* const csr = dynamic_cast<const Csr<T, M>*>(&A);
-  if (!csr || x.columns() != 1) return false;
+  const Operator<T, M>& A = given.itself();
+  if (x.columns() != 1) return false;
   require(x.space() == A.domain() && b.space() == A.range() && r.space() == A.range(), "a precise residual of a ",
           A.range().size(), " by ", A.domain().size(), " matrix, with x of ", x.space().size(), " elements, b of ",
           b.space().size(), " and r of ", r.space().size(), ", or spread over ranks otherwise");
@@ -87,6 +105,12 @@ bool precise_residual(const Operator<T, M>& A, double factor, const Vector<T, M>
           r.columns(), " of r for one of x");
   require(x.data() != r.data() || x.size() == 0, "a precise residual cannot replace x, which it reads");
   const Span span("precise residual", "op");
+  const auto* const csr = dynamic_cast<const Csr<T, M>*>(&A);
+  if (!csr) {
+    const bool there = residual_in_double(A, factor, b, x, r);
+    if (there) given.count_apply();
+    return there;
+  }
   exec::settle();
   const Rows<T> rows = csr->rows();
   const std::vector<T> ghosts = ghosts_of(*csr, x);
@@ -102,7 +126,7 @@ bool precise_residual(const Operator<T, M>& A, double factor, const Vector<T, M>
       sum.subtract(factor, rows.value[std::size_t(k)], at(rows.column[std::size_t(k)]));
     r.data()[i] = sum.value();
   });
-  A.count_apply();
+  given.count_apply();
   return true;
 }
 

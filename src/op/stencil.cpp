@@ -195,6 +195,17 @@ Stencil<T>::Stencil(Space space, const Grid& grid, const Weights<T>& weights)
 }
 
 template <Scalar T>
+std::shared_ptr<const Operator<in_double_t<T>, Host>> Stencil<T>::in_double() const {
+  if constexpr (std::same_as<real_t<T>, float>) {
+    Weights<in_double_t<T>> wider;
+    for (std::size_t i = 0; i < wider.value.size(); ++i) wider.value[i] = in_double_t<T>(weights_.value[i]);
+    return std::make_shared<const Stencil<in_double_t<T>>>(this->range(), grid_, wider);
+  } else {
+    return nullptr;
+  }
+}
+
+template <Scalar T>
 Stencil<T>::~Stencil() = default;
 
 template <Scalar T>

@@ -207,7 +207,8 @@ class Automatic<T>::Attempts {
     b_norm_ = length_of_b(krylov::Norm::two);
     const double norm = options.norm == krylov::Norm::two ? b_norm_ : length_of_b(options.norm);
     if (layout::norm(x) > 0) guess_ = x;
-    goal_ = std::max({options.rtol, norm > 0 ? options.atol / norm : 0.0, std::numeric_limits<double>::min()});
+    goal_ = std::max({options.rtol.value_or(krylov::default_rtol<T>()), norm > 0 ? options.atol / norm : 0.0,
+                      std::numeric_limits<double>::min()});
     most_ = options.max_iterations.value_or(krylov::default_max_iterations(b.space().size()));
     if (options.callback)
       options_.callback = [this, call = options.callback](const krylov::State& s) {
@@ -328,7 +329,7 @@ class Automatic<T>::Attempts {
     if (!r.converged())
       tell(gave_up ? message(name, " (", r.iterations, " iterations, residual ", rounded(r.residual_norm), ")")
                    : message(name, " (", to_string(r.reason), " at ", rounded(r.residual_norm), ")"));
-    const bool over = r.converged() || (r.reason == Reason::stopped && !gave_up) ||
+    const bool over = r.converged() || (r.reason == Reason::stopped && !gave_up) || r.reason == Reason::damaged ||
                       (r.reason == Reason::non_finite && std::isnan(r.residual_norm)) ||
                       // What is left is rounding error.
                       r.residual_norm <= 100 * double(std::numeric_limits<real_t<T>>::epsilon());
@@ -445,7 +446,7 @@ class Automatic<T>::Attempts {
 
   Report finish() {
     if (best_) layout::copy(*best_, x_);
-    report_.residual_norm = best_norm_;
+    if (report_.reason != Reason::damaged) report_.residual_norm = best_norm_;
     return_guess_if_better();
     if (options_.explain.value_or(true)) explain();
     report_.warnings.insert(report_.warnings.end(), left_out_.begin(), left_out_.end());
@@ -552,8 +553,9 @@ class Automatic<T>::Columns {
     std::vector<int> left;
     for (std::size_t i = 0; i < columns.size(); ++i) {
       auto& r = found.columns[i];
-      // Stopped by the user, or not finite: another preconditioner would not help.
-      const bool over = r.converged() || r.reason == Reason::stopped || r.reason == Reason::non_finite;
+      // Stopped by the user, not finite or damaged: another preconditioner would not help.
+      const bool over =
+          r.converged() || r.reason == Reason::stopped || r.reason == Reason::non_finite || r.reason == Reason::damaged;
       if (over) {
         r.choice = message("auto: ", r.method, r.precond == "none" ? "" : message(" with ", r.precond),
                            ", as for the first column");

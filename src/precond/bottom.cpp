@@ -68,7 +68,7 @@ class Krylov final : public Bottom<T> {
         why_(std::move(why)),
         hermitian_(level.hermitian),
         gathered_(level.ranks <= 1 && level.A->range().comm().size() > 1 && level.alone) {
-    options_.explain = false;
+    options_.explain = options_.check_memory = false;
     if (!gathered_) {
       a_ = all_;
       return;
@@ -138,7 +138,7 @@ class Krylov final : public Bottom<T> {
       krylov::Options o;
       o.method = classical;
       o.rtol = options_.rtol, o.atol = options_.atol, o.norm = options_.norm;
-      o.max_iterations = options_.max_iterations, o.history = false, o.explain = false;
+      o.max_iterations = options_.max_iterations, o.history = o.explain = o.check_memory = false;
       report = krylov::solve<T, Host>(A, nullptr, f, u, o, hermitian_);
       outcome.iterations += report.iterations;
       outcome.solved = report.converged();
@@ -251,7 +251,8 @@ MakeBottom<T> direct_bottom() {
 template <Scalar T>
 MakeBottom<T> make_bottom(const BottomOptions& options) {
   const auto& k = options.krylov;
-  require(k.rtol > 0, "bottom_reduction is ", k.rtol, "; a number > 0 is needed");  // also of NaN
+  require(k.rtol && *k.rtol > 0, "bottom_reduction is ", k.rtol.value_or(0),
+          "; a number > 0 is needed");  // also of NaN
   if (!options.iterates())
     require(!k.step && !k.basis && !k.powers && !k.depth, "step, basis, powers and depth are options of a Krylov ",
             "bottom that is named; the bottom is \"", options.name, "\"");

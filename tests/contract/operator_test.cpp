@@ -95,6 +95,51 @@ TYPED_TEST(Operators, HaveTheAdjointOfTheirMatrix) {
   });
 }
 
+TYPED_TEST(Operators, AreIntactAfterTheirProducts) {
+  using T = typename TypeParam::scalar;
+  using M = typename TypeParam::memory;
+  this->each([&](const auto&, const auto& A, const Communicator&) {
+    EXPECT_TRUE(A.intact());
+    const auto x = test::vector_of<T, M>(A.domain(), 100);
+    Vector<T, M> y(A.range()), z(A.domain());
+    A.apply(x, y);
+    if (A.has_adjoint()) A.apply_adjoint(y, z);
+    EXPECT_TRUE(A.intact());
+  });
+}
+
+TYPED_TEST(Operators, HaveTheSameEntriesInDoublePrecision) {
+  using T = typename TypeParam::scalar;
+  using M = typename TypeParam::memory;
+  if constexpr (std::same_as<real_t<T>, float> && std::same_as<M, Host>) {
+    this->each([&](const auto& c, const auto& A, const Communicator&) {
+      const auto D = A.in_double();
+      const auto is = [&](const char* kind) { return c.name.starts_with(kind); };
+      EXPECT_TRUE(D || !(is("csr") || is("stencil") || is("finite volume") || is("tiled") || is("diagonal"))) << c.name;
+      if (!D) return;
+      EXPECT_TRUE(D->range() == A.range() && D->domain() == A.domain());
+      // Columns of A: products with one factor of 1 and zeros, which do not round where entries are stored.
+      // (Stencils with other ends, and short periods, add weights of one neighbour.)
+      bool exact = is("csr") || (is("stencil") && c.name.find("dirichlet") != c.name.npos) || is("tiled") ||
+                   c.name == "diagonal";
+      if constexpr (!is_complex<T>)
+        if (const auto* const cells = dynamic_cast<const op::FiniteVolume<T>*>(&A))
+          exact = cells->stencil() == op::CellStencil::seven_point;
+      for (const Global j : {Global(0), c.matrix.columns / 2, c.matrix.columns - 1}) {
+        Vector<T> x(A.domain()), y(A.range());
+        if (j >= A.domain().begin() && j < A.domain().end()) x.data()[j - A.domain().begin()] = T(1);
+        Vector<in_double_t<T>> z(D->range());
+        A.apply(x, y);
+        D->apply(layout::in_double(x), z);
+        const double size = this->bound(c.matrix, std::vector<T>(std::size_t(c.matrix.columns), T(1)));
+        for (std::size_t i = 0; i < y.size(); ++i)
+          EXPECT_LE(std::abs(in_double_t<T>(y.data()[i]) - z.data()[i]), exact ? 0 : 16 * test::epsilon<T>() * size)
+              << "row " << i << ", column " << j;
+      }
+    });
+  }
+}
+
 TYPED_TEST(Operators, WithoutAdjointThrow) {
   using T = typename TypeParam::scalar;
   using M = typename TypeParam::memory;

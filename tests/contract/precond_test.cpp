@@ -235,7 +235,7 @@ TYPED_TEST(Preconditioners, SaveIterationsAndNoneOfTheAnswer) {
           const auto P = precond::make<T, M>(named.kind, *A, named.options);
           const auto s = run(*A, b, o, P.get());
           EXPECT_TRUE(s.report.converged()) << s.report.detail;
-          EXPECT_LE(residual_of(a, b, s.x), 1.1 * o.rtol);
+          EXPECT_LE(residual_of(a, b, s.x), 1.1 * *o.rtol);
           EXPECT_LT(s.report.iterations, plain.report.iterations);
           if (on_host || is_repeated()) continue;
           const auto host_P = precond::make<T, Host>(named.kind, *host, named.options);
@@ -260,7 +260,7 @@ TYPED_TEST(Preconditioners, MayBeSolves) {
         const auto o = with(krylov::Method::fgmres, is_wide<T> ? 1e-9 : 1e-4);
         const auto plain = run(*A, b, o), s = run(*A, b, o, P.get());
         EXPECT_TRUE(s.report.converged()) << s.report.detail;
-        EXPECT_LE(residual_of(a, b, s.x), 1.1 * o.rtol);
+        EXPECT_LE(residual_of(a, b, s.x), 1.1 * *o.rtol);
         EXPECT_LT(s.report.iterations, plain.report.iterations);
         // Several columns are solved one after another.
         const auto X = this->elements(A->range(), 53, 2), PX = image(*P, X, 2);

@@ -170,9 +170,9 @@ TYPED_TEST(BlockCg, TakesFewerIterationsThanCg) {
       for (std::size_t c = 0; c < b.size(); ++c) {
         for (const auto* s : {&block, &guessed}) {
           EXPECT_TRUE(s->reports.columns[c].converged()) << s->reports.columns[c].detail;
-          EXPECT_LE(s->reports.columns[c].residual_norm, 1.001 * o.rtol);
+          EXPECT_LE(s->reports.columns[c].residual_norm, 1.001 * *o.rtol);
           if (norm == krylov::Norm::two) {
-            EXPECT_LE(residual_of(a, b[c], s->x[c]), 1.01 * o.rtol);
+            EXPECT_LE(residual_of(a, b[c], s->x[c]), 1.01 * *o.rtol);
           }
         }
         EXPECT_EQ(block.reports.columns[c].method, "block-cg");
@@ -208,7 +208,7 @@ TYPED_TEST(BlockCg, DependentColumnsDoNotBreakIt) {
           EXPECT_TRUE(r.converged()) << c << r.detail;
           EXPECT_TRUE(r.warnings.empty()) << c << r.warnings.front();
           if (c != 6) {
-            EXPECT_LE(residual_of(a, b[c], s.x[c]), 1.01 * o.rtol) << c;
+            EXPECT_LE(residual_of(a, b[c], s.x[c]), 1.01 * *o.rtol) << c;
           }
         }
         EXPECT_EQ(s.reports.columns[6].iterations, 0);
@@ -302,7 +302,7 @@ TYPED_TEST(BlockCg, ColumnsKeepTheirOwnReports) {
         for (std::size_t i = 0; i < third.size(); ++i)
           EXPECT_NEAR(std::abs(third[i] - s.x[4][std::size_t(A->domain().begin()) + i]), 0, is_wide<T> ? 1e-13 : 1e-5);
         EXPECT_NEAR(double(residual_of(a, b[4], s.x[4])), seen[4].back(), (is_wide<T> ? 1e-9 : 1e-3));
-        EXPECT_LE(residual_of(a, b[0], s.x[0]), 1.01 * std::max(o.rtol, o.atol / double(norm2(b[0]))));
+        EXPECT_LE(residual_of(a, b[0], s.x[0]), 1.01 * std::max(*o.rtol, o.atol / double(norm2(b[0]))));
 
         o.callback = nullptr, o.max_iterations = 4, o.atol = 0;
         for (const auto& one : solve_all<T>(*A, {b[0], b[4]}, o).reports.columns) {
@@ -384,7 +384,7 @@ TYPED_TEST(BlockCg, OperatorsOfAnySize) {
           EXPECT_EQ(s.reports.columns[c].restarts, 0);
           EXPECT_TRUE(negative.reports.columns[c].converged()) << negative.reports.columns[c].detail;
           EXPECT_EQ(negative.reports.columns[c].method, "block-cg");
-          EXPECT_LE(residual_of(minus, b[c], negative.x[c]), 1.01 * o.rtol);
+          EXPECT_LE(residual_of(minus, b[c], negative.x[c]), 1.01 * *o.rtol);
         }
       },
       {2, 3});

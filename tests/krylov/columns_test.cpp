@@ -71,7 +71,7 @@ void columns_are_solves(const comm::Communicator& comm, Method method) {
     const auto b = column_of(B, c), x = column_of(X, c);
     const auto& report = reports.columns[std::size_t(c)];
     EXPECT_EQ(report.reason, Reason::converged) << report.detail;
-    EXPECT_LE(residual(A, b, x), 1.001 * options.rtol);
+    EXPECT_LE(residual(A, b, x), 1.001 * *options.rtol);
     Vector<T> alone(A.domain());
     const auto one = solve<T, Host>(A, P.get(), b, alone, options);
     EXPECT_LE(std::abs(report.iterations - one.iterations), 1 + one.iterations / 10) << to_string(method);

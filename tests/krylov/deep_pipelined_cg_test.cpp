@@ -198,7 +198,7 @@ TYPED_TEST(DeepPipelinedCg, TakesTheIterationsOfConjugateGradients) {
         const auto s = run(*A, b, o, P);
         EXPECT_TRUE(s.report.converged()) << depth << ": " << s.report.detail;
         EXPECT_LE(s.report.restarts, is_wide<T> ? 0 : 1) << depth;
-        EXPECT_LE(residual_of(a, b, s.x), 1.05 * o.rtol);
+        EXPECT_LE(residual_of(a, b, s.x), 1.05 * *o.rtol);
         o.method = Method::cg;
         o.depth = {};
         const auto classical = run(*A, b, o, P);
@@ -269,7 +269,7 @@ TYPED_TEST(DeepPipelinedCg, ABasisThatIsTooDeepBecomesShallower) {
   o.basis = krylov::Basis::monomial;
   const auto s = run(*A, b, o);
   EXPECT_TRUE(s.report.converged()) << s.report.detail;
-  EXPECT_LE(residual_of(a, b, s.x), 1.05 * o.rtol);
+  EXPECT_LE(residual_of(a, b, s.x), 1.05 * *o.rtol);
   bool told = false;
   for (const auto& w : s.report.warnings) told = told || w.find("its depth was") != std::string::npos;
   EXPECT_TRUE(told);

@@ -224,7 +224,7 @@ TYPED_TEST(Methods, GmresSidesAgree) {
       o.rtol = is_wide<T> ? 1e-10 : 1e-5;
       s.push_back(run(*A, b, o, &P));
       EXPECT_TRUE(s.back().report.converged()) << to_string(side);
-      EXPECT_LE(residual_of(a, b, s.back().x), 1.1 * o.rtol);
+      EXPECT_LE(residual_of(a, b, s.back().x), 1.1 * *o.rtol);
     }
     // For a fixed P, right and flexible are the same method; left minimises another norm.
     for (std::size_t k = 0; k < std::min(s[0].report.history.size(), s[1].report.history.size()); ++k)
@@ -259,7 +259,7 @@ TYPED_TEST(Methods, FlexibleTakesAPreconditionerThatChanges) {
         EXPECT_TRUE(s.report.converged());
         EXPECT_LE(s.report.iterations, 14);
         EXPECT_EQ(s.report.restarts, 0);
-        EXPECT_LE(residual_of(a, b, s.x), 1.1 * o.rtol);
+        EXPECT_LE(residual_of(a, b, s.x), 1.1 * *o.rtol);
         // gmres with side flexible is the same.
         o.method = Method::gmres, o.side = Side::flexible, calls = 0;
         const auto same = run(*A, b, o, &P);
@@ -273,7 +273,7 @@ TYPED_TEST(Methods, FlexibleTakesAPreconditionerThatChanges) {
         }
         EXPECT_NEAR(double(residual_of(a, b, s.x)), s.report.residual_norm, 1e-3 * s.report.residual_norm + 1e-13);
         if (s.report.converged()) {
-          EXPECT_LE(residual_of(a, b, s.x), 1.1 * o.rtol);
+          EXPECT_LE(residual_of(a, b, s.x), 1.1 * *o.rtol);
         }
       },
       {2});

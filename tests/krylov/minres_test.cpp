@@ -115,9 +115,9 @@ TYPED_TEST(Minres, SolvesIndefiniteSystemsAlike) {
           EXPECT_TRUE(s.report.converged()) << s.report.detail;
           EXPECT_EQ(s.report.restarts, 0);
           if (norm == krylov::Norm::two) {
-            EXPECT_LE(residual_of(a, b, s.x), 1.01 * o.rtol);
+            EXPECT_LE(residual_of(a, b, s.x), 1.01 * *o.rtol);
             // Without restarts gmres has the same residuals, until Lanczos vectors lose their orthogonality.
-            auto g = with(Method::gmres, o.rtol);
+            auto g = with(Method::gmres, *o.rtol);
             g.restart = 300;
             EXPECT_LE(s.report.iterations, 1.4 * run(*a.on(comm), b, g).report.iterations);
           }

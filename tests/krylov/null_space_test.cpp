@@ -81,7 +81,7 @@ TYPED_TEST(GivenNullSpace, EveryMethodFindsTheLeastSquaresSolution) {
               const auto r = krylov::solve<T, Host>(*A, P, spread(A->range(), b), x, o, false, &null);
               const std::string what = m.name + (P ? " with jacobi" : "") + (flow != 0 ? ", not symmetric" : "");
               EXPECT_TRUE(r.converged()) << what << ": " << r.detail;
-              EXPECT_LE(double(residual_of(a, projected, whole(x))), 1.1 * o.rtol + (is_wide<T> ? 1e-13 : 1e-5))
+              EXPECT_LE(double(residual_of(a, projected, whole(x))), 1.1 * *o.rtol + (is_wide<T> ? 1e-13 : 1e-5))
                   << what;
               EXPECT_NEAR(r.projected_norm,
                           std::sqrt(double(norm2(b) * norm2(b) - norm2(projected) * norm2(projected))),

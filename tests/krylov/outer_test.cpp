@@ -3,7 +3,9 @@
 
 #include <tacit/krylov/outer.hpp>
 
+#include <cmath>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +31,12 @@ class Written final : public OuterIteration {
     if (at_ < trials_.size()) return {};
     return Verdict{Reason::stagnated, "detail", "advice", -1};
   }
+  std::optional<Verdict> damage() override {
+    said += "look ";
+    if (!damaged) return {};
+    return Verdict{Reason::damaged, "which", "what", none};
+  }
+  bool damaged = false;
   std::string said;
   std::vector<double> norms;  // the residual norms that run() was given
 
@@ -52,7 +60,7 @@ TEST(Judge, AcceptsBetterTrialsOnly) {
   const Verdict verdict = judge(solve, 1, 0.1);
   EXPECT_EQ(verdict.reason, Reason::converged);
   EXPECT_EQ(verdict.norm, 0.1);
-  EXPECT_EQ(solve.said, "run reject run accept run reject run reject run reject run accept ");
+  EXPECT_EQ(solve.said, "run reject run accept run reject run look reject run look reject run accept ");
   EXPECT_EQ(solve.norms, (std::vector<double>{1, 1, 0.8, 0.8, 0.8, 0.8}));
 }
 
@@ -69,6 +77,26 @@ TEST(Judge, NaNIsNeverConverged) {
     for (const double start : {none, infinity}) {
       Written solve({none, infinity});
       EXPECT_NE(judge(solve, start, goal).reason, Reason::converged) << start << " " << goal;
-      EXPECT_EQ(solve.said, "run reject run reject ") << start << " " << goal;
+      EXPECT_EQ(solve.said, "run look reject run look reject look ") << start << " " << goal;
     }
+}
+
+// A residual that is not finite, and every failure, may be due to data that have changed in memory.
+TEST(Judge, LooksForDamageBeforeItReportsAFailure) {
+  Written intact({0.7, none, 0.6});
+  EXPECT_EQ(judge(intact, 1, 0.1).reason, Reason::stagnated);
+  EXPECT_EQ(intact.said, "run accept run look reject run accept look ");
+
+  Written failing({0.7, 0.6});
+  failing.damaged = true;
+  const Verdict verdict = judge(failing, 1, 0.1);
+  EXPECT_EQ(verdict.reason, Reason::damaged);
+  EXPECT_EQ(verdict.detail, "which");
+  EXPECT_TRUE(std::isnan(verdict.norm));
+}
+TEST(Judge, EndsAtDamageAndKeepsX) {
+  Written solve({0.7, infinity, 0.01});
+  solve.damaged = true;
+  EXPECT_EQ(judge(solve, 1, 0.1).reason, Reason::damaged);
+  EXPECT_EQ(solve.said, "run accept run look reject ");
 }

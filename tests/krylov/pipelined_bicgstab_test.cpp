@@ -127,7 +127,7 @@ TYPED_TEST(PipelinedBicgstab, BreakdownsAreThoseOfBicgstab) {
         auto o = with(Method::pipelined_bicgstab, is_wide<T> ? 1e-8 : 1e-4);
         const auto s = run(*skew.on(comm), b, o);  // with fallbacks: any correctly reported end
         EXPECT_LE(double(residual_of(skew, b, s.x)), 1.0 + 1e-5);
-        EXPECT_EQ(s.report.converged(), residual_of(skew, b, s.x) <= 1.1 * o.rtol);
+        EXPECT_EQ(s.report.converged(), residual_of(skew, b, s.x) <= 1.1 * *o.rtol);
       },
       {3});
 }

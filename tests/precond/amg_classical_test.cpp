@@ -623,7 +623,7 @@ Solved solve(const Whole<T>& a, const Space& space, AmgOptions<T> o, krylov::Met
   k.rtol = std::same_as<real_t<T>, float> ? 1e-4 : 1e-8;
   const auto report = krylov::solve<T, Host>(*A, &M, spread(space, b), x, k, method == krylov::Method::cg);
   EXPECT_TRUE(report.converged()) << report.detail;
-  EXPECT_LE(double(residual_of(a, b, whole(x))), 1.1 * k.rtol);
+  EXPECT_LE(double(residual_of(a, b, whole(x))), 1.1 * *k.rtol);
   Solved s{report.iterations, {}, M.operator_complexity()};
   for (const auto& level : M.levels()) s.rows.push_back(level.rows);
   return s;

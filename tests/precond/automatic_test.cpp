@@ -58,7 +58,7 @@ krylov::Report solve(Automatic<T>& automatic, const op::Csr<T>& A, const Whole<T
   auto report = automatic.solve(spread(A.range(), b), x, o);
   const auto true_residual = residual_of(a, b, whole(x));
   if (report.converged()) {
-    EXPECT_LE(true_residual, 1.01 * o.rtol) << report.choice;
+    EXPECT_LE(true_residual, 1.01 * *o.rtol) << report.choice;
   } else if (std::isfinite(report.residual_norm)) {
     // x is that of the report, whatever attempts came after the best one. It may be long, and A x have large errors.
     EXPECT_NEAR(true_residual, report.residual_norm, 0.05) << report.choice;

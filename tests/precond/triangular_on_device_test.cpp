@@ -337,7 +337,7 @@ TYPED_TEST(TriangularInMemory, SolvesConvergeAsOnTheHost) {
           o.fallbacks = false;
           const auto there = run(*A, b, o, P.get()), here = run(*host_A, b, o, host_P.get());
           EXPECT_TRUE(there.report.converged()) << there.report.detail;
-          EXPECT_LE(residual_of(a, b, there.x), 1.1 * o.rtol);
+          EXPECT_LE(residual_of(a, b, there.x), 1.1 * *o.rtol);
           EXPECT_NEAR(double(there.report.iterations), double(here.report.iterations), 1);
         };
         const auto hermitian = grid<T>(14, 9), convection = grid<T>(14, 9, 0.4);

@@ -81,7 +81,7 @@ def test_every_public_function_is_documented() -> None:
                 assert inspect.getdoc(thing), f"{module.__name__}.{name}"
 
 
-@pytest.mark.parametrize("name", ["cg", "bicgstab", "gmres"])
+@pytest.mark.parametrize("name", ["cg", "bicgstab", "gmres", "minres"])
 def test_signatures_are_scipys(name: str) -> None:
     ours, theirs = inspect.signature(getattr(tacit, name)), inspect.signature(getattr(spl, name))
     assert list(ours.parameters) == list(theirs.parameters)
@@ -90,10 +90,10 @@ def test_signatures_are_scipys(name: str) -> None:
         assert ours.parameters[key].default == parameter.default, key
 
 
-@pytest.mark.parametrize("name", ["cg", "bicgstab", "gmres"])
+@pytest.mark.parametrize("name", ["cg", "bicgstab", "gmres", "minres"])
 @pytest.mark.parametrize("rtol", [1e-3, 1e-10])
 def test_same_answers_as_scipy(name: str, rtol: float) -> None:
-    a = laplacian(12, 11) if name == "cg" else unsymmetric(150)
+    a = laplacian(12, 11) if name in ("cg", "minres") else unsymmetric(150)
     b = np.random.default_rng(1).standard_normal(a.shape[0])
     x, info = getattr(tacit, name)(a, b, rtol=rtol)
     y, their_info = getattr(spl, name)(a, b, rtol=rtol)
@@ -106,7 +106,7 @@ def test_same_answers_as_scipy(name: str, rtol: float) -> None:
     assert np.linalg.norm(x - y) <= 1000 * rtol * np.linalg.norm(y)
 
 
-@pytest.mark.parametrize("name", ["cg", "bicgstab", "gmres", "richardson", "chebyshev"])
+@pytest.mark.parametrize("name", ["cg", "minres", "bicgstab", "gmres", "fgmres", "idr", "richardson", "chebyshev"])
 def test_scipy_meaning_of_info(name: str) -> None:
     a, b = laplacian(60), np.ones(60)
     result = getattr(tacit, name)(a, b, maxiter=3)
@@ -116,6 +116,47 @@ def test_scipy_meaning_of_info(name: str) -> None:
     assert np.all(np.isfinite(x))
     assert len(result) == 2
     assert result[1] == info
+
+
+def test_minres_takes_what_scipys_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    a, b = laplacian(40), np.random.default_rng(2).standard_normal(40)
+    x, info = tacit.minres(a, b, shift=0.7, rtol=1e-10)  # in the middle of the spectrum
+    assert info == 0
+    assert true_residual(a - 0.7 * sp.eye_array(40), x, b) <= 1e-10
+    y, info = tacit.minres(tacit.csr(a), b, shift=0.7, rtol=1e-10)
+    assert info == 0
+    assert np.linalg.norm(x - y) <= 1e-6 * np.linalg.norm(x)
+    assert capsys.readouterr().out == ""
+    tacit.minres(a, b, show=True, check=True, M=spl.aslinearoperator(sp.eye_array(40)))
+    assert "converged" in capsys.readouterr().out
+    with pytest.raises(ValueError, match="A is not Hermitian"):
+        tacit.minres(unsymmetric(40), b, check=True)
+    with pytest.raises(ValueError, match="M is not Hermitian"):
+        tacit.minres(a, b, M=unsymmetric(40), check=True)
+
+
+@pytest.mark.parametrize("name", ["bicg", "cgs", "gcrotmk", "lgmres", "qmr", "tfqmr"])
+def test_methods_of_scipy_that_are_not_there_name_others(name: str) -> None:
+    with pytest.raises(AttributeError, match=r"gmres|bicgstab"):
+        getattr(tacit, name)
+
+
+def test_sparse_arrays_are_named_where_dense_ones_are_needed() -> None:
+    a = laplacian(5)
+    A = tacit.csr(a)
+    with pytest.raises(TypeError, match=r"A @ S with a sparse S.*tacit\.csr\(S\).*S\.toarray"):
+        A @ a
+    for right in (sp.csr_array(np.ones((5, 1))), sp.coo_array(np.ones((5, 2)))):
+        with pytest.raises(TypeError, match=r"b is sparse .*b\.toarray"):
+            tacit.solve(A, right)
+        with pytest.raises(TypeError, match=r"b is sparse"):
+            tacit.cg(A, right)
+        with pytest.raises(TypeError, match=r"x0 is sparse"):
+            tacit.solve(A, np.ones(5), right)
+        with pytest.raises(TypeError, match="sparse"):
+            tacit.solve(A, np.ones(5), nullspace=right)
+    with pytest.raises(TypeError, match="sparse"):
+        sp.csr_array(np.ones((2, 5))) @ A
 
 
 def test_info_of_breakdown_is_negative() -> None:

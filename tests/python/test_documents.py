@@ -92,6 +92,7 @@ PUBLICATIONS = {
     "10.1553/etna_vol44s306": "Yamamoto 2015, Cholesky QR2",
     "10.2197/ipsjjip.22.642": "Ida 2014, HACApK",
     "10.3233/SPR-2012-0352": "Bavier 2012, Belos",
+    "10.1109/TC.1984.1676475": "Huang 1984, algorithm-based fault tolerance",
     "10.6028/jres.049.044": "Hestenes 1952, conjugate gradients",
 }
 DOI = re.compile(r"\b10\.\d{4,9}/[^\s,;\"'`<>\]|]+")

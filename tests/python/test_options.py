@@ -53,7 +53,7 @@ def refused(call: Callable[[], Any]) -> str:
             "remote_threads 2 goes with schedule split; schedule is auto",
         ),
         (lambda A, b: tacit.solve(A, b, schedule="split", job_rows=9), "job_rows 9 goes with schedule jobs"),
-        (lambda A, b: tacit.solve(A, b, rtol=None), "rtol is None; a number"),
+        (lambda A, b: tacit.solve(A, b, atol=None), "atol is None; a number"),
         (lambda A, b: tacit.precond.inner(tacit.csr(A), method=Gmres(restart=0)), "restart is 0; it takes at least 1"),
         (lambda A, b: tacit.precond.inner(tacit.csr(A), metod="cg"), "did you mean 'method'"),
         (lambda A, b: tacit.precond.inner(tacit.csr(A), method="auto"), "unknown method 'auto'"),
@@ -77,7 +77,7 @@ def test_what_does_not_fit_is_named(call: Callable[[Any, Any], Any], told: str) 
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"rtol": None}, "rtol is None; a number"),
+        ({"atol": None}, "atol is None; a number"),
         ({"max_cycles": -1}, "max_cycles is -1; it takes at least 0 cycles"),
         ({"norm": "1"}, "unknown norm '1'"),
         ({"cylce": "V"}, "did you mean 'cycle'"),

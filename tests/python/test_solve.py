@@ -523,3 +523,76 @@ class TestAutomatic:
             tacit.solve(tacit.function((4, 4), lambda x: x), np.ones(4), precond="auto")
         with pytest.raises(ValueError, match="auto"):
             tacit.precond.make(tacit.csr(a), "auto")
+
+
+def _in_single(kind: str) -> tuple[Any, sp.csr_array]:
+    """An operator of single precision, and its matrix with the entries as they are, in double precision."""
+    grid = (24, 24, 24) if kind != "cells" else (40, 40)
+    scalar = "complex64" if "complex" in kind else "float32"
+    S = tacit.poisson(grid, scalar=scalar)
+    if kind in ("stencil", "stencil complex"):
+        return S, S.to_scipy().astype("complex128" if "complex" in kind else float)
+    A = tacit.csr(S.to_scipy())
+    wide = A.to_scipy().astype(float)
+    eye = sp.eye_array(wide.shape[0]).tocsr()
+    if kind == "csr":
+        return A, wide
+    if kind == "tiled":
+        return tacit.tiled(S.to_scipy()), wide
+    if kind == "sum":
+        return S + tacit.csr((0.25 * eye).astype("float32").tocsr()), wide + 0.25 * eye
+    if kind == "shifted":
+        return S.shifted(0.25), wide + 0.25 * eye
+    if kind == "transpose":
+        return S.T, wide.T
+    from tacit.app import multigrid
+
+    assert kind == "cells"
+    F = multigrid.finite_volume(multigrid.cells(grid, "dirichlet"), dtype="float32")
+    return F, tacit.Csr(F._handle.assemble(), F.comm, F.dtype).to_scipy().astype(float)
+
+
+@pytest.mark.parametrize(
+    "kind", ["csr", "stencil", "stencil complex", "tiled", "sum", "shifted", "transpose", "cells", "null space"]
+)
+def test_what_passes_in_single_precision_is_seen_to_pass(kind: str) -> None:
+    """A plain product of single precision has rounding errors above such a goal, where x is good enough."""
+    if kind == "null space":
+        A = tacit.poisson((200,), boundary="neumann", scalar="float32")
+        wide: sp.csr_array = A.to_scipy().astype(float)
+        b = np.sin(np.arange(200)).astype("float32")
+        b -= b.mean()
+        more: dict[str, Any] = {"nullspace": "constant"}
+    else:
+        A, wide = _in_single(kind)
+        b, more = np.random.default_rng(1).random(wide.shape[0]).astype(A.dtype), {}
+    norm = np.linalg.norm(b.astype(wide.dtype))
+    x = sp.linalg.spsolve(wide.tocsc(), b.astype(wide.dtype)) if kind != "null space" else None
+    if x is None:
+        x = np.linalg.lstsq(wide.toarray(), b.astype(float))[0]
+        x -= x.mean()
+    # What rounding x to single precision leaves, and what a plain product would make of it.
+    rounded = x.astype(A.dtype)
+    attainable = np.linalg.norm(b - wide @ rounded.astype(wide.dtype)) / norm
+    r = tacit.solve(A, b, method="cg", precond="none", rtol=2 * float(attainable), **more)
+    assert r.converged, (attainable, r.summary())
+    assert np.linalg.norm(b - wide @ r.x.astype(wide.dtype)) / norm <= 2.01 * attainable + float(r.projected_norm)
+
+
+def test_columns_in_single_precision_pass_as_one_does() -> None:
+    A, wide = _in_single("csr")
+    b = np.random.default_rng(1).random((wide.shape[0], 2)).astype("float32")
+    one = [tacit.solve(A, b[:, k], method="cg", precond="none", rtol=3e-6) for k in range(2)]
+    many = tacit.solve(A, b, method="cg", precond="none", rtol=3e-6)
+    assert many.together == 2, many.alone
+    assert [c.reason for c in many.columns] == [r.reason for r in one]
+
+
+@pytest.mark.parametrize("scalar", SCALARS)
+def test_the_default_tolerance_follows_the_scalar(scalar: str) -> None:
+    A = as_scalar(laplacian(50, 50), scalar)
+    r = tacit.solve(A, np.ones(2500, scalar))
+    assert r.converged, r.summary()
+    assert r.rtol == (1e-4 if scalar in ("float32", "complex64") else 1e-8)
+    assert r.residual_norm <= r.rtol
+    assert tacit.solve(A, np.ones(2500, scalar), rtol=1e-3).rtol == 1e-3

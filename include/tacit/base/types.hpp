@@ -48,6 +48,10 @@ using real_t = typename scalar_traits<T>::real;
 template <class T>
 inline constexpr bool is_complex = scalar_traits<T>::is_complex;
 
+/// double for real scalars, std::complex<double> for complex ones.
+template <class T>
+using in_double_t = std::conditional_t<is_complex<T>, std::complex<double>, double>;
+
 /// real_t<T> for scalars, T itself for anything else (integers).
 template <class T>
 struct real_or_self {

@@ -52,7 +52,7 @@ class Inner final : public op::Operator<T, M>, public op::Varying {
     require(!p_ || p_->range() == a_->range(), "an inner preconditioner of ", p_ ? p_->range().size() : 0,
             " rows for a matrix of ", a_->range().size());
     check(options_);
-    options_.explain = false;
+    options_.explain = options_.check_memory = false;
   }
 
   std::string name() const override {

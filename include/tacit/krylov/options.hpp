@@ -64,6 +64,11 @@ using op::Powers;
 using tacit::to_string;
 /// Vectors in a cycle of gmres and its relatives where the user has not said how many.
 inline constexpr int default_restart = 30;
+/// The `rtol` of a solve that is given none: half of the digits of its scalar.
+template <Scalar T>
+constexpr double default_rtol() {
+  return std::same_as<real_t<T>, double> ? 1e-8 : 1e-4;
+}
 /// The state that a callback sees after each iteration.
 struct State {
   int iteration;
@@ -75,7 +80,7 @@ struct State {
 
 struct Options {
   Method method = Method::automatic;
-  double rtol = 1e-8;  ///< relative to ||b||
+  std::optional<double> rtol;  ///< relative to ||b||. [default_rtol()]
   double atol = 0;
   /// Products with A in cg, gmres, richardson, chebyshev; pairs of them in bicgstab. Default: 10 n, at least 1000, at
   /// most 50000.
@@ -123,6 +128,9 @@ struct Options {
   } spent;
   /// Solves of one call, which share the 10 ms that are allowed in any case.
   int solves_of_call = 1;
+  /// Compare the arrays of A and b with their checksums before a claim is confirmed, and before a failure is reported
+  /// (Reason::damaged). False: for solves whose result is not relied upon, such as inner ones.
+  bool check_memory = true;
 };
 
 /// The method that an s-step or pipelined one is a variant of; others are their own.

@@ -4,6 +4,7 @@
 //   const Verdict verdict = krylov::judge(my_solve, norm of b - A x0, goal);
 #pragma once
 
+#include <tacit/comm/communicator.hpp>
 #include <tacit/krylov/report.hpp>
 
 #include <cmath>
@@ -29,8 +30,12 @@ class OuterIteration {
   /// where there is no trial, because the solve cannot go on.
   virtual std::optional<Verdict> run(double norm) = 0;
   /// ||b - A x|| of the trial, recomputed in the arithmetic that a claim needs. Infinity or NaN: the trial is
-  /// worthless.
+  /// worthless, or there is damage().
   virtual double recompute() = 0;
+  /// A verdict where the data of the problem are no longer what the solve was given, so that recomputed residuals mean
+  /// nothing (Reason::damaged). The judge asks before it returns another verdict than a claim, and where a residual is
+  /// not finite; a recompute() at the goal has looked by itself.
+  virtual std::optional<Verdict> damage() { return {}; }
   /// Is a trial with this residual, which misses the goal, nearer to the solution than x with `norm`?
   virtual bool is_better(double trial, double norm) { return trial < norm; }
   /// The trial becomes x.
@@ -48,10 +53,14 @@ inline bool reached(double residual, double goal) {
   return std::isfinite(residual) && residual <= goal;
 }
 
-/// Runs until a recomputed residual is at most `goal`, or the solve returns a verdict. `norm`: ||b - A x|| of the
-/// initial x, recomputed. For `converged` the residual has been recomputed after the last change of x. A trial that is
-/// neither at the goal nor better (is_better) never replaces x. Costs one recompute() for each run. Collective; throws
-/// what the solve throws.
+/// Runs until a recomputed residual is at most `goal`, there is damage, or the solve returns a verdict. `norm`: ||b - A
+/// x|| of the initial x, recomputed. For `converged` the residual has been recomputed after the last change of x. A
+/// trial that is neither at the goal nor better (is_better) never replaces x. Costs one recompute() for each run.
+/// Collective; throws what the solve throws.
 Verdict judge(OuterIteration& solve, double norm, double goal);
+
+/// A verdict `damaged` where the data of any rank are not intact (op::Operator::intact()), as OuterIteration::damage()
+/// gives it. Collective; one reduction.
+std::optional<Verdict> damage_on(const comm::Communicator& comm, bool intact);
 
 }  // namespace tacit::krylov

@@ -18,7 +18,8 @@ enum class Reason {
   stagnated,       ///< the residual no longer falls; residual_norm is the level reached
   diverged,        ///< the residual exceeded Options::divergence max(||b||, ||r_0||)
   non_finite,      ///< NaN or Inf: `detail` names the array and the global index when the input is at fault
-  stopped          ///< the callback asked to stop
+  stopped,         ///< the callback asked to stop
+  damaged          ///< the numbers of A or b have changed in memory; `detail` names the rank
 };
 using tacit::to_string;
 
@@ -30,7 +31,7 @@ struct Report {
   std::string norm = "2";  ///< the norm of all residuals here: 2, or max
   int iterations = 0;
   int restarts = 0;                     ///< new starts from a recomputed residual (cycles of gmres not counted)
-  double residual_norm = 0;             ///< ||b - A x|| / ||b||, recomputed at the end (b = 0: 0)
+  double residual_norm = 0;             ///< ||b - A x|| / ||b||, recomputed at the end (b = 0: 0; damaged: NaN)
   double recurrence_residual_norm = 0;  ///< the method's own residual norm at the end, on the same scale
   double b_norm = 0;                    ///< ||b||, of the projected b where a null space was given
   int null_space = 0;                   ///< vectors of the given null space
@@ -60,4 +61,5 @@ inline constexpr auto tacit::names_of<tacit::krylov::Reason> =
                                                    {tacit::krylov::Reason::stagnated, "stagnated"},
                                                    {tacit::krylov::Reason::diverged, "diverged"},
                                                    {tacit::krylov::Reason::non_finite, "non_finite"},
-                                                   {tacit::krylov::Reason::stopped, "stopped"}});
+                                                   {tacit::krylov::Reason::stopped, "stopped"},
+                                                   {tacit::krylov::Reason::damaged, "damaged"}});

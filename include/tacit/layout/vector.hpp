@@ -129,6 +129,14 @@ template <class T, class M>
 void subtract(const Vector<T, M>& a, const Vector<T, M>& b, Vector<T, M>& c) {
   exec::sweep(exec::reads(a, b), exec::updates(), exec::writes(c), formula::Difference<T>{});
 }
+/// x in double precision. Local; one pass.
+template <Scalar T>
+Vector<in_double_t<T>, Host> in_double(const Vector<T, Host>& x) {
+  Vector<in_double_t<T>, Host> y(x.space(), x.columns());
+  exec::settle();
+  for (std::size_t i = 0; i < x.size(); ++i) y.data()[i] = in_double_t<T>(x.data()[i]);
+  return y;
+}
 /// (x, y) = sum conj(x_i) y_i over the space. Collective; one reduction.
 template <class T, class M>
 T dot(const Vector<T, M>& x, const Vector<T, M>& y) {

@@ -26,7 +26,7 @@ using OperatorPointer = std::shared_ptr<const Operator<T, M>>;
 namespace detail {
 
 // The base of all compositions: two products in flight, each with its intermediate vectors. A composition varies where
-// a part does.
+// a part does, is intact where all parts are, and exists in double precision where all do.
 template <Scalar T, Memory M>
 class Composition : public Operator<T, M>, public Varying {
  public:
@@ -103,6 +103,7 @@ class Around : public Composition<T, M> {
   std::vector<T> diagonal() const override { return a_->diagonal(); }
   double largest() const override { return a_->largest(); }
   std::string fault() const override { return a_->fault(); }
+  bool intact() const override { return a_->intact(); }
   bool varies() const override { return op::varies(a_.get()); }
 
  protected:
@@ -129,6 +130,8 @@ class ProductOf final : public detail::Composition<T, M> {
   bool varies() const override { return op::varies(a_.get()) || op::varies(b_.get()); }
   bool has_adjoint() const override { return a_->has_adjoint() && b_->has_adjoint(); }
   std::string fault() const override;
+  bool intact() const override { return a_->intact() && b_->intact(); }
+  std::shared_ptr<const Operator<in_double_t<T>, M>> in_double() const override;
 
  private:
   using typename detail::Composition<T, M>::Flight;
@@ -153,6 +156,8 @@ class Sum final : public detail::Composition<T, M> {
   /// The bound |alpha| largest(A) + |beta| largest(B), with |.| of real plus imaginary parts; 0 when either is unknown.
   double largest() const override;
   std::string fault() const override;
+  bool intact() const override { return a_->intact() && b_->intact(); }
+  std::shared_ptr<const Operator<in_double_t<T>, M>> in_double() const override;
 
  private:
   using typename detail::Composition<T, M>::Flight;
@@ -174,6 +179,7 @@ class Shifted final : public detail::Around<T, M> {
   /// largest(A) + |sigma|; 0 when A's is unknown.
   double largest() const override;
   std::string fault() const override;
+  std::shared_ptr<const Operator<in_double_t<T>, M>> in_double() const override;
 
  private:
   using typename detail::Composition<T, M>::Flight;
@@ -190,6 +196,7 @@ class Adjoint final : public detail::Around<T, M> {
   explicit Adjoint(OperatorPointer<T, M> a);
   std::string name() const override { return "adjoint of " + this->a_->name(); }
   std::vector<T> diagonal() const override;
+  std::shared_ptr<const Operator<in_double_t<T>, M>> in_double() const override;
 
  private:
   using typename detail::Composition<T, M>::Flight;
@@ -207,6 +214,7 @@ class Transpose final : public detail::Around<T, M> {
   /// Error(usage) when A has no adjoint product.
   explicit Transpose(OperatorPointer<T, M> a);
   std::string name() const override { return "transpose of " + this->a_->name(); }
+  std::shared_ptr<const Operator<in_double_t<T>, M>> in_double() const override;
 
  private:
   using typename detail::Composition<T, M>::Flight;
@@ -225,6 +233,7 @@ class Identity final : public Operator<T, M> {
   bool has_diagonal() const override { return true; }
   std::vector<T> diagonal() const override { return std::vector<T>(std::size_t(this->range().local_size()), T(1)); }
   double largest() const override { return 1; }
+  std::shared_ptr<const Operator<in_double_t<T>, M>> in_double() const override;
   Cost cost() const override { return {0, 2.0 * this->range().local_size() * sizeof(T), 0, 0}; }
 
  protected:
@@ -242,6 +251,8 @@ class DiagonalScaled final : public detail::Around<T, M> {
   std::string name() const override { return this->a_->name() + " scaled"; }
   std::vector<T> diagonal() const override;
   double largest() const override { return 0; }  // not known
+  bool intact() const override { return this->a_->intact() && left_.intact() && right_.intact(); }
+  std::shared_ptr<const Operator<in_double_t<T>, M>> in_double() const override;
 
  private:
   using typename detail::Composition<T, M>::Flight;

@@ -98,6 +98,9 @@ class Csr final : public Operator<T, M> {
   /// max_ij max(|Re a_ij|, |Im a_ij|) over all ranks.
   double largest() const override { return largest_; }
   std::string fault() const override { return fault_; }
+  /// Of all that products read in host memory: entries, their places, and what is exchanged with other ranks.
+  bool intact() const override;
+  std::shared_ptr<const Operator<in_double_t<T>, M>> in_double() const override;
   /// The unknowns in a node of a system of equations: the largest b from 2 to 6 with which, for nodes i, j of unknowns
   /// b i .. b i + b - 1 and b j .. b j + b - 1 that are coupled, nine tenths of the b x b entries are there; else 1.
   /// From a sample of this rank's own columns, the same for any number of threads. Collective. Host.
@@ -151,6 +154,7 @@ class Csr final : public Operator<T, M> {
   comm::Exchange& exchange(int columns) const;
   bool finish_scheduled(const Schedule& schedule, const Vector<T, M>& x, Vector<T, M>& y, int slot) const;
   void build_adjoint() const;
+  void remember_arrays();
   void find_largest(std::span<const T> values, const std::string& fault);
   std::string fault_at(Global k) const;
   Global entries_ = 0, own_entries_ = 0;

@@ -1,12 +1,15 @@
 // Diagonal: multiplication with a diagonal matrix.
 #pragma once
 
+#include <tacit/exec/checksum.hpp>
 #include <tacit/exec/sweep.hpp>
 #include <tacit/op/operator.hpp>
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -54,6 +57,7 @@ class Diagonal : public Operator<T, M> {
         fault_ = message("the diagonal has a value that is not finite at row ", at, " (counted from 0)");
     });
     by_columns_.emplace(1, std::move(d));
+    made_ = checksum();
   }
   std::string name() const override { return name_; }
   bool has_adjoint() const override { return true; }
@@ -63,6 +67,13 @@ class Diagonal : public Operator<T, M> {
   bool as_tasks() const override { return true; }
   double largest() const override { return largest_; }
   std::string fault() const override { return fault_; }
+  /// Of D, in host memory.
+  bool intact() const override { return checksum() == made_; }
+  std::shared_ptr<const Operator<in_double_t<T>, M>> in_double() const override {
+    if constexpr (std::same_as<real_t<T>, float> && std::same_as<M, Host>)
+      return std::make_shared<const Diagonal<in_double_t<T>, M>>(layout::in_double(values(1)), name_);
+    else return nullptr;
+  }
   Cost cost() const override {
     const double n = this->range().local_size();
     return {.flops = (is_complex<T> ? 6 : 1) * n, .bytes = 3 * n * sizeof(T)};
@@ -97,7 +108,12 @@ class Diagonal : public Operator<T, M> {
   void finish(const Vector<T, M>& x, Vector<T, M>& y, bool adjoint, int) const override { multiply(x, y, adjoint); }
 
  private:
+  std::uint64_t checksum() const {
+    if constexpr (std::same_as<M, Host>) return exec::Checksum().add(values(1)).value();
+    else return 0;
+  }
   std::string name_;
+  std::uint64_t made_ = 0;
   double largest_ = 0;
   std::string fault_;
   mutable std::map<int, Vector<T, M>> by_columns_;

@@ -4,6 +4,7 @@
 #include <tacit/base/names.hpp>
 #include <tacit/base/types.hpp>
 #include <tacit/comm/communicator.hpp>
+#include <tacit/exec/checksum.hpp>
 #include <tacit/exec/memory.hpp>
 #include <tacit/exec/tasks.hpp>
 #include <tacit/op/operator.hpp>
@@ -113,6 +114,8 @@ class LocalMatrix {
   /// Replaces the values: those of row i, columns ascending, are values[begin[i]], values[begin[i] + 1], ... Stores the
   /// entries (i, i) in diagonal[i], where that is not null. One pass, by all threads. Host.
   void set_values(const Global* begin, const T* values, T* diagonal) requires std::same_as<M, Host>;
+  /// Of everything that a product reads. Host.
+  std::uint64_t checksum() const requires std::same_as<M, Host>;
   double bytes() const;  ///< of the stored matrix
   std::string storage() const;
 
@@ -148,6 +151,10 @@ class RowList {
   const T* values() const { return value_.data(); }
   /// Replaces the values, in the order of rows. Host.
   void set_values(const T* values) requires std::same_as<M, Host> { std::copy_n(values, value_.size(), value_.data()); }
+  /// Of rows, columns and values. Host.
+  std::uint64_t checksum() const requires std::same_as<M, Host> {
+    return exec::Checksum().add(row_).add(start_).add(column_).add(value_).value();
+  }
   Local count() const { return Local(row_.size()); }
   Global entries() const { return Global(column_.size()); }
   double bytes() const;

@@ -35,6 +35,8 @@ class LocalProduct {
   virtual double flops() const { return 2.0 * double(entries()); }
   /// As Operator::fault(), for this rank.
   virtual std::string fault() const { return {}; }
+  /// As Operator::intact().
+  virtual bool intact() const { return true; }
   /// The storage as text: "bitmap, float16, blocks of 128 rows".
   virtual std::string storage() const = 0;
 

@@ -200,6 +200,15 @@ class Operator {
   /// A description of a fault in the operator's data ("the matrix has a value that is not finite at row 3, column 5"),
   /// the same on all ranks; empty when none is known.
   virtual std::string fault() const { return {}; }
+  /// Whether the arrays that products read hold the bits that they held when the operator was made or last updated, by
+  /// a checksum made then (exec/checksum.hpp). True where none is kept: the class says which arrays have one. Cost:
+  /// reads them once. Local: about this rank's arrays.
+  virtual bool intact() const { return true; }
+  /// An operator of single precision with its entries as double-precision numbers, for residuals (op/residual.hpp);
+  /// null where this is not available, the same on all ranks. Collective.
+  virtual std::shared_ptr<const Operator<in_double_t<T>, M>> in_double() const { return nullptr; }
+  /// The operator that this one stands for: itself, unless it adds nothing but a way to be called.
+  virtual const Operator& itself() const { return *this; }
   /// Whether begin() and finish() access elements only through kernels and products of operators, so that the task
   /// engine (exec::Tasks) knows what they read and write. Other operators are run in program order.
   virtual bool as_tasks() const { return false; }

@@ -124,6 +124,7 @@ class Stencil final : public Operator<T, Host> {
               Vector<T, Host>& other, std::span<double> squares, bool again = false) const override;
   double largest() const override { return largest_; }
   std::string fault() const override { return fault_; }
+  std::shared_ptr<const Operator<in_double_t<T>, Host>> in_double() const override;
   Cost cost() const override;
   const Grid& grid() const { return grid_; }
   const Weights<T>& weights() const { return weights_; }

@@ -101,6 +101,7 @@ class TiledMatrix final : public LocalProduct<T> {
   const std::vector<Local>& row_order() const { return order_; }
   const std::vector<Local>& column_order() const { return column_order_; }
   std::string fault() const override { return fault_; }
+  bool intact() const override;
   double bytes() const override;
   double bytes_of_values() const;
   /// Entries over the sum of the distinct columns of blocks of `block_rows` rows: the mean number of uses of a staged
@@ -120,6 +121,8 @@ class TiledMatrix final : public LocalProduct<T> {
 
  private:
   void encode(Local begin, Local end, const RowBuffer<T>& rows, Block& block, Arena& arena) const;
+  std::uint64_t checksum_of_starts(const Block& block) const;
+  std::uint64_t checksum_of_entries(const Block& block) const;
   void encode_runs(Local begin, const RowBuffer<T>& rows, Block& block, Arena& arena) const;
   void prepare(const T* x, int x_stride, int k, Copy& copy) const;
   void multiply_block(const Block& block, const T* x, int x_stride, T* y, int y_stride, int k, const Copy* copy,

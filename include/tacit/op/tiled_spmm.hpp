@@ -60,6 +60,9 @@ class TiledSpmm final : public Operator<T, Host> {
   bool has_adjoint() const override { return true; }
   double largest() const override { return largest_; }
   std::string fault() const override { return fault_; }
+  /// Of the entries and their places, where they are stored.
+  bool intact() const override;
+  std::shared_ptr<const Operator<in_double_t<T>, Host>> in_double() const override;
   Cost cost() const override { return cost_of(false); }
   Cost adjoint_cost() const override { return cost_of(true); }
 

@@ -133,8 +133,8 @@ class Multigrid(Operator):
         self, f: Any, x0: Any = None, *, threads: int | None = None, **options: Unpack[MultigridSolveOptions]
     ) -> Result:
         """Repeats cycles from x0 (default: zero) until the recomputed residual satisfies ||f - A x|| <= max(rtol ||f||,
-        atol), in the largest magnitude ("max") or the 2-norm ("2"). Collective. Options: ``rtol`` (1e-10), ``atol``
-        (0), ``max_cycles`` (50), ``norm`` ("max"); see docs/reference/multigrid.md.
+        atol), in the largest magnitude ("max") or the 2-norm ("2"). Collective. Options: ``rtol`` (1e-10; float32:
+        1e-4), ``atol`` (0), ``max_cycles`` (50), ``norm`` ("max"); see docs/reference/multigrid.md.
         """
 
         def run(*given: Any) -> tuple[Array, dict[str, Any], float]:

@@ -7,8 +7,6 @@ import math
 import time
 from typing import TYPE_CHECKING, Any
 
-from tacit._described import SOLVE
-
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -18,11 +16,11 @@ class Monitor:
     times.
     """
 
-    def __init__(self, arguments: argparse.Namespace, out: Console, live: bool) -> None:
+    def __init__(self, arguments: argparse.Namespace, out: Console, live: bool, goal: float) -> None:
         self.out = out
         self.shown = bool(arguments.monitor) and not out.quiet
         self.live = self.shown and live
-        self.goal = float(SOLVE["rtol"].default if arguments.rtol is None else arguments.rtol)
+        self.goal = goal
         self.stamps: list[tuple[int, float]] = []
         self.first: float | None = None
         self.last: tuple[int, float] | None = None

@@ -94,7 +94,7 @@ def _largest(comm: Any, values: Any) -> float:
 
 
 def _here(a: argparse.Namespace, comm: Any, out: Console) -> int:
-    from tacit import _support
+    from tacit import _core, _support
     from tacit.app import multigrid as mg
     from tacit.krylov import solve
 
@@ -130,7 +130,8 @@ def _here(a: argparse.Namespace, comm: Any, out: Console) -> int:
         facts |= {name: getattr(result, name) for name in (*told, *bottom, "cycles", "dofs_per_second")}
         facts["seconds"] = result.seconds | {"setup": setup}
     else:
-        goal = {name: solving.get(name, MULTIGRID_SOLVE[name].default) for name in ("rtol", "norm", "max_cycles")}
+        goal = {name: solving.get(name, MULTIGRID_SOLVE[name].default) for name in ("norm", "max_cycles")}
+        goal["rtol"] = solving.get("rtol", _core.default_multigrid_rtol(A.dtype.name))
         goal["max_iterations"] = goal.pop("max_cycles")
         result = solve(A, problem.f, method=krylov, precond=M, threads=a.threads, comm=comm, **goal)
         below = M.take_report()

@@ -101,7 +101,9 @@ def _here(arguments: argparse.Namespace, comm: Any, out: Any) -> int:
     )
     read_seconds = time.perf_counter() - start
 
-    monitor = Monitor(arguments, out, live=bool(os.environ.get(launch.TERMINAL)) or out.is_terminal)
+    live = bool(os.environ.get(launch.TERMINAL)) or out.is_terminal
+    goal = _core.default_rtol(A.dtype.name) if arguments.rtol is None else float(arguments.rtol)
+    monitor = Monitor(arguments, out, live, goal)
     with monitor:
         result = krylov.solve(
             A,

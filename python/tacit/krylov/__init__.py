@@ -1,7 +1,8 @@
 """Solving A x = b by Krylov and stationary methods.
 
-``tacit.solve`` has every option and returns a :class:`Result`; ``tacit.cg``, ``bicgstab``, ``gmres``, ``richardson``
-and ``chebyshev`` have SciPy's signature. "Converged" always means that b - A x was recomputed at the end.
+``tacit.solve`` has every option and returns a :class:`Result`; ``tacit.cg``, ``minres``, ``bicgstab``, ``gmres``,
+``fgmres``, ``idr``, ``richardson`` and ``chebyshev`` have SciPy's signature. "Converged" always means that b - A x was
+recomputed at the end.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from .driver import method_on_gpus as method_on_gpus
 from .driver import solve
 from .results import CallbackState, ColumnResult, ColumnsResult, NotConverged, Observer, Result, TraceEvent
-from .signatures import bicgstab, cg, chebyshev, gmres, richardson
+from .signatures import bicgstab, cg, chebyshev, fgmres, gmres, idr, minres, richardson
 
 __all__ = [
     "CallbackState",
@@ -22,7 +23,10 @@ __all__ = [
     "bicgstab",
     "cg",
     "chebyshev",
+    "fgmres",
     "gmres",
+    "idr",
+    "minres",
     "richardson",
     "solve",
 ]

@@ -225,9 +225,9 @@ def solve(
     raise_on_failure : bool
         Raise :class:`NotConverged` instead of returning a result that has not converged.
     **options
-        ``rtol`` (1e-8), ``atol`` (0), ``max_iterations``, ``restart``, ``side``, ``step``, ``basis``, ``engine``,
-        ``norm``, ``fallbacks`` and more: docs/reference/methods.md has all of them, and the classes of
-        :mod:`tacit.methods` those of each method. An option that the method does not take is refused.
+        ``rtol`` (1e-8; float32 and complex64: 1e-4), ``atol`` (0), ``max_iterations``, ``restart``, ``side``, ``step``,
+        ``basis``, ``engine``, ``norm``, ``fallbacks`` and more: docs/reference/methods.md has all of them, and the
+        classes of :mod:`tacit.methods` those of each method. An option that the method does not take is refused.
 
         ``explain``: whether products of their own look for the cause of a failure, which ``detail`` and ``advice`` then
         name. Not given: at most as much work as the solve did, or 10 ms for all columns together; none where
@@ -266,6 +266,9 @@ def solve(
     Memory: the distributed matrix, the vectors of the method (cg 4, bicgstab 7, gmres restart + 3), and b; with
     k right-hand sides this for each of up to 8 columns (block-cg: 64) that are solved together, and 2 vectors for each
     of these.
+
+    A solve whose stored numbers of A or b change in memory ends as "damaged" and never as "converged": operators keep a
+    checksum of them, and b - A x counts only where it still holds (docs/theory/methods.md has what is checked).
 
     Several right-hand sides: every column is a solve of its own, with its own residual, reason and fallbacks, by any
     method, and the columns advance together: one product of A, and one reduction, serves all that are at the same
@@ -533,7 +536,7 @@ def _solve(
         "threads": threads,
         "scalar": scalar,
         "device": solved.device,
-        "rtol": ready.options.rtol,
+        "rtol": _core.default_rtol(scalar) if ready.options.rtol is None else ready.options.rtol,
         "atol": ready.options.atol,
     }
     # A given one may be wrapped in M, for renumbered rows.

@@ -81,17 +81,17 @@ class Result(Outcome):
         the norm of A.
     info : int
         SciPy's number: 0 if converged; the number of iterations if ended for another reason; -1 breakdown, -2
-        divergence, -3 numbers that are not finite.
+        divergence, -3 numbers that are not finite, -4 memory that was changed.
     converged : bool
         Whether the recomputed residual is at or below max(rtol ||b||, atol).
     reason : str
-        "converged", "max_iterations", "breakdown", "stagnated", "diverged", "non_finite" or "stopped".
+        "converged", "max_iterations", "breakdown", "stagnated", "diverged", "non_finite", "stopped" or "damaged".
     detail, advice : str
         What happened and what to try, a sentence each; "" when there is nothing to say.
     iterations, restarts : int
         Restarts: how often the method started anew from a recomputed residual; cycles of gmres do not count.
     residual_norm : float
-        ||b - A x|| / ||b||, recomputed at the end (for b = 0: ||A x||).
+        ||b - A x|| / ||b||, recomputed at the end (for b = 0: ||A x||); NaN where the reason is "damaged".
     recurrence_residual_norm : float
         The same quotient with the residual of the method's recurrence.
     projected_norm : float
@@ -165,7 +165,7 @@ class Result(Outcome):
     def info(self) -> int:
         if self.converged:
             return 0
-        failed = {"breakdown": -1, "diverged": -2, "non_finite": -3}
+        failed = {"breakdown": -1, "diverged": -2, "non_finite": -3, "damaged": -4}
         return failed.get(self.reason, max(1, self.iterations))
 
     def __iter__(self) -> Iterator[Any]:
@@ -332,7 +332,7 @@ class ColumnsResult(Result):
     def info(self) -> int:
         if self.converged:
             return 0
-        failed = {"breakdown": -1, "diverged": -2, "non_finite": -3}
+        failed = {"breakdown": -1, "diverged": -2, "non_finite": -3, "damaged": -4}
         return failed.get(self.reason, max(1, self.iterations))
 
     def facts(self) -> dict[str, Any]:

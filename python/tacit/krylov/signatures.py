@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from .. import comm as _comm
+from .. import op
 from .._support import Array, choose
 from .driver import solve
 from .results import ColumnsResult, Result, _OfIterate
@@ -159,6 +161,146 @@ def gmres(
     if callback_type is not None:
         choose("callback_type", callback_type, ("x", "pr_norm", "legacy"))
     return _scipy("gmres", A, b, x0, rtol, atol, maxiter, M, callback, callback_type != "x", restart=restart)
+
+
+def fgmres(
+    A: Any,
+    b: Any,
+    x0: Any = None,
+    *,
+    rtol: float = 1e-5,
+    atol: float = 0.0,
+    restart: int | None = None,
+    maxiter: int | None = None,
+    M: Any = None,
+    callback: Callable[[Any], Any] | None = None,
+    callback_type: str | None = None,
+) -> Result:
+    """Flexible GMRES, for any square A and an M that may change from call to call; parameters and result as in
+    :func:`tacit.gmres`. (SciPy's nearest is ``gcrotmk``.)
+
+    References
+    ----------
+    Saad, A flexible inner-outer preconditioned GMRES algorithm (1993), doi 10.1137/0914028.
+
+    Examples
+    --------
+    >>> import numpy as np, tacit
+    >>> x, info = tacit.fgmres(np.array([[4.0, 1.0], [0.0, 3.0]]), np.array([5.0, 3.0]))
+    >>> info, np.round(x, 6).tolist()
+    (0, [1.0, 1.0])
+    """
+    if callback_type is not None:
+        choose("callback_type", callback_type, ("x", "pr_norm", "legacy"))
+    return _scipy("fgmres", A, b, x0, rtol, atol, maxiter, M, callback, callback_type != "x", restart=restart)
+
+
+def idr(
+    A: Any,
+    b: Any,
+    x0: Any = None,
+    *,
+    rtol: float = 1e-5,
+    atol: float = 0.0,
+    maxiter: int | None = None,
+    M: Any = None,
+    callback: Callable[[Array], Any] | None = None,
+    shadow_dimension: int | None = None,
+) -> Result:
+    """IDR(s), induced dimension reduction, for any square A: short recurrences, and fewer iterations than bicgstab.
+    Parameters and result as in :func:`tacit.cg`, and:
+
+    Parameters
+    ----------
+    shadow_dimension : int, optional
+        s, the vectors of the shadow space. Default: 4.
+
+    References
+    ----------
+    van Gijzen and Sonneveld, Algorithm 913 (2011), doi 10.1145/2049662.2049667.
+
+    Examples
+    --------
+    >>> import numpy as np, tacit
+    >>> x, info = tacit.idr(np.array([[4.0, 1.0], [0.0, 3.0]]), np.array([5.0, 3.0]))
+    >>> info, np.round(x, 6).tolist()
+    (0, [1.0, 1.0])
+    """
+    return _scipy("idr", A, b, x0, rtol, atol, maxiter, M, callback, shadow_dimension=shadow_dimension)
+
+
+def _shifted(A: Any, shift: float) -> Any:
+    """A - shift I, a stored matrix where A is one."""
+    if op._is_matrix(A):
+        import scipy.sparse as sp
+
+        A = sp.csr_array(A)
+        return A - shift * sp.eye_array(A.shape[0], A.shape[1], dtype=A.dtype, format="csr")
+    return op.as_operator(A, _comm.resolve(None)).shifted(-shift)
+
+
+def _refuse_unsymmetric(A: Any, what: str) -> None:
+    """ValueError where (v, A (A v)) and (A v, A v) differ by more than rounding, for a random v: A is not Hermitian.
+    Collective; two products.
+    """
+    of = op.as_operator(A, _comm.resolve(None))
+    v = np.random.default_rng(0).standard_normal(of.shape[0]).astype(of.dtype)
+    Av = of @ v
+    square, other = np.vdot(Av, Av), np.vdot(v, of @ Av)
+    limit = np.finfo(of.dtype).eps ** (1 / 3)
+    if not abs(square - other) <= limit * abs(square):
+        raise ValueError(f"{what} is not Hermitian: (A v, A v) is {square:.3g} and (v, A A v) {other:.3g}")
+
+
+def minres(
+    A: Any,
+    b: Any,
+    x0: Any = None,
+    *,
+    rtol: float = 1e-5,
+    shift: float = 0.0,
+    maxiter: int | None = None,
+    M: Any = None,
+    callback: Callable[[Array], Any] | None = None,
+    show: bool = False,
+    check: bool = False,
+) -> Result:
+    """Minimal residuals with SciPy's signature, for Hermitian A, definite or not; parameters and result as in
+    :func:`tacit.cg`, and:
+
+    Parameters
+    ----------
+    rtol : float
+        Converged means ||b - A x|| <= rtol ||b||, recomputed. (SciPy compares with ||A|| ||x|| instead of ||b||, so
+        that its residual may be larger.)
+    shift : float
+        Solves (A - shift I) x = b.
+    M : operator or name, optional
+        An approximate inverse of A; Hermitian positive definite.
+    show : bool
+        Print ``result.summary()`` at the end.
+    check : bool
+        ValueError where A, or an M that is no name, is seen not to be Hermitian; costs two products with each.
+
+    References
+    ----------
+    Paige, Saunders, Solution of sparse indefinite systems of linear equations (1975), doi 10.1137/0712047.
+
+    Examples
+    --------
+    >>> import numpy as np, tacit
+    >>> x, info = tacit.minres(np.array([[1.0, 2.0], [2.0, 1.0]]), np.array([3.0, 3.0]))
+    >>> info, np.round(x, 6).tolist()
+    (0, [1.0, 1.0])
+    """
+    if check:
+        _refuse_unsymmetric(A, "A")
+        if M is not None and not isinstance(M, (str, dict)):
+            _refuse_unsymmetric(M, "M")
+    result = _scipy("minres", _shifted(A, shift) if shift else A, b, x0, rtol, 0.0, maxiter, M, callback)
+    if show:
+        print(result.summary())
+    return result
 
 
 def richardson(

@@ -223,9 +223,23 @@ class Operator:
         if isinstance(x, Operator):
             self._fits(x)
             return Composed("product", (self, x), self.comm, self.dtype)
+        self._refuse_sparse(x, "A @ S")
         return self._apply(x, False)
 
+    def _refuse_sparse(self, x: Any, product: str) -> None:
+        """TypeError where x is a sparse matrix. Collective."""
+
+        def look() -> None:
+            if hasattr(x, "tocsr"):
+                raise TypeError(
+                    f"{product} with a sparse S ({type(x).__name__}, shape {x.shape}): tacit.csr(S) makes an operator,"
+                    " and the product one that multiplies by both; S.toarray() makes an array"
+                )
+
+        agreed(self.comm, look)
+
     def __rmatmul__(self, x: Any) -> Any:
+        self._refuse_sparse(x, "S @ A")
         if self._gpu is None:
             x = _device.read_by_numpy(x)
         if _device.is_array(x):

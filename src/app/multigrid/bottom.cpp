@@ -125,7 +125,8 @@ std::span<const Option<MultigridRequest>> multigrid_options() {
 std::span<const Option<precond::MultigridSolve>> multigrid_solve_options() {
   using O = precond::MultigridSolve;
   static const std::vector<Option<O>> all{
-      option<O>("rtol", &O::rtol, not_negative(), "converged means ||f - A x|| <= max(rtol ||f||, atol), recomputed"),
+      option<O>("rtol", &O::rtol, not_negative(), "converged means ||f - A x|| <= max(rtol ||f||, atol), recomputed",
+                "1e-10; with float32 1e-4"),
       option<O>("atol", &O::atol, not_negative(), "see rtol"),
       option<O>("max_cycles", &O::max_cycles, at_least(0, "cycles"), "at most"),
       option<O>("norm", &O::norm, "of the residual: the largest magnitude (max), or 2"),

@@ -34,6 +34,7 @@ void Solve<T, M>::scale_operators() {
   }
   if (!negated_) return;
   layout::scale(T(-1), b_);
+  b_checksum_ = checksum_of_b();
   report_.warnings.push_back(message(
       to_string(method_),
       " solves -A x = -b: ", given_A_->has_diagonal() ? "the diagonal of A is negative" : "(r, A r) is negative"));
@@ -175,6 +176,7 @@ void Solve<T, M>::explain() {
 template <Scalar T, Memory M>
 void Solve<T, M>::look_into_cause() {
   const bool cut_off = report_.reason == Reason::max_iterations;
+  if (report_.reason == Reason::damaged) return;  // products prove nothing
   if (method_ == Method::direct && report_.reason == Reason::breakdown) return;  // the detail is the cause
   const bool broken = report_.reason == Reason::non_finite || report_.reason == Reason::breakdown;
   const bool doubtful = noted_ && noted_->is_doubtful();

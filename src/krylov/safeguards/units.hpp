@@ -29,11 +29,12 @@ void Solve<T, M>::balance_scales(double b_norm) {
   A_size_ = std::ldexp(size, -a_exponent_);
   if (a_exponent_ || negated_) scale_operators();
   if (a_exponent_ != b_exponent_) scale_by_power(x_, a_exponent_ - b_exponent_);
-  goal_ = std::max(options_.rtol * b_norm_, std::ldexp(options_.atol, -b_exponent_));
-  if (const double known = given_A_->accuracy(); known > options_.rtol) {
+  const double rtol = options_.rtol.value_or(default_rtol<T>());
+  goal_ = std::max(rtol * b_norm_, std::ldexp(options_.atol, -b_exponent_));
+  if (const double known = given_A_->accuracy(); known > rtol) {
     std::ostringstream text;
-    text << "rtol is " << std::setprecision(2) << options_.rtol << ", and the " << given_A_->name()
-         << " operator is good to " << known << ": digits of the solution beyond that are those of the approximation";
+    text << "rtol is " << std::setprecision(2) << rtol << ", and the " << given_A_->name() << " operator is good to "
+         << known << ": digits of the solution beyond that are those of the approximation";
     report_.warnings.push_back(text.str());
   }
 }
@@ -44,6 +45,7 @@ void Solve<T, M>::undo_scales() {
   if (e == 0) return;
   Vector<T, M> exact = x_;
   scale_by_power(x_, e);
+  if (report_.reason == Reason::damaged) return;  // its residual is not to be recomputed
   if (first_non_finite(x_) >= 0) {
     layout::fill(x_, T(0));
     report_.reason = Reason::non_finite;

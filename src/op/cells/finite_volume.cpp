@@ -247,6 +247,17 @@ void FiniteVolume<T>::complete(bool constant) {
   if (first_bad != std::numeric_limits<Global>::max())
     fault_ = message("the finite volume operator has a coefficient that is not finite at cell ", first_bad);
   singular_ = comm.all(!value_somewhere && !any_mass);
+  made_ = checksum();
+}
+
+template <Scalar T>
+std::uint64_t FiniteVolume<T>::checksum() const {
+  exec::Checksum sum;
+  for (const auto& faces : faces_) sum.add(faces);
+  for (const auto& start : face_start_) sum.add(start);
+  sum.add(mass_).add(diagonal_);
+  if (wide_) wide_->add_to(sum);
+  return sum.value();
 }
 
 template <Scalar T>
@@ -623,6 +634,20 @@ std::unique_ptr<FiniteVolume<S>> FiniteVolume<T>::cast() const {
     made->complete(constant_);
     return made;
   });
+}
+
+template <Scalar T>
+std::shared_ptr<const Operator<in_double_t<T>, Host>> FiniteVolume<T>::in_double() const {
+  if constexpr (std::same_as<T, float>) {
+    std::shared_ptr<FiniteVolume<double>> wider = cast<double>();
+    if (!wide_) {  // the rounded sums, with which products are computed
+      wider->diagonal_.assign(diagonal_.begin(), diagonal_.end());
+      wider->made_ = wider->checksum();
+    }
+    return wider;
+  } else {
+    return nullptr;
+  }
 }
 
 template <Scalar T>

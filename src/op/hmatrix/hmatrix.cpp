@@ -230,6 +230,11 @@ const BatchReport* HMatrix<T>::batches() const {
   return parts_->batched ? &parts_->batched->report() : nullptr;
 }
 
+template <Scalar T>
+bool HMatrix<T>::intact() const {
+  return parts_->storage->intact();
+}
+
 // This rank's rows of A x, with x in the caller's order.
 template <Scalar T>
 void HMatrix<T>::multiply_rows(const T* x, T* rows, int k) const {

@@ -268,6 +268,15 @@ Storage<T>::Storage(Local first_row, Local rows, Local columns, std::vector<Pack
         },
         64);
   });
+  made_ = checksum();
+}
+
+template <Scalar T>
+std::uint64_t Storage<T>::checksum() const {
+  exec::Checksum sum;
+  each_format(
+      [&](auto format) { sum.add(std::get<int(format)>(panel_data_)).add(std::get<int(format)>(factor_data_)); });
+  return sum.add(t_scale_).value();
 }
 
 template <Scalar T>

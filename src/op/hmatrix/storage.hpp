@@ -9,6 +9,7 @@
 #pragma once
 
 #include <tacit/comm/communicator.hpp>
+#include <tacit/exec/checksum.hpp>
 #include <tacit/exec/memory.hpp>
 #include <tacit/op/hmatrix/block_tree.hpp>
 #include <tacit/op/hmatrix/compress.hpp>
@@ -86,6 +87,8 @@ class Storage {
   /// The blocks for which `wanted` is true, in numbers of T.
   std::vector<BlockMatrix<T>> unpack(const std::function<bool(const Block&)>& wanted) const;
 
+  /// Whether the numbers of all blocks are what the constructor stored, by a checksum. Local; one pass.
+  bool intact() const { return checksum() == made_; }
   Local rows() const { return rows_; }
   Local columns() const { return columns_; }
   std::array<double, formats> bytes() const;  ///< of matrix numbers
@@ -132,10 +135,12 @@ class Storage {
   /// diag(s) V^H x of all factors.
   template <int K>
   void project_all(const comm::Communicator& comm) const;
+  std::uint64_t checksum() const;
   void reserve(int planes) const;
   void build_adjoint() const;
 
   Local first_row_, rows_, columns_;
+  std::uint64_t made_ = 0;
   std::tuple<exec::Array<R>, exec::Array<float>, exec::Array<std::int16_t>> panel_data_, factor_data_;
   std::vector<Panel> panels_;
   std::vector<Run> runs_;

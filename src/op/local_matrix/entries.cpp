@@ -251,6 +251,17 @@ void LocalMatrix<T, M>::set_values(const Global* begin, const T* values, T* diag
 }
 
 template <Scalar T, Memory M>
+std::uint64_t LocalMatrix<T, M>::checksum() const requires std::same_as<M, Host> {
+  const Storage& s = *s_;
+  std::vector<Global> blocks;  // without the bytes between their numbers, which may be anything
+  for (const auto& b : s.block) blocks.insert(blocks.end(), {b.row, b.value, b.index, b.diagonal, b.reach});
+  exec::Checksum sum;
+  sum.add(s.start).add(s.offset).add(s.column).add(s.value).add(s.shape).add(s.diagonal);
+  sum.add(s.mask).add(s.width).add(s.empty).add(blocks);
+  return sum.value() ^ s.rest.checksum();
+}
+
+template <Scalar T, Memory M>
 double LocalMatrix<T, M>::bytes() const {
   return s_->bytes();
 }
@@ -279,6 +290,7 @@ std::string LocalMatrix<T, M>::storage() const {
   template void LocalMatrix<T, Host>::add_couplings(std::span<const T>, int, double*) const; \
   template void LocalMatrix<T, Host>::count_entries(std::span<Local>) const;                 \
   template void LocalMatrix<T, Host>::set_values(const Global*, const T*, T*);               \
+  template std::uint64_t LocalMatrix<T, Host>::checksum() const;                             \
   template double LocalMatrix<T, Host>::bytes() const;                                       \
   template std::string LocalMatrix<T, Host>::storage() const;
 TACIT_INSTANTIATE(float)

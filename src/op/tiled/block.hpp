@@ -36,7 +36,8 @@ struct TiledMatrix<T>::Block {
   const void* items = nullptr;                 // 16-bit columns, or column / 16 and a mask
   const void* values = nullptr;
   T scale = 1;
-  std::uint32_t longest = 0;  // entries of a segment
+  std::uint32_t longest = 0;   // entries of a segment
+  std::uint64_t made[2] = {};  // checksums of the starts, and of items and values
 };
 
 // Memory of the blocks that one thread makes.

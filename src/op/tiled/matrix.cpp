@@ -1,11 +1,13 @@
 #include <tacit/op/tiled_matrix.hpp>
 
 #include <tacit/base/error.hpp>
+#include <tacit/exec/checksum.hpp>
 #include <tacit/exec/parallel.hpp>
 
 #include "block.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstdlib>
 #include <exception>
@@ -154,7 +156,9 @@ TiledMatrix<T>::TiledMatrix(Local rows, Local columns, const RowSource<T>& sourc
         for (std::size_t r = 0; r + 1 < buffer.start.size(); ++r)
           longest[std::size_t(b)] =
               std::max(longest[std::size_t(b)], std::uint32_t(buffer.start[r + 1] - buffer.start[r]));
-        encode(begin, end, buffer, blocks_[std::size_t(b)], arena);
+        Block& block = blocks_[std::size_t(b)];
+        encode(begin, end, buffer, block, arena);
+        block.made[0] = checksum_of_starts(block), block.made[1] = checksum_of_entries(block);
       } catch (...) {
         const std::lock_guard lock(mutex);
         if (!failure) failure = std::current_exception();
@@ -167,6 +171,31 @@ TiledMatrix<T>::TiledMatrix(Local rows, Local columns, const RowSource<T>& sourc
   largest_ = largest.empty() ? 0 : *std::max_element(largest.begin(), largest.end());
   longest_ = longest.empty() ? 0 : *std::max_element(longest.begin(), longest.end());
   fault_ = std::move(fault);
+}
+
+template <class T>
+std::uint64_t TiledMatrix<T>::checksum_of_starts(const Block& block) const {
+  const std::size_t bytes = (std::size_t(block.rows) * std::size_t(stages_) + 1) * sizeof(std::uint32_t);
+  return exec::Checksum().add(block.item_start, bytes).add(block.value_start, bytes).value();
+}
+template <class T>
+std::uint64_t TiledMatrix<T>::checksum_of_entries(const Block& block) const {
+  const std::size_t last = std::size_t(block.rows) * std::size_t(stages_);
+  const std::size_t item = format_ == TiledFormat::list ? sizeof(std::uint16_t) : sizeof(std::uint32_t);
+  return exec::Checksum()
+      .add(block.items, block.item_start[last] * item)
+      .add(block.values, block.value_start[last] * bytes_of(values_, sizeof(T)))
+      .value();
+}
+template <class T>
+bool TiledMatrix<T>::intact() const {
+  std::atomic<bool> same = true;
+  exec::parallel_for(blocks_.size(), blocks_.size() > 1, [&](std::size_t b) {
+    const Block& block = blocks_[b];
+    // The starts first: they say how long the others are.
+    if (checksum_of_starts(block) != block.made[0] || checksum_of_entries(block) != block.made[1]) same = false;
+  });
+  return same;
 }
 
 template <class T>

@@ -83,6 +83,37 @@ TiledSpmm<T>::TiledSpmm(Space range, Space domain, Split split, std::vector<Glob
 template <Scalar T>
 TiledSpmm<T>::~TiledSpmm() = default;
 
+template <Scalar T>
+bool TiledSpmm<T>::intact() const {
+  return parts_->forward->intact() && parts_->backward->intact();
+}
+
+template <Scalar T>
+std::shared_ptr<const Operator<in_double_t<T>, Host>> TiledSpmm<T>::in_double() const {
+  if constexpr (std::same_as<T, float>) {
+    if (!stores_entries()) return nullptr;
+    const auto rows_of = [](const TiledMatrix<T>& a) -> RowSource<double> {
+      return [&a](Local begin, Local end, RowBuffer<double>& out) {
+        RowBuffer<T> some;
+        some.start = {0};
+        a.rows(begin, end, some);
+        out.column = std::move(some.column);
+        out.value.assign(some.value.begin(), some.value.end());
+        out.start = std::move(some.start);
+      };
+    };
+    const auto wider = [&](const TiledMatrix<T>& a) -> std::unique_ptr<LocalProduct<double>> {
+      TiledOptions options;
+      options.row_order = a.row_order(), options.column_order = a.column_order();
+      return std::make_unique<TiledMatrix<double>>(a.rows(), a.columns(), rows_of(a), options);
+    };
+    return std::make_shared<const TiledSpmm<double>>(this->range(), this->domain(), split_,
+                                                     parts_->reduction->touched(), wider(forward()), wider(backward()));
+  } else {
+    return nullptr;
+  }
+}
+
 // Sets up the reduction of partial values; the rows and columns of this rank's part.
 template <Scalar T>
 std::pair<Local, Local> TiledSpmm<T>::spread(std::vector<Global> touched, const TiledSpmmOptions& options) {

@@ -11,7 +11,7 @@ using krylov::Verdict;
 
 void Cycles::solve(double f_norm, double start, int shift, bool from_zero) {
   divisor_ = f_norm > 0 ? f_norm : std::ldexp(1.0, shift);
-  goal_ = std::max(options_.rtol * f_norm, std::ldexp(options_.atol, shift));
+  goal_ = std::max(rtol_ * f_norm, std::ldexp(options_.atol, shift));
   largest_ = std::max(start, f_norm);
   is_zero_ = from_zero;
   if (f_norm == 0 && !from_zero) {  // u = 0 is the solution, which no cycle reaches exactly
@@ -24,6 +24,7 @@ void Cycles::solve(double f_norm, double start, int shift, bool from_zero) {
   Verdict verdict = judge(*this, start, goal_);
   report_.reason = verdict.reason;
   report_.advice = std::move(verdict.advice);
+  if (!verdict.detail.empty()) report_.warnings.push_back(std::move(verdict.detail));
   report_.residual_norm = verdict.norm / divisor_;
 }
 

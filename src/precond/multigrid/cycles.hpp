@@ -21,8 +21,9 @@ MultigridReport reported(const layout::Space& cells, const V& b, const V& x, con
   return comm::collective(comm, [&] {
     require(b.space() == cells && x.space() == cells && b.columns() == 1 && x.columns() == 1,
             "multigrid solves for one column of ", cells.size(), " cells");
-    require(options.rtol >= 0 && options.atol >= 0 && options.max_cycles >= 0, "rtol = ", options.rtol,
-            ", atol = ", options.atol, ", max_cycles = ", options.max_cycles, "; numbers >= 0 are needed");
+    const double rtol = options.rtol.value_or(0);
+    require(rtol >= 0 && options.atol >= 0 && options.max_cycles >= 0, "rtol = ", rtol, ", atol = ", options.atol,
+            ", max_cycles = ", options.max_cycles, "; numbers >= 0 are needed");
     const double started = wall_time();
     const auto before = comm.counters();
     MultigridReport report;
@@ -38,8 +39,13 @@ MultigridReport reported(const layout::Space& cells, const V& b, const V& x, con
 
 class Cycles : public krylov::OuterIteration {
  public:
-  Cycles(const comm::Communicator& comm, const MultigridSolve& options, MultigridReport& report)
-      : comm_(comm), options_(options), report_(report) {}
+  /// `scalar`: any number of the scalar that is solved with.
+  template <Scalar T>
+  Cycles(const comm::Communicator& comm, const MultigridSolve& options, MultigridReport& report, T /*scalar*/)
+      : comm_(comm),
+        options_(options),
+        report_(report),
+        rtol_(options.rtol.value_or(MultigridSolve::default_rtol<T>())) {}
   /// Solves A u = f from a u whose residual has the norm `start`; both norms are 2^shift times what the user has. Fills
   /// in the report's reason, norms, history and cycles. Collective.
   void solve(double f_norm, double start, int shift, bool from_zero);
@@ -54,6 +60,7 @@ class Cycles : public krylov::OuterIteration {
   virtual void clear() = 0;  ///< u = 0
   const MultigridSolve& options() const { return options_; }
   int cycles() const { return report_.cycles; }
+  double goal() const { return goal_; }
 
  private:
   std::optional<krylov::Verdict> run(double norm) final;
@@ -65,6 +72,7 @@ class Cycles : public krylov::OuterIteration {
   const comm::Communicator& comm_;
   const MultigridSolve& options_;
   MultigridReport& report_;
+  const double rtol_;
   double goal_ = 0, divisor_ = 1, largest_ = 0;
   double best_ = std::numeric_limits<double>::infinity();
   bool is_zero_ = false;                  // the accepted u

@@ -3,6 +3,7 @@
 
 #include <tacit/base/names.hpp>
 #include <tacit/base/trace.hpp>
+#include <tacit/op/residual.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -174,7 +175,7 @@ template <Scalar T>
 class Multigrid<T>::Solve final : public mg::Cycles {
  public:
   Solve(const Multigrid& M, const Vector<T>& b, Vector<T>& x, const MultigridSolve& options, MultigridReport& report)
-      : Cycles(b.space().comm(), options, report),
+      : Cycles(b.space().comm(), options, report, T()),
         A_(*M.a_),
         parts_(*M.parts_),
         kind_(M.options_.cycle),
@@ -237,12 +238,30 @@ class Multigrid<T>::Solve final : public mg::Cycles {
     if (singular_) remove_mean(*u_);
     loaded_ = false, r_norm_.reset();
   }
+  /// ||f - A u||, where the plain product gave `norm`: computed in double precision where the rounding error of that
+  /// product may be what misses the goal, or what meets it.
+  double without_rounding(double norm) {
+    const double rounding = 200 * double(std::numeric_limits<T>::epsilon()) * A_.largest() * this->norm(*u_);
+    if (!(rounding > goal() && norm <= std::max(rounding, goal())) ||
+        !op::precise_residual<T, Host>(A_, 1, *f_, *u_, r_))
+      return norm;
+    if (singular_) remove_mean(r_);
+    return *(r_norm_ = this->norm(r_));
+  }
   double recompute() override {
     store();
-    return r_norm_ ? *r_norm_ : residual();
+    double norm = r_norm_ ? *r_norm_ : residual();
+    if (std::same_as<T, float>) norm = without_rounding(norm);
+    known_intact_ = krylov::reached(norm, goal()) && b_.space().comm().all(A_.intact());
+    return known_intact_ || !krylov::reached(norm, goal()) ? norm : std::numeric_limits<double>::infinity();
+  }
+  std::optional<krylov::Verdict> damage() override {
+    if (known_intact_) return {};
+    return krylov::damage_on(b_.space().comm(), A_.intact());
   }
   double cycle() override {
     const Cycle kind = kind_ == Cycle::f && cycles() > 0 ? Cycle::v : kind_;
+    known_intact_ = false;
     // With levels of the solution's own precision the cycles go on from u itself, else for corrections.
     if (own_ && !(kind == Cycle::f && !from_zero_)) {
       auto& finest = own_->finest();
@@ -286,6 +305,7 @@ class Multigrid<T>::Solve final : public mg::Cycles {
   Vector<T> r_;
   mg::Hierarchy<T>* own_;
   bool singular_, from_zero_ = false;
+  bool known_intact_ = false;     // A, at the last recompute(), on all ranks
   bool loaded_ = false;           // u is in the finest level, which has gone on from it
   std::optional<double> r_norm_;  // of f - A u, where r is that
   const Vector<T>* f_ = &b_;

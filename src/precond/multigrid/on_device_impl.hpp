@@ -74,7 +74,7 @@ class MultigridOnDevice<T, M>::Solve final : public mg::Cycles {
  public:
   Solve(const MultigridOnDevice& A, const Vector<T, M>& b, Vector<T, M>& x, const MultigridSolve& options,
         MultigridReport& report)
-      : Cycles(b.space().comm(), options, report),
+      : Cycles(b.space().comm(), options, report, T()),
         levels_(*A.levels_),
         kind_(A.options_.cycle),
         report_(report),

@@ -79,6 +79,9 @@ class FiniteVolume final : public Operator<T, Host> {
   std::vector<T> diagonal() const override { return diagonal_; }
   double largest() const override { return largest_; }
   std::string fault() const override { return fault_; }
+  /// Of the coefficients of cells and faces.
+  bool intact() const override { return checksum() == made_; }
+  std::shared_ptr<const Operator<in_double_t<T>, Host>> in_double() const override;
   Cost cost() const override;
 
   const Boxes& boxes() const { return boxes_; }
@@ -146,6 +149,7 @@ class FiniteVolume final : public Operator<T, Host> {
   /// Sets the diagonal and the global properties from faces_, mass_ and stencil_. Collective.
   void complete(bool constant);
   void make_wide();
+  std::uint64_t checksum() const;
   void product(const Vector<T, Host>& x, Vector<T, Host>& y, int token, const RecurrenceStep<T>* step,
                const Vector<T, Host>* before) const;
   void finish_wide(const Vector<T, Host>& x, Vector<T, Host>& y, int token) const;
@@ -154,6 +158,7 @@ class FiniteVolume final : public Operator<T, Host> {
   std::array<std::vector<T>, 3> faces_;
   std::array<std::vector<std::size_t>, 3> face_start_;  // of each patch
   std::vector<T> mass_, diagonal_;
+  std::uint64_t made_ = 0;
   double largest_ = 0;
   std::string fault_;
   bool singular_ = false, constant_ = false;

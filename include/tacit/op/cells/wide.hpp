@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tacit/base/names.hpp>
+#include <tacit/exec/checksum.hpp>
 #include <tacit/op/cells/margin.hpp>
 
 #include <array>
@@ -63,6 +64,11 @@ class Wide {
   /// The diagonal, and the sums of magnitudes of each row, for own cells. Local.
   std::vector<T> diagonal() const;
   std::vector<T> row_sums() const;
+  /// Adds the coefficients of cells and faces to a checksum. Local.
+  void add_to(exec::Checksum& sum) const {
+    for (const auto& c : c_) sum.add(c);
+    sum.add(weight_).add(masses_);
+  }
   /// The contribution of boundary data to the right-hand side: values on Dirichlet ends, outward slopes du/dn on
   /// Neumann ends, given as averages over the faces of cells. Local.
   using FaceData = std::function<double(int axis, int side, const std::array<Global, 3>& cell)>;

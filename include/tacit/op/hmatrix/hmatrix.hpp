@@ -150,6 +150,8 @@ class HMatrix final : public Operator<T, Host> {
   std::vector<T> diagonal() const override;
   /// A bound: the maximum of the entries of dense blocks and the norms of low-rank blocks.
   double largest() const override { return largest_; }
+  /// Of the numbers of all blocks.
+  bool intact() const override;
   /// The largest of the three errors of the report.
   double accuracy() const override {
     return std::max({report_.estimated_error, report_.measured_error, report_.measured_error_ones});

@@ -124,9 +124,14 @@ struct MultigridReport {
 };
 
 struct MultigridSolve {
-  double rtol = 1e-10, atol = 0;
+  std::optional<double> rtol;  ///< [default_rtol()]
+  double atol = 0;
   int max_cycles = 50;
   krylov::Norm norm = krylov::Norm::max;
+  template <Scalar T>
+  static constexpr double default_rtol() {
+    return std::same_as<T, float> ? krylov::default_rtol<float>() : 1e-10;
+  }
   /// Called after each cycle on every rank with its number and ||r|| / ||b||; true on any rank stops all.
   std::function<bool(int, double)> callback;
 };
