@@ -75,6 +75,33 @@ def _naming(path: str | os.PathLike[str], *others: Path) -> Iterator[None]:
         raise OSError(error.errno, error.strerror, os.fspath(path)) from None
 
 
+#: Temporary files and folders that exist at present, for `drop_temporaries`.
+_temporaries: set[Path] = set()
+
+
+def drop_temporaries() -> None:
+    """Removes all temporary files of this process; for a process that is about to end without unwinding."""
+    for path in list(_temporaries):
+        with contextlib.suppress(OSError):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def reserve(path: str | os.PathLike[str], size: int, named: str | os.PathLike[str] | None = None) -> None:
+    """Takes `size` bytes of the disk for a file, so that writing it later cannot fail for want of space. OSError with
+    the size, of the name `named`, where there are not as many.
+    """
+    with open(path, "r+b") as file:
+        try:
+            if size > 0:
+                os.posix_fallocate(file.fileno(), 0, size)
+        except OSError as error:
+            if error.errno in (errno.EINVAL, errno.EOPNOTSUPP, errno.ENODEV, errno.ENOSYS):
+                return  # this file system cannot
+            raise OSError(
+                error.errno, f"{os.strerror(error.errno or 0)} ({size:,} bytes are needed)", os.fspath(named or path)
+            ) from None
+
+
 class Replacement:
     """A temporary file at `path`, with the suffix of the destination: keep() moves it to the destination, drop()
     removes it.
@@ -98,11 +125,25 @@ class Replacement:
                 self._into, self._folder = given, tempfile.TemporaryDirectory(prefix="tacit-")
         beside = self._into.parent if self._folder is None else Path(self._folder.name)
         self.path = beside / f".tacit-{os.urandom(8).hex()}{given.suffix}"
+        self._temporary = self.path if self._folder is None else beside
+        _temporaries.add(self._temporary)
         try:
             # With the permissions of any new file; an existing file or link of this name is never opened.
             os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666))
         except OSError as error:
+            _temporaries.discard(self._temporary)
             raise OSError(error.errno, error.strerror, os.fspath(given)) from None
+
+    @contextlib.contextmanager
+    def naming(self) -> Iterator[None]:
+        """A context in which errors of writing name the destination, also those of HDF5, which have no number."""
+        try:
+            with _naming(self._given, self.path):
+                yield
+        except OSError as error:
+            if error.errno is not None:
+                raise
+            raise OSError(f"{self._given}: {error}") from None
 
     def keep(self) -> None:
         with _naming(self._given, self.path, self._into):
@@ -122,12 +163,14 @@ class Replacement:
                 if error.errno not in (errno.EINVAL, errno.EROFS):  # some file systems have none
                     raise
         os.replace(self.path, self._into)
+        _temporaries.discard(self._temporary)
 
     def drop(self) -> None:
         """Removes the temporary file; does nothing after keep()."""
         self.path.unlink(missing_ok=True)
         if self._folder is not None:
             self._folder.cleanup()
+        _temporaries.discard(self._temporary)
 
 
 @contextlib.contextmanager
@@ -172,6 +215,8 @@ def write_json(document: Any, target: str) -> None:
     text = dump(document)
     if target == "-":
         with _naming("standard output"):
+            if sys.stdout is None or getattr(sys.stdout, "closed_at_start", False):
+                raise OSError(errno.EBADF, os.strerror(errno.EBADF))
             sys.stdout.write(text)
             sys.stdout.flush()
     else:
@@ -295,7 +340,9 @@ def console(stderr: bool = False, quiet: bool = False) -> Console:
         return Output(force_terminal=True, width=int(width), **style)
     if launch.launched() is not None and launch.RANKS in os.environ:
         return Output(force_terminal=False, stderr=stderr, width=100, **style)
-    wide = None if (sys.stderr if stderr else sys.stdout).isatty() or "COLUMNS" in os.environ else 100
+    stream = sys.stderr if stderr else sys.stdout
+    terminal = stream is not None and stream.isatty()  # a process without standard output has None
+    wide = None if terminal or "COLUMNS" in os.environ else 100
     return Output(stderr=stderr, width=wide, **style)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 from cli_support import LONG, clean_environment, grid_entries, needs_mpi, poisson, tacit, write_mtx
+from conftest import ALLOW, ROOT
 
 import tacit as library
 from tacit import report
@@ -497,3 +498,21 @@ def test_under_mpiexec(system: Path) -> None:
     done = run("--ranks", "3")
     assert done.returncode == 2
     assert done.stderr.count("--ranks 3, but mpiexec started 2") == 1
+
+
+def test_closed_standard_streams(tmp_path: Path) -> None:
+    """Daemons and some schedulers close them; the first file that is opened must not take their place."""
+
+    def shell(text: str) -> subprocess.CompletedProcess[str]:
+        environment = os.environ | ALLOW | {"PYTHONPATH": str(ROOT / "python")}
+        command = f'"{sys.executable}" -m tacit multigrid --n 8 --threads 1 {text}'
+        return subprocess.run(command, shell=True, capture_output=True, text=True, env=environment, timeout=LONG)
+
+    done = shell(">&-")
+    assert (done.returncode, done.stderr) == (0, "")
+    done = shell(f">&- 2>&- <&- --json {tmp_path / 'o.json'}")
+    assert done.returncode == 0
+    assert json.loads((tmp_path / "o.json").read_text())["schema"].startswith("tacit.")
+    done = shell("--json - >&-")
+    assert done.returncode == 5
+    assert "standard output: Bad file descriptor" in done.stderr

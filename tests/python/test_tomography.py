@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -21,6 +23,7 @@ from conftest import ALLOW, ROOT
 import tacit
 from tacit import cli, tomography
 from tacit._support import using_threads
+from tacit.app import scans
 
 h5py = pytest.importorskip("h5py")
 SHARED = Path(os.environ.get("TACIT_TEST_SHARED", ROOT.parent / "shared")) / "data"
@@ -670,3 +673,228 @@ def test_help_says_what_reorthogonalisation_keeps() -> None:
     numbers = {"one image": 1, "two images": 2, "five images": 5}
     said = [count for words, count in numbers.items() if f"{words} less" in options["--no-reorthogonalisation"].help]
     assert said == [tomography.KEPT]
+
+
+def spoilt_scan(path: Path, change: Any, slices: int = 3) -> None:
+    """The scan of `scan` with white noise of one count, changed by `change(exchange, data)`."""
+    scan(path, slices=slices)
+    with h5py.File(path, "r+") as f:
+        data = np.rint(f["exchange/data"][()] + np.random.default_rng(0).normal(0, 1, f["exchange/data"].shape))
+        f["exchange/data"][...] = data
+        change(f["exchange"])
+
+
+@pytest.mark.parametrize(
+    "units",
+    ["rad", "Radians", "RAD", " rad", "[rad]", "(radian)", np.bytes_("radians"), np.array([b"rad"]), "Degrees", "DEG"]
+    + ["\u00b0", np.array([b"deg"]), np.array(["degrees"], object), np.array([], "S3")],
+)
+def test_units_of_angles(tmp_path: Path, units: Any) -> None:
+    angles, _ = scan(tmp_path / "s.h5", slices=1)
+    with h5py.File(tmp_path / "s.h5", "r+") as f:
+        theta = f["exchange/theta"]
+        theta[...] = angles if "rad" in str(units).lower() else np.degrees(angles)
+        theta.attrs["units"] = units
+    read = scans.DataExchange(str(tmp_path / "s.h5"))
+    np.testing.assert_allclose(read.angles, angles, atol=1e-6)
+    assert read.assumed == []
+
+
+def test_doubtful_angles_of_a_scan_are_told(tmp_path: Path) -> None:
+    def said(theta: Any, units: str) -> str:
+        spoilt_scan(tmp_path / "s.h5", lambda _: None)
+        with h5py.File(tmp_path / "s.h5", "r+") as f:
+            f["exchange/theta"][...] = theta
+            f["exchange/theta"].attrs["units"] = units
+        read = scans.DataExchange(str(tmp_path / "s.h5"))
+        read.close()
+        return " ".join(read.assumed)
+
+    turn = np.arange(40) * 4.5
+    assert "look like degrees" in said(turn, "rad")
+    assert "all 40 angles are 0" in said(np.zeros(40), "deg")
+    assert "if these are radians" in said(np.radians(turn), "deg")
+    assert 'units "turns"' in said(turn / 360, "turns")
+    assert said(turn, "deg") == ""
+
+
+def test_projections_never_taken_are_left_out(tmp_path: Path) -> None:
+    def aborted(exchange: Any) -> None:
+        data = exchange["data"][()]
+        data[25:] = 0
+        exchange["data"][...] = data
+
+    def shutter(exchange: Any) -> None:
+        exchange["data"][7] = 10 + np.random.default_rng(0).integers(0, 3, (3, 32))
+
+    def nothing(exchange: Any) -> None:
+        exchange["data"][...] = 0
+
+    def missing(exchange: Any) -> None:
+        # Half of a virtual dataset lies in a file that is not there.
+        with h5py.File(tmp_path / "one.h5", "w") as f:
+            f["d"] = exchange["data"][:20]
+        layout = h5py.VirtualLayout((40, 3, 32), np.float32)
+        layout[:20] = h5py.VirtualSource(str(tmp_path / "one.h5"), "d", (20, 3, 32))
+        layout[20:] = h5py.VirtualSource(str(tmp_path / "none.h5"), "d", (20, 3, 32))
+        del exchange["data"]
+        exchange.create_virtual_dataset("data", layout, fillvalue=np.nan)
+
+    for change, kept, text in (
+        (aborted, range(25), "15 of 40 projections are empty or without beam (25 to 39"),
+        (shutter, [i for i in range(40) if i != 7], "1 of 40 projections are empty or without beam (7,"),
+        (missing, range(20), "20 of 40 projections"),
+    ):
+        spoilt_scan(tmp_path / "s.h5", change)
+        read = scans.DataExchange(str(tmp_path / "s.h5"))
+        np.testing.assert_allclose(read.angles, angles_of(40)[list(kept)], atol=1e-6)
+        assert read.read(0, 3).shape == (3, len(kept), 32)
+        assert np.isfinite(read.read(0, 3)).all()
+        assert text in " ".join(read.assumed)
+        read.close()
+    spoilt_scan(tmp_path / "s.h5", nothing)
+    with pytest.raises(ValueError, match="none of the 40 projections"):
+        scans.DataExchange(str(tmp_path / "s.h5"))
+
+
+def test_zero_counts_are_interpolated(tmp_path: Path) -> None:
+    def zeros(exchange: Any) -> None:
+        exchange["data"][5, 1, 9] = 0
+        exchange["data"][6, 1, 12:14] = 10  # as dark as without beam
+        exchange["data"][9, 2, 10:20] = 0  # an opaque part stays
+
+    spoilt_scan(tmp_path / "good.h5", lambda _: None)
+    spoilt_scan(tmp_path / "s.h5", zeros)
+    done = run("reconstruct", str(tmp_path / "s.h5"), "--json", str(tmp_path / "o.json"), "--iterations", "1")
+    assert done.returncode == 0, done.stderr
+    assert "3 values without counts are interpolated" in done.stdout
+    assert "3 values" in json.loads((tmp_path / "o.json").read_text())["warnings"][-1]
+    good, found = (scans.DataExchange(str(tmp_path / name)).read(0, 3) for name in ("good.h5", "s.h5"))
+    assert np.abs(found[:2] - good[:2]).max() < 0.05
+    assert found[2, 9, 15] > 10
+
+
+def test_a_sample_wider_than_the_detector_is_told(tmp_path: Path) -> None:
+    angles = angles_of(40)
+    wide = tomography.projector(angles, 32, image=64, centre=17.5).project(disc(64) * 0.02)
+    for name, s in (("wide", wide), ("whole", tomography.projector(angles, 32).project(disc(32) * 0.02))):
+        with h5py.File(tmp_path / f"{name}.h5", "w") as f:
+            f["exchange/data"] = s[:, None]
+            f["exchange/theta"] = np.degrees(angles)
+        told = " ".join(scans.DataExchange(str(tmp_path / f"{name}.h5"), data="line-integrals").assumed)
+        assert ("wider than the detector" in told) == (name == "wide")
+
+
+def test_an_axis_is_taken_from_a_slice_that_has_one(tmp_path: Path) -> None:
+    def air(exchange: Any) -> None:
+        exchange["data"][:, 2] = 1000 + np.random.default_rng(1).integers(-20, 20, (40, 32))
+
+    spoilt_scan(tmp_path / "s.h5", air, slices=5)
+    done = run("reconstruct", str(tmp_path / "s.h5"), "--centre", "auto", "--json", "-", "--iterations", "1")
+    assert done.returncode == 0, done.stderr
+    facts = json.loads(done.stdout)
+    assert facts["centre"] == pytest.approx(17.5, abs=0.3)
+    assert 0 < facts["centre_uncertainty"] < 0.25
+    assert "slice 2" in " ".join(facts["warnings"])
+    with h5py.File(tmp_path / "s.h5", "r+") as f:
+        f["exchange/data"][...] = 1000 + np.random.default_rng(1).integers(-20, 20, (40, 5, 32))
+    done = run("reconstruct", str(tmp_path / "s.h5"), "--centre", "auto")
+    assert done.returncode == 4
+    assert "the axis was not found" in done.stderr
+    assert "--centre BINS" in done.stderr
+
+
+@pytest.mark.parametrize("big", [False, True])
+def test_tiff_files_in_any_order(tmp_path: Path, big: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    from PIL import Image
+
+    if big:
+        monkeypatch.setattr(scans, "_big", lambda slices, shape: True)
+    images = np.random.default_rng(0).random((5, 7, 9), np.float32)
+    writer = scans.Writer(str(tmp_path / "v.tif"), 5, (7, 9))
+    for first, last in ((3, 5), (0, 2), (2, 3)):
+        writer.write(first, images[first:last])
+    writer.close()
+    assert (tmp_path / "v.tif").read_bytes()[2] == (43 if big else 42)
+    with Image.open(tmp_path / "v.tif") as file:
+        assert file.n_frames == 5
+        for i in (4, 0, 1, 2, 3):
+            file.seek(i)
+            np.testing.assert_array_equal(np.asarray(file), images[i])
+
+
+def test_tiff_files_from_4_gib_on_are_bigtiff() -> None:
+    pixels = (1024, 1024)
+    assert [scans.tiff_header(n, pixels)[0][2] for n in (1, 1023, 1024, 4000)] == [42, 42, 43, 43]
+    # Its last directory lies above 4 GiB and points to what follows it.
+    begin, step = scans.tiff_header(4000, pixels)
+    last = scans.tiff_directory(3999, 4000, pixels)
+    assert int.from_bytes(last[8 + 20 * 5 + 12 : 8 + 20 * 6], "little") == len(begin) + 3999 * step + len(last)
+    assert last[-8:] == bytes(8)
+
+
+@pytest.mark.parametrize("suffix", ["npy", "tif", "h5"])
+def test_a_full_disk_is_found_before_the_first_image(
+    tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(file: int, first: int, size: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(OSError, match=r"bytes are needed") as found:
+        scans.Writer(str(tmp_path / f"v.{suffix}"), 4, (8, 8))
+    assert found.value.filename == str(tmp_path / f"v.{suffix}")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("suffix", ["npy", "tif", "h5"])
+def test_a_disk_that_fills_meanwhile_ends_with_the_name(tmp_path: Path, suffix: str) -> None:
+    angles = angles_of(20)
+    np.zeros((40, 20, 64), "<f4").tofile(tmp_path / "s.bin")
+    angles.astype("<f4").tofile(tmp_path / "t.bin")
+    # A limit of the size of files acts like a full disk.
+    words = [sys.executable, "-m", "tacit", "reconstruct", "--sinogram", str(tmp_path / "s.bin"), "--theta"]
+    words += [
+        str(tmp_path / "t.bin"),
+        "--shape",
+        "20,64",
+        "--output",
+        str(tmp_path / f"v.{suffix}"),
+        "--iterations",
+        "1",
+    ]
+    done = subprocess.run(
+        words,
+        capture_output=True,
+        text=True,
+        env=os.environ | ALLOW | {"PYTHONPATH": str(ROOT / "python")},
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000)),
+        timeout=LONG,
+    )
+    assert done.returncode == 5, done.stderr
+    assert f"v.{suffix}: " in done.stderr
+    assert ("File too large" in done.stderr) == (suffix != "h5")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["s.bin", "t.bin"]
+
+
+def test_sigterm_removes_the_temporary_file(tmp_path: Path) -> None:
+    angles = angles_of(90)
+    tomography.projector(angles, 128).project(disc(128)[None]).astype("<f4").tofile(tmp_path / "s.bin")
+    angles.astype("<f4").tofile(tmp_path / "t.bin")
+    words = [sys.executable, "-m", "tacit", "reconstruct", "--sinogram", str(tmp_path / "s.bin"), "--theta"]
+    words += [str(tmp_path / "t.bin"), "--shape", "90,128", "--output", str(tmp_path / "v.npy"), "--threads", "1"]
+    with subprocess.Popen(
+        [*words, "--iterations", "1000000"],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | ALLOW | {"PYTHONPATH": str(ROOT / "python")},
+    ) as job:
+        end = time.monotonic() + LONG
+        while not list(tmp_path.glob(".tacit-*")) and time.monotonic() < end and job.poll() is None:
+            time.sleep(0.05)
+        assert list(tmp_path.glob(".tacit-*"))
+        job.send_signal(signal.SIGTERM)
+        _, said = job.communicate(timeout=LONG)
+    assert job.returncode == 128 + signal.SIGTERM
+    assert "ended by SIGTERM" in said
+    assert list(tmp_path.glob(".tacit-*")) == []

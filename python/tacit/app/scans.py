@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import queue
+import re
+import struct
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,11 +19,14 @@ import numpy as np
 from .. import report
 from .._core import InputError
 from .._support import Array, choose
-from .tomography import find_centre, normalise
+from .axis import CUT, Axis, doubtful_angles, ends, find_centre
+from .tomography import normalise
 
 OUTPUTS = (".tif", ".tiff", ".h5", ".hdf5", ".npy", ".png")
 #: What the numbers of a scan are: counts of the detector; their ratio to those without the sample; minus its logarithm.
 DATA = ("counts", "transmission", "line-integrals")
+LEAST = 1e-6  # transmission
+GAP = 3  # bins without counts in a row that are interpolated; a wider gap is an opaque part of the sample
 
 
 class Scan:
@@ -29,10 +36,30 @@ class Scan:
     slices: int
     detectors: int
     path: str
-    assumed: list[str]  #: assumptions about what the files do not state, as sentences
+    assumed: list[str]  #: assumptions about what the files do not state, and doubts about what they do, as sentences
+    without_counts: int = 0  #: values read so far that had no counts and were interpolated
 
     def read(self, first: int, last: int) -> Array:
         raise NotImplementedError
+
+    def _doubt(self, source: str) -> None:
+        """Adds doubts about the angles and the width of the sample to `assumed`."""
+        said = doubtful_angles(self.angles)
+        if said:
+            self.assumed.append(f"{source}: {said}")
+        middle = self.slices // 2
+        try:
+            sides = ends(self.read(middle, middle + 1)[0])
+        except InputError:
+            return  # told when it is reconstructed
+        finally:
+            self.without_counts = 0
+        if max(sides) > CUT:
+            self.assumed.append(
+                f"{self.path}: the sample is wider than the detector, or the background is not 0 (slice {middle}: mean"
+                f" line integrals at the ends of the detector are {sides[0]:.0%} and {sides[1]:.0%} of the largest):"
+                " images are off by an offset, most near the rim"
+            )
 
     def close(self) -> None:
         """Closes the files."""
@@ -73,6 +100,7 @@ class DataExchange(Scan):
         except OSError as error:
             raise InputError(f"{path}: not an HDF5 file ({error})") from None
         self.path, self.kind = path, data
+        self._last: tuple[tuple[int, int], tuple[Array, Array, Array]] | None = None
         self.data = self._dataset("data")
         if self.data is None:
             raise InputError(f"{path}: no dataset /exchange/data; an HDF5 Data Exchange file is needed")
@@ -101,11 +129,69 @@ class DataExchange(Scan):
                 raise InputError(f"{path}: {len(self.angles)} angles in /exchange/theta for {rows} projections")
             if not np.isfinite(self.angles).all():
                 raise InputError(f"{path}: /exchange/theta has angles that are not finite")
-            unit = found.attrs.get("units", b"")
-            unit = unit.decode() if isinstance(unit, bytes) else str(unit)
-            # Degrees by the standard; without units, angles of at most 2 pi are taken as radians.
-            if not (unit.startswith("rad") or (not unit and np.abs(self.angles).max() <= 2 * np.pi)):
+            if self._in_degrees(found.attrs.get("units", "")):
                 self.angles = np.deg2rad(self.angles)
+        self.taken = self._taken()
+        self.angles = self.angles[self.taken]
+        self._doubt(path if theta is None else theta)
+
+    def _in_degrees(self, units: Any) -> bool:
+        """Whether angles are in degrees, by the attribute `units`: a text or an array of one, in capitals, brackets, ..
+        Degrees by the standard; without units, angles of at most 2 pi are taken as radians.
+        """
+        for _ in range(2):
+            if isinstance(units, np.ndarray | list | tuple):
+                units = (
+                    units.flat[0] if isinstance(units, np.ndarray) and units.size else units[0] if len(units) else ""
+                )
+        text = units.decode("utf-8", "replace") if isinstance(units, bytes) else str(units)
+        word = re.sub(r"[^a-z\u00b0]", "", text.lower())
+        small = bool(np.abs(self.angles).max(initial=0) <= 2 * np.pi)
+        if word in ("r", "rad", "rads", "radian", "radians"):
+            return False
+        if word not in ("", "d", "\u00b0", "deg", "degs", "degree", "degrees"):
+            kind = "radians, as they are at most 2 pi" if small else "degrees"
+            self.assumed.append(
+                f'{self.path}: units "{text.strip()}" of /exchange/theta are unknown: {kind} are assumed'
+            )
+            return not small
+        if word and small and len(self.angles) > 2:
+            widest = float(np.abs(self.angles).max())
+            self.assumed.append(
+                f'{self.path}: /exchange/theta ends at {widest:.4g} "{text.strip()}": if these are radians, correct its'
+                " units"
+            )
+        return bool(word) or not small
+
+    def _taken(self) -> Array:
+        """The numbers of the projections that have been taken. Others have one value everywhere (a file of a virtual
+        dataset is missing, a scan was aborted), are NaN, or have hardly any beam (a shutter, a dropped frame).
+        """
+        count = len(self.angles)
+        middle = self.slices // 2
+        data, _, dark = self._raw(middle, middle + 1)
+        data = data.reshape(count, -1)
+        least, most = np.fmin.reduce(data, 1), np.fmax.reduce(data, 1)
+        alike = ~(least < most)
+        if self.kind == "line-integrals":
+            gone = ~np.isfinite(most) | (alike & (most == 0) & ~alike.all())
+        else:
+            low = float(dark.mean()) if dark.size else 0.0
+            beam = data.mean(1, dtype=np.float64) - low
+            seen = beam[~alike & np.isfinite(beam)]
+            usual = float(np.median(seen)) if len(seen) else 0.0
+            gone = ~np.isfinite(most) | (alike & (most <= 0)) | (beam < 0.002 * usual)
+        taken = np.flatnonzero(~gone)
+        if len(taken) == 0:
+            raise InputError(
+                f"{self.path}: none of the {count} projections in /exchange/data has been taken: all are empty"
+            )
+        if gone.any():
+            self.assumed.append(
+                f"{self.path}: {int(gone.sum())} of {count} projections are empty or without beam"
+                f" ({_ranges(np.flatnonzero(gone))}, from 0): they are left out"
+            )
+        return taken
 
     def _dataset(self, name: str) -> Any:
         """The dataset /exchange/name, or None."""
@@ -138,7 +224,12 @@ class DataExchange(Scan):
             )
         return frames
 
-    def read(self, first: int, last: int) -> Array:
+    def _raw(self, first: int, last: int) -> tuple[Array, Array, Array]:
+        """Projections, white and dark frames of these slices, as they are. One slice is kept, since several questions
+        are asked of the middle one, and a slice can cost as much as the whole file.
+        """
+        if self._last is not None and self._last[0] == (first, last):
+            return self._last[1]
         rows = slice(first, last)
         no_frames = np.zeros((0, last - first, self.detectors), np.float32)
         try:
@@ -147,15 +238,51 @@ class DataExchange(Scan):
             dark = no_frames if self.dark is None else self.dark[:, rows]
         except OSError as error:
             raise InputError(f"{self.path}: slices {first} to {last - 1} cannot be read ({error})") from None
+        if last - first == 1:
+            self._last = (first, last), (data, white, dark)
+        return data, white, dark
+
+    def read(self, first: int, last: int) -> Array:
+        data, white, dark = self._raw(first, last)
+        if len(self.taken) < len(data):
+            data = data[self.taken]
         if self.kind != "line-integrals":
             try:
-                data = normalise(data, white, dark)
+                data = normalise(data, white, dark, LEAST)
             except ValueError as error:
                 raise InputError(f"{self.path}: slices {first} to {last - 1}: {error}") from None
-        return np.ascontiguousarray(data.transpose(1, 0, 2))
+            self.without_counts += fill_gaps(data, -np.log(LEAST))
+        return np.array(data.transpose(1, 0, 2), order="C")
 
     def close(self) -> None:
         self.file.close()
+
+
+def _ranges(numbers: Array) -> str:
+    """Numbers in ascending order as text: "3, 7 to 9"."""
+    runs = np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1)
+    texts = [f"{r[0]}" if len(r) == 1 else f"{r[0]} to {r[-1]}" for r in runs]
+    return ", ".join(texts[:8]) + (", .." if len(texts) > 8 else "")
+
+
+def fill_gaps(p: Array, most: float) -> int:
+    """Interpolates values of p (.., bins) that have reached `most`, as counts of 0 do, linearly from those beside, in
+    gaps of at most GAP bins; returns their number. Wider gaps are left as they are.
+    """
+    rows = p.reshape(-1, p.shape[-1])
+    full = rows >= most * (1 - 1e-6)
+    filled = 0
+    bins = np.arange(rows.shape[1])
+    for i in np.flatnonzero(full.any(1)):
+        edges = np.diff(np.concatenate([[0], full[i].astype(np.int8), [0]]))
+        narrow = full[i].copy()
+        for start, stop in zip(np.flatnonzero(edges > 0), np.flatnonzero(edges < 0), strict=True):
+            narrow[start:stop] = stop - start <= GAP
+        known = ~full[i] & np.isfinite(rows[i])
+        if known.any() and narrow.any():
+            rows[i, narrow] = np.interp(bins[narrow], bins[known], rows[i, known])
+            filled += int(narrow.sum())
+    return filled
 
 
 def _angles_of(path: str) -> Array:
@@ -187,12 +314,13 @@ class Raw(Scan):
             )
         self.slices = size // one
         self.data = np.memmap(sinogram, "<f4", "r", shape=(self.slices, rows, self.detectors))
+        self._doubt(theta)
 
     def read(self, first: int, last: int) -> Array:
         return np.array(self.data[first:last], np.float32)
 
 
-def centre_of(scan: Scan, wish: str | None) -> float:
+def centre_of(scan: Scan, wish: str | None) -> float | Axis:
     """The rotation axis: a number, "auto" (from the middle slice), or nothing (the middle of the detector). ValueError
     for an axis that is not on the detector.
     """
@@ -205,11 +333,28 @@ def centre_of(scan: Scan, wish: str | None) -> float:
                 f"the rotation axis at {centre:g} lies beside the detector; 0 to {scan.detectors} bins are possible"
             )
         return centre
-    middle = scan.slices // 2
-    try:
-        return find_centre(scan.read(middle, middle + 1)[0], scan.angles)
-    except ValueError as error:
-        raise InputError(f"{scan.path}: slice {middle}: {error}") from None
+    return _found(scan)
+
+
+def _found(scan: Scan) -> Axis:
+    """The axis from the middle slice, or from others where it has none that is certain. InputError if there is none."""
+    first: tuple[int, str] | None = None
+    n = scan.slices
+    for at in dict.fromkeys((n // 2, n // 4, 3 * n // 4, n // 8, 7 * n // 8)):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", UserWarning)
+                axis = find_centre(scan.read(at, at + 1)[0], scan.angles)
+        except (ValueError, UserWarning) as error:
+            first = first or (at, str(error))
+            continue
+        finally:
+            scan.without_counts = 0
+        if first is not None:
+            scan.assumed.append(f"{scan.path}: slice {first[0]}: {first[1]}; the axis is that of slice {at}")
+        return axis
+    assert first is not None
+    raise InputError(f"{scan.path}: slice {first[0]}: {first[1]}; --centre BINS gives the axis")
 
 
 def ahead(read: Callable[[int, int], Array], ranges: list[tuple[int, int]]) -> Iterator[tuple[tuple[int, int], Array]]:
@@ -248,7 +393,9 @@ def ahead(read: Callable[[int, int], Array], ranges: list[tuple[int, int]]) -> I
 
 
 class Writer:
-    """Writes images to a file, slices in any order; to a .png only the middle slice of the stack."""
+    """Writes images to a file, slices in any order; to a .png only the middle slice of the stack. The space for all of
+    them is taken at once, so that a disk that is too small is found before the first.
+    """
 
     def __init__(self, path: str, slices: int, shape: tuple[int, int]) -> None:
         self.path, self.slices, self.shape = Path(path), slices, shape
@@ -259,49 +406,115 @@ class Writer:
             import h5py
         self.file = report.Replacement(self.path)
         self.written = self.suffix != ".png"
-        self.target: Any = None
-        self.waiting: dict[int, Array] = {}
-        self.next = 0
-        if self.suffix == ".npy":
-            self.target = np.lib.format.open_memmap(self.file.path, "w+", np.float32, (slices, *shape))
-        elif self.suffix in (".h5", ".hdf5"):
-            self.hdf = h5py.File(self.file.path, "w")
-            self.target = self.hdf.create_dataset("exchange/data", (slices, *shape), np.float32)
-        elif self.suffix in (".tif", ".tiff"):
-            from PIL import TiffImagePlugin
+        self.hdf: Any = None
+        self.stream: Any = None
+        try:
+            if self.suffix in (".h5", ".hdf5"):
+                with self.file.naming():
+                    self.hdf = h5py.File(self.file.path, "w")
+                    creation = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+                    creation.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+                    creation.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+                    self.target = self.hdf.create_dataset("exchange/data", (slices, *shape), np.float32, dcpl=creation)
+                    self.hdf.flush()
+                self._reserve(os.path.getsize(self.file.path))
+            elif self.suffix != ".png":
+                begin = npy_header(slices, shape) if self.suffix == ".npy" else tiff_header(slices, shape)
+                self.begin, self.step = len(begin[0]), begin[1]
+                self._reserve(self.begin + slices * self.step)
+                self.stream = open(self.file.path, "r+b", buffering=0)  # noqa: SIM115
+                with self.file.naming():
+                    _write(self.stream, begin[0])
+        except BaseException:
+            self.close(keep=False)
+            raise
 
-            self.target = TiffImagePlugin.AppendingTiffWriter(str(self.file.path), True)
+    def _reserve(self, size: int) -> None:
+        report.reserve(self.file.path, size, self.path)
 
     def write(self, first: int, images: Array) -> None:
-        if self.suffix == ".png":
-            at = self.slices // 2 - first
-            if 0 <= at < len(images):
-                picture(images[at], self.file.path)
-                self.written = True
-        elif self.suffix in (".tif", ".tiff"):
-            from PIL import Image
-
-            self.waiting[first] = np.array(images, np.float32)
-            while self.next in self.waiting:
-                block = self.waiting.pop(self.next)
-                for one in block:
-                    Image.fromarray(one, mode="F").save(self.target, format="TIFF")
-                    self.target.newFrame()
-                self.next += len(block)
-        else:
-            self.target[first : first + len(images)] = images
+        with self.file.naming():
+            if self.suffix == ".png":
+                at = self.slices // 2 - first
+                if 0 <= at < len(images):
+                    picture(images[at], self.file.path)
+                    self.written = True
+            elif self.hdf is not None:
+                self.target[first : first + len(images)] = images
+            else:
+                for i, image in enumerate(np.ascontiguousarray(images, "<f4"), first):
+                    self.stream.seek(self.begin + i * self.step)
+                    if self.suffix != ".npy":
+                        _write(self.stream, tiff_directory(i, self.slices, self.shape))
+                    _write(self.stream, image.data)
 
     def close(self, keep: bool = True) -> None:
-        if self.suffix == ".npy":
-            self.target.flush()
-            del self.target
-        elif self.suffix in (".h5", ".hdf5"):
-            self.hdf.close()
-        elif self.suffix in (".tif", ".tiff"):
-            self.target.close()
-        if keep and self.written:
-            self.file.keep()
-        self.file.drop()
+        try:
+            with self.file.naming():
+                if self.hdf is not None:
+                    self.hdf.close()
+                if self.stream is not None:
+                    self.stream.close()
+            if keep and self.written:
+                self.file.keep()
+        finally:
+            self.file.drop()
+
+
+def _write(stream: Any, data: Any) -> None:
+    """All of the bytes; a single write may take fewer."""
+    rest = memoryview(data).cast("B")
+    while len(rest):
+        rest = rest[stream.write(rest) :]
+
+
+def npy_header(slices: int, shape: tuple[int, int]) -> tuple[bytes, int]:
+    """(what a .npy file of float32 images begins with, bytes of an image)."""
+    text = io.BytesIO()
+    head = {"descr": "<f4", "fortran_order": False, "shape": (slices, *shape)}
+    np.lib.format.write_array_header_1_0(text, head)
+    return text.getvalue(), 4 * shape[0] * shape[1]
+
+
+# A TIFF file here is its header, and for each image its directory and its rows as one strip; all places are known
+# before the first image. Above 4 GiB it is a BigTIFF file, with 64-bit places.
+_TAGS = 10
+
+
+def _big(slices: int, shape: tuple[int, int]) -> bool:
+    return 8 + slices * (2 + 12 * _TAGS + 4 + 2 + 4 * shape[0] * shape[1]) >= 2**32
+
+
+def tiff_header(slices: int, shape: tuple[int, int]) -> tuple[bytes, int]:
+    """(what a TIFF file of float32 images begins with, bytes of an image with its directory)."""
+    begin = struct.pack("<2sHHHQ", b"II", 43, 8, 0, 16) if _big(slices, shape) else struct.pack("<2sHI", b"II", 42, 8)
+    return begin, len(tiff_directory(0, slices, shape)) + 4 * shape[0] * shape[1]
+
+
+def tiff_directory(i: int, slices: int, shape: tuple[int, int]) -> bytes:
+    """The directory of image i, in front of it."""
+    big = _big(slices, shape)
+    rows, columns = shape
+    # Directories begin at even places.
+    count, entry, place, length = ("<Q", "<HHQQ", "<Q", 8 + 20 * _TAGS + 8) if big else ("<H", "<HHII", "<I", 128)
+    here = (16 if big else 8) + i * (length + 4 * rows * columns)
+    wide = 16 if big else 4  # the type of a place
+    short, word = 3, 4
+    tags = [
+        (256, word, columns),
+        (257, word, rows),
+        (258, short, 32),  # bits
+        (259, short, 1),  # not compressed
+        (262, short, 1),  # 0 is black
+        (273, wide, here + length),
+        (277, short, 1),  # values of a pixel
+        (278, word, rows),  # in a strip
+        (279, wide, 4 * rows * columns),
+        (339, short, 3),  # floating point
+    ]
+    text = struct.pack(count, _TAGS) + b"".join(struct.pack(entry, tag, kind, 1, value) for tag, kind, value in tags)
+    text += struct.pack(place, here + length + 4 * rows * columns if i + 1 < slices else 0)
+    return text.ljust(length, b"\0")
 
 
 def picture(image: Array, path: str | Path) -> None:

@@ -15,6 +15,7 @@ import contextlib
 import signal
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Unpack
@@ -41,8 +42,9 @@ from .._support import (
     using_threads,
     whole_number,
 )
+from .axis import Axis, doubtful_angles, find_centre
 
-__all__ = ["Progress", "Projector", "Reconstruction", "find_centre", "normalise", "projector", "reconstruct"]
+__all__ = ["Axis", "Progress", "Projector", "Reconstruction", "find_centre", "normalise", "projector", "reconstruct"]
 
 KEPT: int = RECONSTRUCT["reorthogonalise"].default  # number of first gradients to which later ones are kept orthogonal
 
@@ -195,6 +197,9 @@ def projector(
         return t, geometry, op.filled("projector", options, _GEOMETRY)
 
     t, geometry, o = agreed(on, look)
+    said = doubtful_angles(t)
+    if said and on.rank == 0:
+        warnings.warn(said, UserWarning, stacklevel=2)
     told = agree(on, o, TILED, angles=Whole(t, "first"), **{f"the geometry's {k}": v for k, v in geometry.items()})
     rows, columns, bins, middle, side, scalar, kind = [*told.values()][1:]
     t = told["angles"]
@@ -524,59 +529,3 @@ def normalise(data: Any, white: Any, dark: Any, least: float = 1e-6) -> Array:
         for row in share.reshape(len(share), *lines.shape)[:, line]:
             row[gone] = np.interp(bins[gone], bins[~gone], row[~gone])
     return np.asarray(-np.log(np.maximum(share, np.float32(least))), np.float32)
-
-
-def find_centre(sinogram: Any, angles: Any, search: float | None = None, step: float = 0.25) -> float:
-    """Finds where the rotation axis meets the detector, in bins from its left edge, from a sinogram over half a turn.
-
-    Mirrored at the axis, a sinogram continues itself for the second half of the turn. The Fourier transform of the full
-    turn then vanishes outside of a double wedge; the centre with the least magnitude there is chosen: Vo et al. (2014),
-    doi 10.1364/OE.22.019078.
-
-    Parameters
-    ----------
-    sinogram : array_like, (angles, detectors)
-    angles : array_like, (a,)
-        In radians, in equal steps over pi.
-    search : float, optional
-        Bins to either side of the middle that are tried; default: a quarter of the detector.
-    step : float
-        Step of the last, finest search, in bins.
-    """
-    s = np.asarray(sinogram, np.float64)
-    rows, n = s.shape
-    t = np.asarray(angles, np.float64)
-    if len(t) != rows:
-        raise ValueError(f"{len(t)} angles for a sinogram of {rows} rows")
-    if not np.isfinite(s).all():
-        raise ValueError("the sinogram has values that are not finite: no axis can be found in it")
-    reach = n / 4 if search is None else float(search)
-    s = s - s.mean()
-    # The transform of a whole turn vanishes outside of |frequency along the detector| >= |order along the angle| / (pi
-    # n).
-    order = np.abs(np.fft.fftfreq(2 * rows, 1 / (2 * rows)))[:, None]
-    along = np.abs(np.fft.fftfreq(n))[None, :]
-    outside = (order > np.maximum(2, np.pi * n * along * 1.02)) & (along > 2 / n)
-    frequency = np.fft.fftfreq(n)
-
-    def badness(centre: float) -> float:
-        # The mirror of bin j is 2 centre - 1 - j: a reversal and a shift.
-        shift = 2 * centre - n
-        mirrored = np.fft.ifft(np.fft.fft(s[:, ::-1], axis=1) * np.exp(-2j * np.pi * frequency * shift), axis=1).real
-        lost = int(np.ceil(abs(shift)))
-        if lost:  # bins outside of the mirror image are taken from the sinogram itself
-            if shift > 0:
-                mirrored[:, :lost] = s[:, :lost]
-            else:
-                mirrored[:, n - lost :] = s[:, n - lost :]
-        return float(np.abs(np.fft.fft2(np.vstack([s, mirrored]))[outside]).mean())
-
-    best, width = n / 2, 1.0
-    tried = np.arange(n / 2 - reach, n / 2 + reach + width / 2, width)
-    while True:
-        values = [badness(float(c)) for c in tried]
-        best = float(tried[int(np.argmin(values))])
-        if width <= step:
-            return best
-        width = max(step, width / 4)
-        tried = np.arange(best - 4 * width, best + 4.5 * width, width)

@@ -16,7 +16,7 @@ from typing import Any
 from tacit import launch, report
 from tacit.cli import bem, infer, matrix, mpirun, multigrid, poisson, reconstruct, solve
 from tacit.cli.arguments import SIZES, USAGE, Arguments, Parser, nearest, one_of
-from tacit.cli.failures import drop_output, guarded
+from tacit.cli.failures import drop_output, guarded, open_streams, tidy_when_ended
 
 EXIT_CODES = """exit codes:
   0  done; of solve: converged, and |b - A x| was recomputed to say so
@@ -65,6 +65,9 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def _main(words: Sequence[str] | None) -> int:
+    if words is None:  # as a program
+        open_streams()
+        tidy_when_ended()
     words = list(sys.argv[1:] if words is None else words)
     with contextlib.suppress(AttributeError, OSError):
         sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
+import signal
 import sys
+import threading
 import traceback
 from collections.abc import Callable
 
-from tacit import launch
+from tacit import launch, report
 from tacit._names import printable
 from tacit.cli.arguments import ENVIRONMENT, INPUT, INTERRUPTED, OK, USAGE, WrongUse
 
@@ -15,6 +19,56 @@ from tacit.cli.arguments import ENVIRONMENT, INPUT, INTERRUPTED, OK, USAGE, Wron
 def drop_output() -> None:
     """Discards the rest of standard output, after its reader has closed it."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def open_streams() -> None:
+    """Opens the null device in place of standard streams that are closed, as daemons and some schedulers leave them:
+    otherwise the first files that are opened would take their numbers, and be written to.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            null = os.open(os.devnull, os.O_RDWR)
+            if null != number:
+                os.dup2(null, number)
+                os.close(null)
+            if number:
+                stream = io.TextIOWrapper(open(number, "wb", closefd=False), write_through=True)  # noqa: SIM115
+                stream.closed_at_start = True  # type: ignore[attr-defined]
+                setattr(sys, name, stream)
+
+
+def tidy_when_ended() -> None:
+    """From here on SIGTERM, SIGHUP and SIGXCPU remove the temporary files of this process before they end it.
+
+    A thread does this, since a handler of Python waits for the compiled code that the main thread may be in. Where
+    another handler is set, such as that of a launcher of ranks, that one decides.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return
+    ending = [n for n in (signal.SIGTERM, signal.SIGHUP, signal.SIGXCPU) if signal.getsignal(n) is signal.SIG_DFL]
+    if not ending:
+        return
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+
+    def handler(number: int, frame: object) -> None:
+        """Ending is the thread's work."""
+
+    def wait() -> None:
+        while True:
+            for number in os.read(read, 64):
+                if number in ending and signal.getsignal(number) is handler:
+                    report.drop_temporaries()
+                    with contextlib.suppress(OSError):
+                        os.write(2, f"tacit: ended by {signal.Signals(number).name}\n".encode())
+                    os._exit(128 + number)
+
+    threading.Thread(target=wait, daemon=True).start()
+    signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+    for number in ending:
+        signal.signal(number, handler)
 
 
 def guarded(run: Callable[[], int], name: str) -> int:

@@ -8,6 +8,7 @@ import itertools
 import math
 import sys
 import time
+import warnings
 from typing import Any
 
 from tacit import report
@@ -171,19 +172,21 @@ def _here(arguments: argparse.Namespace, world: Any, out: Any) -> int:
     read_seconds = time.perf_counter() - begin
 
     begin = time.perf_counter()
-    P = tomography.projector(
-        scan.angles,
-        scan.detectors,
-        image=arguments.image,
-        centre=centre,
-        pixel=arguments.pixel,
-        columns=min(arguments.batch, high - low),
-        dtype=arguments.scalar,
-        threads=arguments.threads,
-        comm=comm,
-        device=arguments.device,
-        **given(arguments, TILED, PROJECTOR),
-    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # doubts about the angles are in scan.assumed
+        P = tomography.projector(
+            scan.angles,
+            scan.detectors,
+            image=arguments.image,
+            centre=centre,
+            pixel=arguments.pixel,
+            columns=min(arguments.batch, high - low),
+            dtype=arguments.scalar,
+            threads=arguments.threads,
+            comm=comm,
+            device=arguments.device,
+            **given(arguments, TILED, PROJECTOR),
+        )
     build_seconds = time.perf_counter() - begin
     if start is not None:
         start = start[None] if start.ndim == 2 else start
@@ -263,14 +266,22 @@ def _here(arguments: argparse.Namespace, world: Any, out: Any) -> int:
         if target:
             target.close()
     spoilt: list[int] = []
+    # Ranks that share an image have read the same values.
+    lost = world.all_sum(scan.without_counts if world.rank % data == 0 else 0)
     if first:
+        if lost:
+            text = f"{scan.path}: {lost} values without counts are interpolated from the bins beside them"
+            scan.assumed.append(text)
+            out.print(f"warning: {text}", style="yellow")
         order = sorted(history)
         spoilt = [low + i for i in order if history[i][2] == "non_finite"]
         facts = report.header("tacit.reconstruct/1", arguments.words) | {
             "scan": scan.path,
             "angles": len(scan.angles),
             "detectors": scan.detectors,
-            "centre": centre,
+            "centre": float(centre),
+            "centre_uncertainty": getattr(centre, "uncertainty", None),
+            "centre_method": getattr(centre, "method", None),
             "nonzeros": P.nnz,
             "storage": P.storage,
             "device": P.device,
@@ -306,13 +317,19 @@ def _left(spent: float, done: int, now: int, state: Any, slices: int) -> float:
     return spent * (1 - share) / share if share > 0 else float("nan")
 
 
+def _axis_text(facts: dict[str, Any]) -> str:
+    if facts["centre_method"] is None:
+        return f"{facts['centre']:g}"
+    return f"{facts['centre']:.2f} +- {facts['centre_uncertainty']:.2g} (by {facts['centre_method']})"
+
+
 def show(facts: dict[str, Any], out: Any) -> None:
     seconds = facts["seconds"]
     rows, columns = facts["image_shape"]
     out.print(
         f"{facts['slices']} slices of {rows} x {columns} pixels from {facts['angles']} angles x {facts['detectors']}"
         f" bins,"
-        f" axis at {facts['centre']:g}; {facts['nonzeros']:,} entries ({facts['storage']}"
+        f" axis at {_axis_text(facts)}; {facts['nonzeros']:,} entries ({facts['storage']}"
         f"{'' if facts['device'] == 'host' else ' on ' + facts['device']})"
     )
     if facts["residual"]:
