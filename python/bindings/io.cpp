@@ -74,15 +74,16 @@ void bind_scalar(nb::module_& m) {
 
 void bind_io(nb::module_& m) {
   m.def("detect", [](const File& path) { return kind_name(io::detect(path)); });
-  // (rows, columns, entries, field, dense)
+  // (rows, columns, entries, field, dense, vectors behind a matrix)
   m.def("read_header", [](const File& path, bool petsc) {
     const auto h = header_of(path, petsc);
     const char* const field = h.field == io::Field::real      ? "real"
                               : h.field == io::Field::integer ? "integer"
                               : h.field == io::Field::complex ? "complex"
                                                               : "pattern";
-    return nb::make_tuple(h.rows, h.columns, h.entries, field, h.format == io::Format::array);
+    return nb::make_tuple(h.rows, h.columns, h.entries, field, h.format == io::Format::array, h.vectors);
   });
+  m.def("largest_dimension", &io::largest_dimension);
   // Error unless all parts together hold as many entries as the header says.
   m.def("check_entry_count",
         [](const File& path, Global total) { io::check_entry_count(io::read_matrix_market_header(path), total); });

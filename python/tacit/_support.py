@@ -6,8 +6,8 @@ import contextlib
 import math
 import os
 import sys
-import zipfile
-from collections.abc import Callable, Collection, Iterable, Iterator
+import zlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -161,17 +161,6 @@ def vectors_of(given: Any, what: str) -> Array | None:
     if array.ndim not in (1, 2):
         raise ValueError(f"{what} has shape {array.shape}; (n,) or (n, k) is needed")
     return array if array.ndim == 2 else array.reshape(len(array), 1)
-
-
-def load_arrays(path: str | os.PathLike[str]) -> Any:
-    """The array of a .npy file, or a dict with the arrays of a .npz file. InputError where NumPy cannot load it."""
-    try:
-        found = np.load(path)
-        return found if isinstance(found, np.ndarray) else {name: found[name] for name in found.files}
-    except FileNotFoundError:
-        raise FileNotFoundError(f"{path}: no such file") from None
-    except (ValueError, EOFError, zipfile.BadZipFile, OSError) as error:
-        raise _core.InputError(f"{path}: no arrays of NumPy's ({error})") from None
 
 
 def as_vector(value: Any, what: str) -> Array:

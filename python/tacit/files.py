@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import os
-import zipfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy.typing as npt
 from tacit import comm as _comm
 from tacit import io, op, report
 from tacit._core import InputError, UsageError
+from tacit._names import printable
 
 INFO_SCHEMA = "tacit.info/1"
 
@@ -54,6 +54,11 @@ def check_near_null(A: Any, near_null: dict[str, str], precond: Any) -> None:
             raise InputError(f"{path}: expected vectors of {A.shape[0]} elements as columns, found {rows} x {columns}")
 
 
+def has_vector(path: str) -> bool:
+    """Whether a vector follows the matrix in its file, as in PETSc's files of a system. Local."""
+    return io.detect(path) == "petsc_binary" and io.header(path).vectors == 1
+
+
 def right_hand_side(what: str, A: Any, comm: Any) -> Any:
     """b for A, this rank's own part: ones, random:SEED (the same for any number of ranks), or a file.
 
@@ -86,17 +91,6 @@ def null_space(what: str | None, A: Any, comm: Any) -> Any:
     return np.ascontiguousarray(vectors[first:last])
 
 
-def header_of(path: str) -> io.Header:
-    """io.header, extended to an .npz archive that holds one vector."""
-    if io.detect(path) == "npz" and zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive:
-            if len(archive.namelist()) == 1:
-                values = io.read_vector(path)
-                columns = values.shape[1] if values.ndim == 2 else 1
-                return io.Header("npz", len(values), columns, values.size, str(values.dtype), True)
-    return io.header(path)
-
-
 # --- info -------------------------------------------------------------------------------------------------------------
 
 
@@ -115,13 +109,13 @@ def info(path: str, json: str | None) -> int:
     if json:
         report.write_json(facts, json)
     out = report.console(stderr=json == "-")
-    out.print(path, style="bold", markup=False)
+    out.print(printable(path), style="bold")
     report.print_facts(_sentences(facts), out)
     return 0
 
 
 def describe(path: str) -> dict[str, Any]:
-    header = header_of(path)
+    header = io.header(path)
     facts: dict[str, Any] = {
         "schema": INFO_SCHEMA,
         "version": report.version(),
@@ -134,6 +128,8 @@ def describe(path: str) -> dict[str, Any]:
         "scalar": header.scalar,
         "dense": header.dense,
     }
+    if header.vectors:
+        facts["vectors"] = header.vectors
     if header.kind == "matrix_market":
         facts |= banner(path)
     vector = header.dense and min(header.rows, header.columns) <= 1
@@ -242,6 +238,8 @@ def _sentences(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     notes = [f"{report.plural(facts['entries'], 'entry')} stored"]
     if facts["duplicates"]:
         notes.append(f"{report.plural(facts['duplicates'], 'duplicate')} added up")
+    if facts.get("vectors"):
+        notes.append(f"{report.plural(facts['vectors'], 'vector')} behind the matrix")
     yield "", ", ".join(notes)
     if facts["row_entries"]:
         r = facts["row_entries"]
@@ -273,7 +271,7 @@ def _sentences(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 def check(path: str) -> int:
     """Reads all of a file and prints that it is valid; ValueError with the line or byte if it is not."""
-    header = header_of(path)
+    header = io.header(path)
     shape = f"{report.count(header.rows)} x {report.count(header.columns)}"
     if header.dense:
         values = io.read_vector(path)
@@ -286,7 +284,7 @@ def check(path: str) -> int:
         what = f"{shape}, {entries}"
     if len(wrong):
         raise InputError(f"{path}: value {wrong[0] + 1} is not finite")
-    print(f"{path}: valid, {KINDS[header.kind]}, {what}, {header.scalar}")
+    print(f"{printable(path)}: valid, {KINDS[header.kind]}, {what}, {header.scalar}")
     return 0
 
 
@@ -295,16 +293,18 @@ def check(path: str) -> int:
 
 def convert(source: str, target: str) -> int:
     """Converts `source` to the format given by the suffix of `target`. The file appears complete or not at all."""
-    from scipy.sparse import coo_array
+    from scipy.sparse import coo_array, csr_array
 
-    header = header_of(source)
+    header = io.header(source)
     if header.dense:
         values = io.read_vector(source)
-        op.write(target, values)
+        block = values.ndim == 2 and values.shape[1] > 1
+        # PETSc's vectors have one column: a dense block becomes a matrix of its entries other than zero.
+        op.write(target, csr_array(values) if block and io.written_kind(target) == "petsc" else values)
         held = "vector" if values.ndim == 1 or values.shape[1] == 1 else "dense block"
         _said(source, target, f"{held}, {report.count(header.rows)} x {report.count(header.columns)}")
         return 0
-    if target.endswith(".npy"):
+    if io.written_kind(target) == "npy":
         raise UsageError(f"{target}: .npy holds vectors, and {source} is a sparse matrix; .npz holds those")
     rows, columns, share = io.read_share(source, header.scalar)
     A = coo_array((share.value, (share.row, share.column)), shape=(rows, columns)).tocsr()
@@ -317,4 +317,4 @@ def convert(source: str, target: str) -> int:
 
 def _said(source: str, target: str, what: str) -> None:
     before, after = report.size(os.path.getsize(source)), report.size(os.path.getsize(target))
-    print(f"{source} ({before}) -> {target} ({after}): {what}")
+    print(f"{printable(source)} ({before}) -> {printable(target)} ({after}): {what}")

@@ -7,25 +7,19 @@ operator of a matrix file; the functions here are local to a process.
 
 from __future__ import annotations
 
-import io as _io
 import os
-import zipfile
-import zlib
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from . import _core, report
+from ._files import Archive, description, existing, read_npy
+from ._files import refuse as _refuse
 from ._support import Array, as_array, chosen_scalar, core, scalar_name, to_scalar
 
 __all__ = ["Header", "Share", "detect", "header", "read_share", "read_vector", "write_entries", "write_vector"]
-
-# The largest size that a compressed array may claim, as a multiple of its file (beyond 1 MiB).
-_EXPANSION = 1100
-# The longest header of a NumPy array that is accepted.
-_HEADER = 4096
 
 
 class Header(NamedTuple):
@@ -37,6 +31,7 @@ class Header(NamedTuple):
     entries: int  #: number of entries stored in the file
     scalar: str  #: "float64" or "complex128" for text and PETSc files; for NumPy files that of the array
     dense: bool
+    vectors: int = 0  #: of a PETSc matrix: vectors that follow it in its file
 
 
 class Share(NamedTuple):
@@ -56,10 +51,6 @@ class Rows(NamedTuple):
     value: Array
 
 
-def _refuse(path: str, text: str) -> NoReturn:
-    raise _core.InputError(f"{path}: {text}")
-
-
 def _path(path: Any) -> str:
     text = os.fspath(path)
     return os.fsdecode(text)
@@ -67,59 +58,17 @@ def _path(path: Any) -> str:
 
 def detect(path: str | os.PathLike[str]) -> str:
     """The kind of a file by its first bytes: "matrix_market", "petsc_binary", "npz", "npy" or "unknown"."""
-    name = _path(path)
-    if not os.path.exists(name):
-        raise FileNotFoundError(f"{name}: no such file")
-    return _core.detect(name)
+    return _core.detect(existing(path))
 
 
 def _known(path: str) -> str:
     kind = detect(path)
     if kind == "unknown":
-        _refuse(path, "expected a Matrix Market, PETSc binary, .npz or .npy file; its first bytes are of none of these")
+        _refuse(path, f"expected a Matrix Market, PETSc binary, .npz or .npy file; {description(path)}")
     return kind
 
 
 # --- NumPy's files ----------------------------------------------------------------------------------------------------
-
-
-def _read_header(path: str, stream: Any, what: str) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
-    """(shape, whether in Fortran's order, dtype, bytes of the header) of an array in NumPy's format."""
-    begin = stream.tell()
-    try:
-        version = np.lib.format.read_magic(stream)
-        if version not in ((1, 0), (2, 0), (3, 0)):
-            _refuse(path, f"{what} has version {version} of NumPy's format; 1.0, 2.0 or 3.0 is needed")
-        reader = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, fortran, dtype = reader(stream, max_header_size=_HEADER)
-    except _core.Error:
-        raise
-    except Exception as e:
-        _refuse(path, f"{what} has a damaged header: {e}")
-    if dtype.hasobject:
-        _refuse(path, f"{what} holds pickled objects, which are never loaded")
-    if any(n < 0 for n in shape):
-        _refuse(path, f"{what} has the shape {shape}")
-    return shape, fortran, dtype, stream.tell() - begin
-
-
-def _read_npy(path: str, stream: Any, size: int, what: str) -> Array:
-    """One array in NumPy's format from a stream of `size` bytes; the size that it claims is checked before memory is
-    allocated.
-    """
-    shape, fortran, dtype, _ = _read_header(path, stream, what)
-    count = 1
-    for n in shape:
-        count *= n
-    if count * dtype.itemsize > size:
-        _refuse(path, f"{what} claims {count} elements of {dtype.itemsize} bytes, but there are {size} bytes at most")
-    data = stream.read(count * dtype.itemsize)
-    if len(data) != count * dtype.itemsize:
-        _refuse(path, f"{what} ends after {len(data)} of {count * dtype.itemsize} bytes")
-    if stream.read(1):
-        _refuse(path, f"{what} has something behind its last element")
-    array = np.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C")
-    return array.astype(dtype.newbyteorder("="), copy=False)
 
 
 class NpzRows(NamedTuple):
@@ -143,22 +92,18 @@ def npz_rows(path: str | os.PathLike[str], scalar: str | None = None) -> NpzRows
     if _known(name) != "npz":
         return None
     try:
-        with zipfile.ZipFile(name) as archive, open(name, "rb") as file:
-            entries = {e.filename.removesuffix(".npy"): e for e in archive.infolist()}
-            if len(entries) != len(archive.infolist()) or not {"format", "shape", *_CSR} <= set(entries):
+        with Archive(name) as archive:
+            if not all(what in archive for what in ("format", "shape", *_CSR)):
                 return None
-            small = {}
-            for what in ("format", "shape"):
-                if entries[what].file_size > _SMALL:
-                    return None
-                with archive.open(entries[what]) as stream:
-                    small[what] = _read_npy(name, stream, entries[what].file_size, what)
-            found = {what: _npz_array(name, archive, file, entries[what]) for what in _CSR}
-    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, NotImplementedError, RuntimeError, ValueError):
+            if max(archive.header(what).size for what in ("format", "shape")) > 2:
+                return None
+            word, shape = archive["format"], archive["shape"]
+            arrays = [array for what in _CSR if (array := _npz_array(archive, what)) is not None]
+    except (_core.InputError, OSError):
         return None
-    word, shape = small["format"], small["shape"]
-    arrays = [array for array in found.values() if array is not None]
-    if word.shape != () or word.item() not in (b"csr", "csr") or shape.shape != (2,) or len(arrays) != len(_CSR):
+    if word.shape != () or word.item() not in (b"csr", "csr") or shape.shape != (2,) or shape.dtype.kind not in "iu":
+        return None
+    if len(arrays) != len(_CSR):
         return None
     rows, columns = (int(n) for n in shape)
     start, index, data = arrays
@@ -167,7 +112,7 @@ def npz_rows(path: str | os.PathLike[str], scalar: str | None = None) -> NpzRows
         0 <= rows == start[3] - 1
         and columns >= 0
         and index[3] == data[3]
-        and max(rows, columns) <= 2**24 + 64 * data[3]
+        and max(rows, columns) <= _core.largest_dimension(data[3])
     )
     if of_file is None or not fits or start[1] != "i" or index[1] != "i":
         return None
@@ -179,148 +124,161 @@ def npz_rows(path: str | os.PathLike[str], scalar: str | None = None) -> NpzRows
 _CSR = ("indptr", "indices", "data")
 
 
-def _npz_array(path: str, archive: zipfile.ZipFile, file: Any, entry: zipfile.ZipInfo) -> tuple[Any, ...] | None:
+def _npz_array(archive: Archive, what: str) -> tuple[Any, ...] | None:
     """The members of tacit::io::NpzArray for a list in an archive; None where that cannot read it."""
-    if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or entry.flag_bits & 1:
-        return None
-    with archive.open(entry) as stream:  # which compares the local header with the directory
-        shape, _, dtype, header = _read_header(path, stream, entry.filename)
-    if len(shape) != 1 or not dtype.isnative or dtype.kind not in "ifc" or dtype.itemsize not in (4, 8, 16):
+    found, place = archive.header(what), archive.place(what)
+    dtype = found.dtype
+    if len(found.shape) != 1 or not dtype.isnative or dtype.kind not in "ifc" or dtype.itemsize not in (4, 8, 16):
         return None
     if dtype.itemsize == 16 and dtype.kind != "c":
         return None
-    deflated = entry.compress_type == zipfile.ZIP_DEFLATED
-    size = header + shape[0] * dtype.itemsize
-    if entry.file_size != size or (not deflated and entry.compress_size != size):
+    size = found.length + found.size * dtype.itemsize
+    if place.size != size or (not place.deflated and place.stored != size):
         return None
-    if size > _EXPANSION * os.path.getsize(path) + (1 << 20):
-        return None
-    file.seek(entry.header_offset + 26)
-    lengths = file.read(4)
-    at = entry.header_offset + 30 + int.from_bytes(lengths[:2], "little") + int.from_bytes(lengths[2:], "little")
-    what = entry.filename.removesuffix(".npy")
-    return (what, dtype.kind, dtype.itemsize, shape[0], at, entry.compress_size, deflated, header, entry.CRC)
+    return (
+        what, dtype.kind, dtype.itemsize, found.size, place.at, place.stored, place.deflated, found.length, place.crc
+    )  # fmt: skip
 
 
-def _open_npz(path: str) -> dict[str, Array]:
-    arrays: dict[str, Array] = {}
-    limit = _EXPANSION * os.path.getsize(path) + (1 << 20)
-    try:
-        with zipfile.ZipFile(path) as archive:
-            entries = archive.infolist()
-            if len(entries) > 64 or sum(e.file_size for e in entries) > limit:
-                _refuse(
-                    path,
-                    f"expected a few arrays, found {len(entries)} that claim {sum(e.file_size for e in entries)} bytes",
-                )
-            for entry in entries:
-                name = entry.filename.removesuffix(".npy")
-                if name in arrays:
-                    _refuse(path, f"{name} is there twice")
-                with archive.open(entry) as stream:
-                    arrays[name] = _read_npy(path, stream, entry.file_size, name)
-    except (
-        zipfile.BadZipFile,
-        zlib.error,
-        EOFError,
-        NotImplementedError,
-        OSError,
-        RuntimeError,
-        ValueError,
-        OverflowError,
-    ) as e:
-        if isinstance(e, _core.Error):
-            raise
-        _refuse(path, f"damaged archive: {e}")
-    return arrays
+def _listed(path: str, archive: Archive, name: str) -> int:
+    """The length of a list of integers, by its header."""
+    if name not in archive:
+        _refuse(path, f"expected an array {name}; found {', '.join(sorted(archive.names)) or 'none'}")
+    shape, dtype = archive.header(name).shape, archive.header(name).dtype
+    if len(shape) != 1 or dtype.kind not in "iu":
+        _refuse(path, f"{name} has shape {shape} and type {dtype}; a list of integers is needed")
+    return shape[0]
 
 
-def _indices(path: str, arrays: dict[str, Array], name: str, low: int, high: int) -> Array:
-    """A list of integers from low to high, as they are stored."""
-    if name not in arrays:
-        _refuse(path, f"expected an array {name}; found {', '.join(sorted(arrays)) or 'none'}")
-    array = arrays[name]
-    if array.ndim != 1 or array.dtype.kind not in "iu":
-        _refuse(path, f"{name} has shape {array.shape} and type {array.dtype}; a list of integers is needed")
+def _indices(path: str, archive: Archive, name: str, low: int, high: int, count: int | None = None) -> Array:
+    """A list of integers from low to high, as they are stored; of these the first `count`."""
+    _listed(path, archive, name)
+    array = archive[name][:count]
     if len(array) and (array.min() < low or array.max() > high):
         wrong = np.flatnonzero((array < low) | (array > high))
         _refuse(path, f"{name}[{wrong[0]}] is {array[wrong[0]]}; it runs from {low} to {high}")
     return array
 
 
-def _integers(path: str, arrays: dict[str, Array], name: str, low: int, high: int) -> npt.NDArray[np.int64]:
-    return _indices(path, arrays, name, low, high).astype(np.int64)
+def _integers(path: str, archive: Archive, name: str, low: int, high: int) -> npt.NDArray[np.int64]:
+    return _indices(path, archive, name, low, high).astype(np.int64)
 
 
-def _npz_matrix(path: str) -> tuple[int, int, Rows | Share]:
-    """A matrix in the layout of scipy.sparse.save_npz: the rows of csr, all entries of csc, coo, bsr and dia."""
-    arrays = _open_npz(path)
-    missing = [name for name in ("format", "shape", "data") if name not in arrays]
+def _compressed(path: str, archive: Archive, lines: int, others: int) -> tuple[Array, Array]:
+    """indptr and indices of a compressed matrix. SciPy keeps room for more entries behind the last line in some
+    matrices; what is there is no entry.
+    """
+    lengths = [_listed(path, archive, name) for name in ("indptr", "indices")] + [archive.header("data").shape[0]]
+    start: Array = np.zeros(1, np.int64)
+    if lengths[0] == lines + 1 and lengths[1] == lengths[2]:
+        start = _indices(path, archive, "indptr", 0, lengths[2])
+    if lengths[0] != lines + 1 or lengths[1] != lengths[2] or start[0] != 0:
+        _refuse(
+            path,
+            f"indptr has {lengths[0]} numbers from {start[0]} for {lines} rows or columns, and there are {lengths[1]}"
+            f" indices with {lengths[2]} values; one number more than rows, from 0, and as many values are needed",
+        )
+    fall = np.flatnonzero(start[1:] < start[:-1])
+    if len(fall):
+        _refuse(path, f"indptr falls behind position {fall[0]}")
+    return start, _indices(path, archive, "indices", 0, others - 1, int(start[-1]))
+
+
+def _npz_form(path: str, archive: Archive) -> tuple[str, int, int]:
+    """The format, the rows and the columns of a matrix in SciPy's layout."""
+    missing = [name for name in ("format", "shape", "data") if name not in archive]
     if missing:
-        _refuse(path, f"expected the layout of scipy.sparse.save_npz; there is no array {missing[0]}")
-    word = arrays["format"]
+        _refuse(
+            path,
+            "expected the layout of scipy.sparse.save_npz, or one dense array; there is no array "
+            f"{missing[0]}, found {', '.join(sorted(archive.names)) or 'none'}",
+        )
+    word, data = archive.header("format"), archive.header("data")
     if word.shape != () or word.dtype.kind not in "SU":
         _refuse(path, "format is no word")
-    kind = word.item().decode("ascii", "replace") if word.dtype.kind == "S" else str(word.item())
-    if arrays["shape"].shape != (2,):
-        _refuse(path, f"shape has {arrays['shape'].size} numbers; 2 are needed")
-    rows, columns = (int(n) for n in _integers(path, arrays, "shape", 0, 2**62))
-    data = arrays["data"]
-    if max(rows, columns) > 2**24 + 64 * data.size:
+    if archive.header("shape").shape != (2,):
+        _refuse(path, f"shape has {archive.header('shape').size} numbers; 2 are needed")
+    rows, columns = (int(n) for n in _integers(path, archive, "shape", 0, 2**62))
+    if max(rows, columns) > _core.largest_dimension(data.size):
         _refuse(path, f"a matrix of {rows} by {columns} with {data.size} values")
     if data.dtype.kind not in "biufc":
         _refuse(path, f"data has type {data.dtype}; numbers are needed")
-
-    def compressed(lines: int, others: int) -> tuple[Array, Array]:
-        start = _indices(path, arrays, "indptr", 0, len(data))
-        index = _indices(path, arrays, "indices", 0, others - 1)
-        if len(start) != lines + 1 or start[0] != 0 or start[-1] != len(index) or len(index) != len(data):
-            _refuse(
-                path,
-                f"indptr has {len(start)} numbers up to {start[-1] if len(start) else 0} for {lines} rows or columns"
-                f" and {len(index)} indices with {len(data)} values",
-            )
-        fall = np.flatnonzero(start[1:] < start[:-1])
-        if len(fall):
-            _refuse(path, f"indptr falls behind position {fall[0]}")
-        return start, index
-
-    def entries(lines: int, others: int) -> tuple[Array, Array]:
-        start, index = compressed(lines, others)
-        return _lines(start), index.astype(np.int64)
-
-    if kind in ("csr", "csc", "coo") and data.ndim != 1:
+    kind = archive["format"].item()
+    kind = kind.decode("ascii", "replace") if isinstance(kind, bytes) else str(kind)
+    if kind in ("csr", "csc", "coo") and len(data.shape) != 1:
         _refuse(path, f"data has shape {data.shape}; a list is needed")
-    if kind == "csr":
-        start, index = compressed(rows, columns)
-        integer = np.int32 if start.dtype == index.dtype == np.int32 else np.int64
-        return rows, columns, Rows(start.astype(integer, copy=False), index.astype(integer, copy=False), data)
-    if kind == "csc":
-        column, row = entries(columns, rows)
-    elif kind == "coo":
-        row, column = _integers(path, arrays, "row", 0, rows - 1), _integers(path, arrays, "col", 0, columns - 1)
-        if not len(row) == len(column) == len(data):
-            _refuse(path, f"{len(row)} rows, {len(column)} columns and {len(data)} values")
-    elif kind == "bsr":
-        if data.ndim != 3 or not all(data.shape[1:]) or rows % data.shape[1] or columns % data.shape[2]:
-            _refuse(path, f"blocks of shape {data.shape[1:]} in a matrix of {rows} by {columns}")
-        high, wide = data.shape[1:]
-        brow, bcolumn = entries(rows // high, columns // wide)
-        i, j = np.arange(high, dtype=np.int64)[:, None], np.arange(wide, dtype=np.int64)[None, :]
-        row = np.broadcast_to(brow[:, None, None] * high + i, data.shape).ravel()
-        column = np.broadcast_to(bcolumn[:, None, None] * wide + j, data.shape).ravel()
-        data = data.ravel()
-    elif kind == "dia":
-        offsets = _integers(path, arrays, "offsets", -(2**62), 2**62)
-        if data.ndim != 2 or len(data) != len(offsets) or len(set(offsets.tolist())) != len(offsets):
-            _refuse(path, f"{len(offsets)} offsets and diagonals of shape {data.shape}")
-        column = np.broadcast_to(np.arange(data.shape[1], dtype=np.int64), data.shape)
-        row = column - offsets[:, None]
-        inside = (row >= 0) & (row < rows) & (column < columns)
-        row, column, data = row[inside], column[inside], data[inside]
-    else:
-        _refuse(path, f"format {kind!r}; csr, csc, coo, bsr or dia is needed")
-    return rows, columns, Share(row, column, data, len(data))
+    return kind, rows, columns
+
+
+def _npz_matrix(path: str) -> tuple[int, int, Rows | Share, bool]:
+    """A matrix, and whether it is a dense array, the only one of its archive: the rows of csr, all entries of csc, coo,
+    bsr, dia in the layout of scipy.sparse.save_npz and of dense arrays. Elements are read when all that headers say of
+    their arrays fits together.
+    """
+    with Archive(path) as archive:
+        if len(archive) == 1 and len(archive.header(archive.only()).shape) <= 2:
+            return *_dense_matrix(path, archive[archive.only()]), True
+        kind, rows, columns = _npz_form(path, archive)
+        if kind == "csr":
+            start, index = _compressed(path, archive, rows, columns)
+            integer = np.int32 if start.dtype == index.dtype == np.int32 else np.int64
+            start, index = (a.astype(integer, copy=False) for a in (start, index))
+            return rows, columns, Rows(start, index, archive["data"][: len(index)]), False
+        readers = {"csc": _npz_csc, "coo": _npz_coo, "bsr": _npz_bsr, "dia": _npz_dia}
+        if kind not in readers:
+            _refuse(path, f"format {kind!r}; csr, csc, coo, bsr or dia is needed")
+        return rows, columns, readers[kind](path, archive, rows, columns), False
+
+
+def _npz_csc(path: str, archive: Archive, rows: int, columns: int) -> Share:
+    start, row = _compressed(path, archive, columns, rows)
+    return Share(row.astype(np.int64), _lines(start), archive["data"][: len(row)], len(row))
+
+
+def _npz_coo(path: str, archive: Archive, rows: int, columns: int) -> Share:
+    lengths = [_listed(path, archive, name) for name in ("row", "col")] + [archive.header("data").shape[0]]
+    if not lengths[0] == lengths[1] == lengths[2]:
+        _refuse(path, f"{lengths[0]} rows, {lengths[1]} columns and {lengths[2]} values")
+    row, column = _integers(path, archive, "row", 0, rows - 1), _integers(path, archive, "col", 0, columns - 1)
+    return Share(row, column, archive["data"], len(row))
+
+
+def _npz_bsr(path: str, archive: Archive, rows: int, columns: int) -> Share:
+    shape = archive.header("data").shape
+    if len(shape) != 3 or not all(shape[1:]) or rows % shape[1] or columns % shape[2]:
+        _refuse(path, f"blocks of shape {shape[1:]} in a matrix of {rows} by {columns}")
+    high, wide = shape[1:]
+    start, index = _compressed(path, archive, rows // high, columns // wide)
+    data = archive["data"][: len(index)]
+    i, j = np.arange(high, dtype=np.int64)[:, None], np.arange(wide, dtype=np.int64)[None, :]
+    row = np.broadcast_to(_lines(start)[:, None, None] * high + i, data.shape).ravel()
+    column = np.broadcast_to(index.astype(np.int64)[:, None, None] * wide + j, data.shape).ravel()
+    return Share(row, column, data.ravel(), data.size)
+
+
+def _npz_dia(path: str, archive: Archive, rows: int, columns: int) -> Share:
+    shape, count = archive.header("data").shape, _listed(path, archive, "offsets")
+    if len(shape) != 2 or shape[0] != count:
+        _refuse(path, f"{count} offsets and diagonals of shape {shape}")
+    offsets = _integers(path, archive, "offsets", -(2**62), 2**62)
+    if len(set(offsets.tolist())) != count:
+        _refuse(path, f"{count} offsets, of which some are equal")
+    column = np.broadcast_to(np.arange(shape[1], dtype=np.int64), shape)
+    row = column - offsets[:, None]
+    inside = (row >= 0) & (row < rows) & (column < columns)
+    return Share(row[inside], column[inside], archive["data"][inside], int(inside.sum()))
+
+
+def _dense_matrix(path: str, array: Array) -> tuple[int, int, Share]:
+    """The entries other than zero of an array of two dimensions."""
+    if array.ndim != 2 or array.dtype.kind not in "biufc":
+        _refuse(
+            path,
+            f"an array of shape {array.shape} and type {array.dtype}; a matrix of numbers is needed (tacit.read_vector"
+            " reads vectors)",
+        )
+    row, column = np.nonzero(array)
+    return *array.shape, Share(row, column, array[row, column], len(row))
 
 
 def _lines(start: Array) -> Array:
@@ -330,21 +288,19 @@ def _lines(start: Array) -> Array:
 
 
 def _npz_entries(path: str) -> tuple[int, int, Share]:
-    """All entries of a matrix in the layout of scipy.sparse.save_npz."""
-    rows, columns, held = _npz_matrix(path)
+    """All entries of a matrix in an .npz file."""
+    rows, columns, held, _ = _npz_matrix(path)
     if isinstance(held, Rows):
         held = Share(_lines(held.start), held.column.astype(np.int64), held.value, len(held.value))
     return rows, columns, held
 
 
 def _numpy_vector(path: str, kind: str) -> Array:
+    """The array of a .npy file, or the only one of an .npz file."""
     if kind == "npy":
-        with open(path, "rb") as stream:
-            return _read_npy(path, _io.BytesIO(stream.read()), os.path.getsize(path), "the array")
-    arrays = _open_npz(path)
-    if len(arrays) != 1:
-        _refuse(path, f"expected one array, found {len(arrays)}{': ' if arrays else ''}{', '.join(sorted(arrays))}")
-    return next(iter(arrays.values()))
+        return read_npy(path)
+    with Archive(path) as archive:
+        return archive[archive.only()]
 
 
 # --- all kinds --------------------------------------------------------------------------------------------------------
@@ -354,17 +310,31 @@ def header(path: str | os.PathLike[str]) -> Header:
     """The :class:`Header` of a matrix or vector file. Reads only the file's header, except for NumPy files."""
     name = _path(path)
     kind = _known(name)
-    if kind == "npy":
+    if kind == "npy" or (kind == "npz" and _is_one_array(name)):
         a = _numpy_vector(name, kind)
         shape = (*a.shape, 1) if a.ndim == 1 else a.shape
         if len(shape) != 2:
             _refuse(name, f"the array has shape {a.shape}; a vector or a matrix is needed")
-        return Header(kind, *shape, a.size, scalar_name(a.dtype, name), True)
+        return Header(kind, *shape, a.size, _scalar(name, a), True)
     if kind == "npz":
-        rows, columns, held = _npz_matrix(name)
-        return Header(kind, rows, columns, len(held.value), scalar_name(held.value.dtype, name), False)
-    rows, columns, entries, field, dense = _core.read_header(name, kind == "petsc_binary")
-    return Header(kind, rows, columns, entries, "complex128" if field == "complex" else "float64", dense)
+        rows, columns, held, _ = _npz_matrix(name)
+        return Header(kind, rows, columns, len(held.value), _scalar(name, held.value), False)
+    rows, columns, entries, field, dense, vectors = _core.read_header(name, kind == "petsc_binary")
+    scalar = "complex128" if field == "complex" else "float64"
+    return Header(kind, rows, columns, entries, scalar, dense, vectors)
+
+
+def _is_one_array(path: str) -> bool:
+    with Archive(path) as archive:
+        return len(archive) == 1
+
+
+def _scalar(path: str, array: Array) -> str:
+    """The scalar of an array of a file."""
+    try:
+        return scalar_name(array.dtype, path)
+    except TypeError as error:
+        _refuse(path, str(error))
 
 
 def read_matrix(
@@ -376,8 +346,8 @@ def read_matrix(
     name = _path(path)
     if _known(name) != "npz":
         return read_share(name, scalar or default_scalar(header(name).scalar), part, parts)
-    rows, columns, held = _npz_matrix(name)
-    value = _taken(held.value, scalar or default_scalar(scalar_name(held.value.dtype, name)), name)
+    rows, columns, held, _ = _npz_matrix(name)
+    value = _taken(held.value, scalar or default_scalar(_scalar(name, held.value)), name)
     if isinstance(held, Rows):
         return rows, columns, held._replace(value=value)
     return rows, columns, _part(held._replace(value=value), part, parts)
@@ -467,24 +437,17 @@ def read_share(path: str | os.PathLike[str], scalar: str, part: int = 0, parts: 
         if kind == "npz":
             rows, columns, all_ = _npz_entries(name)
         else:
-            array = _numpy_vector(name, kind)
-            if array.ndim != 2:
-                _refuse(
-                    name, f"the array has shape {array.shape}; a matrix is needed (tacit.read_vector reads vectors)"
-                )
-            rows, columns = array.shape
-            row, column = np.nonzero(array)
-            all_ = Share(row, column, array[row, column], len(row))
+            rows, columns, all_ = _dense_matrix(name, read_npy(name))
         return rows, columns, _part(all_._replace(value=_taken(all_.value, scalar, name)), part, parts)
     petsc = is_petsc_matrix(name)
-    rows, columns, _, _, dense = _core.read_header(name, petsc)
-    if dense:
+    found = header(name)
+    if found.dense:
         rows, columns, values = core("read_dense", scalar)(name, False)
         table = values.reshape((rows, columns), order="F")
         row, column = np.nonzero(table)
         return rows, columns, _part(Share(row, column, table[row, column], len(row)), part, parts)
     row, column, value, parsed = core("read_triplets", scalar)(name, petsc, part, parts)
-    return rows, columns, Share(row, column, value, parsed)
+    return found.rows, found.columns, Share(row, column, value, parsed)
 
 
 def check_count(path: str | os.PathLike[str], total: int) -> None:
@@ -492,12 +455,13 @@ def check_count(path: str | os.PathLike[str], total: int) -> None:
     Other kinds of files need no such check.
     """
     name = _path(path)
-    if detect(name) == "matrix_market" and not _core.read_header(name, False)[4]:
+    if detect(name) == "matrix_market" and not header(name).dense:
         _core.check_entry_count(name, total)
 
 
 def read_vector(path: str | os.PathLike[str], scalar: npt.DTypeLike | None = None) -> Array:
-    """A vector (or dense block) from a Matrix Market, PETSc Vec, .npy or .npz file.
+    """A vector (or dense block) from a Matrix Market, PETSc Vec, .npy or .npz file. Of a PETSc file with a matrix and
+    one vector behind it (a right-hand side), that vector.
 
     Parameters
     ----------
@@ -531,20 +495,21 @@ def read_vector(path: str | os.PathLike[str], scalar: npt.DTypeLike | None = Non
         if array.dtype.kind not in "biufc" or array.ndim not in (1, 2):
             _refuse(name, f"an array of shape {array.shape} and type {array.dtype}; a vector of numbers is needed")
         try:
-            return to_scalar(array, wanted or scalar_name(array.dtype, name), name)
+            return to_scalar(array, wanted or _scalar(name, array), name)
         except TypeError as e:
             _refuse(name, str(e))
     petsc = kind == "petsc_binary"
-    rows, columns, _, field, dense = _core.read_header(name, petsc)
-    if petsc and not dense:
-        _refuse(name, "expected a vector, found a PETSc matrix (tacit.read reads those)")
-    wanted = wanted or ("complex128" if field == "complex" else "float64")
+    found = header(name)
+    if petsc and not found.dense and found.vectors != 1:
+        beside = f" with {found.vectors} vectors behind it" if found.vectors else ""
+        _refuse(name, f"expected a vector, found a PETSc matrix{beside} (tacit.read reads the matrix)")
+    wanted = wanted or found.scalar
     rows, columns, values = core("read_dense", wanted)(name, petsc)
     array = values if columns == 1 else np.ascontiguousarray(values.reshape((rows, columns), order="F"))
     return array
 
 
-def _written_kind(path: str) -> str:
+def written_kind(path: str) -> str:
     """The kind of file to write, by the suffix of the name."""
     name = Path(path).name
     for ending, kind in (
@@ -566,7 +531,7 @@ def _written_kind(path: str) -> str:
 def write_vector(path: str | os.PathLike[str], vector: Any) -> None:
     """Writes a vector or dense block in the format given by the suffix of `path`. Local."""
     name = _path(path)
-    kind = _written_kind(name)
+    kind = written_kind(name)
     array = as_array(vector, "the vector")
     if array.ndim not in (1, 2):
         raise ValueError(f"the vector has shape {array.shape}; (n,) or (n, k) is needed")
@@ -590,7 +555,7 @@ def write_entries(
 ) -> None:
     """Writes a matrix in compressed rows in the format given by the suffix of `path`. Local."""
     name = _path(path)
-    kind = _written_kind(name)
+    kind = written_kind(name)
     rows, columns = shape
     if kind == "npy":
         raise ValueError(f"{name}: .npy holds vectors; write a matrix as .mtx, .mtx.gz, .npz or .petsc")

@@ -18,6 +18,7 @@ from . import _core, krylov
 from . import comm as _comm
 from . import precond as _precond
 from ._described import MACHINE, MACHINE_LEVEL, SOLVE, SOLVE_NAMES, SolveOptions
+from ._files import reading
 from ._options import Method, fill, named
 from ._support import (
     as_array,
@@ -86,14 +87,14 @@ def _model(given: str | os.PathLike[str] | Mapping[str, Any]) -> _core.MachineMo
     if not name.endswith(".json"):
         named: _core.MachineModel = core("machine_model")(choose("machine", name, machines()))
         return named
-    with open(name, encoding="utf-8") as file:
-        try:
-            found = json.load(file)
-            if not isinstance(found, dict):
-                raise ValueError("an object with the parameters of a machine is needed")
-            return _with_values("a machine", found)
-        except (ValueError, TypeError) as error:  # a file that is not JSON raises ValueError, too
-            raise _core.InputError(f"{name}: {error}") from None
+    with open(name, encoding="utf-8") as file, reading(name, "the parameters of a machine in JSON"):
+        found = json.load(file)
+    if not isinstance(found, dict):
+        raise _core.InputError(f"{name}: an object with the parameters of a machine is needed")
+    try:
+        return _with_values("a machine", found)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise _core.InputError(f"{name}: {error}") from None
 
 
 def _with_values(where: str, given: Mapping[str, Any]) -> _core.MachineModel:

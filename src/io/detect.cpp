@@ -11,6 +11,7 @@ namespace {
 
 bool is_banner(std::string_view bytes) {
   constexpr std::string_view tag = "%%matrixmarket";
+  bytes.remove_prefix(std::min(bytes.find_first_not_of(" \t"), bytes.size()));  // MUMPS writes blanks in front
   return bytes.size() > tag.size() && std::equal(tag.begin(), tag.end(), bytes.begin(), [](char a, char b) {
            return a == char(std::tolower(static_cast<unsigned char>(b)));
          });

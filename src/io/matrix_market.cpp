@@ -25,7 +25,6 @@ namespace tacit::io {
 namespace {
 
 using detail::fail_at_line;
-using detail::largest_dimension;
 using detail::LineReader;
 using detail::longest_line;
 using detail::quoted;
@@ -65,8 +64,12 @@ struct Word {
   Value value;
 };
 constexpr std::array<Word<Format>, 2> formats{{{"coordinate", Format::coordinate}, {"array", Format::array}}};
-constexpr std::array<Word<Field>, 4> fields{
-    {{"real", Field::real}, {"integer", Field::integer}, {"complex", Field::complex}, {"pattern", Field::pattern}}};
+constexpr const char* unsigned_integer = "unsigned-integer";  // of SciPy and fast_matrix_market, not of the report
+constexpr std::array<Word<Field>, 5> fields{{{"real", Field::real},
+                                             {"integer", Field::integer},
+                                             {"complex", Field::complex},
+                                             {"pattern", Field::pattern},
+                                             {unsigned_integer, Field::integer}}};
 constexpr std::array<Word<Symmetry>, 4> symmetries{{{"general", Symmetry::general},
                                                     {"symmetric", Symmetry::symmetric},
                                                     {"skew-symmetric", Symmetry::skew_symmetric},
@@ -86,11 +89,11 @@ Value choose(const std::array<Word<Value>, N>& choices, std::string_view word, c
 void parse_banner(std::string_view line, Header& header) {
   constexpr std::string_view tag = "%%MatrixMarket";
   const auto word = words(line);
-  if (word.size() != 5 || line.empty() || is_blank(line[0]) || !same_word(word[0], tag) ||
-      !same_word(word[1], "matrix"))
+  if (word.size() != 5 || !same_word(word[0], tag) || !same_word(word[1], "matrix"))
     fail_at_line(header.path, 1, "a banner \"%%MatrixMarket matrix FORMAT FIELD SYMMETRY\"", quoted(line));
   header.format = choose(formats, word[2], header.path, 1);
   header.field = choose(fields, word[3], header.path, 1);
+  header.is_unsigned = same_word(word[3], unsigned_integer);
   header.symmetry = choose(symmetries, word[4], header.path, 1);
   if (header.format == Format::array && header.field == Field::pattern)
     fail_at_line(header.path, 1, "real, integer or complex values in an array", quoted(word[3]));
@@ -156,7 +159,7 @@ Header parse_header(LineReader& lines, const std::string& path, Global room) {
   if (header.entries > most)
     fail(message("at most ", most, " entries, for which there are ", rest, " bytes"), quoted(line));
   if (std::max(header.rows, header.columns) > largest_dimension(header.entries))
-    fail(message("at most 2^24 + 64 entries = ", largest_dimension(header.entries), " rows and columns"), quoted(line));
+    fail(message("at most 2^20 + 64 entries = ", largest_dimension(header.entries), " rows and columns"), quoted(line));
   return header;
 }
 
@@ -313,6 +316,7 @@ class LineParser {
       for (at_ = digits; at_ != end_ && is_digit(*at_);) ++at_;
       const char* const last = at_;
       if (!end_of_word()) fail_on_word("an integer", begin);
+      if (negative && header_.is_unsigned) fail_on_word("an unsigned integer", begin);
       if (last - digits > 15) check_exact(begin, digits, last);
       at_ = digits;
     }
@@ -379,8 +383,8 @@ class LineParser {
       return;
     const std::string position = message("\"", row + 1, " ", column + 1, "\"");
     if (row < column) fail("an entry of the lower triangle of a symmetric matrix", position);
-    if (header_.symmetry == Symmetry::skew_symmetric)
-      fail("an entry below the diagonal of a skew-symmetric matrix", position);
+    if (header_.symmetry == Symmetry::skew_symmetric && entry != T{})
+      fail("an entry below the diagonal of a skew-symmetric matrix, or a zero on it", position);
     if constexpr (is_complex<T>)
       if (header_.symmetry == Symmetry::hermitian && entry.imag() != 0)
         fail("a real value on the diagonal of a hermitian matrix", position);
@@ -759,7 +763,8 @@ EntryPieces<T> pieces_of(const Source& source, int part, int parts) {
   });
 }
 
-// Stores the elements of an array, which come by columns.
+// Stores the elements of an array, which come by columns. SciPy before 1.0 wrote skew-symmetric arrays with their
+// diagonal, which the number of elements tells: those are kept in their order to the end.
 template <Scalar T>
 class Filler {
  public:
@@ -767,15 +772,18 @@ class Filler {
     result_.rows = header.rows;
     result_.columns = header.columns;
     if (header.symmetry == Symmetry::general) result_.value.reserve(std::size_t(header.entries));
+    else if (header.symmetry == Symmetry::skew_symmetric) in_order_.reserve(std::size_t(header.entries));
     else result_.value.resize(std::size_t(header.rows) * std::size_t(header.columns));
-    row_ = first_row();
   }
 
   void take(const Batch<T>& batch, const Source& source, Global first) {
-    const Global n = std::clamp<Global>(header_.entries - seen_, 0, batch.size);
+    const bool skew = header_.symmetry == Symmetry::skew_symmetric;
+    const Global most = skew ? with_diagonal() : header_.entries;
+    const Global n = std::clamp<Global>(most - seen_, 0, batch.size);
     seen_ += batch.size;
-    if (header_.symmetry == Symmetry::general) {
-      result_.value.insert(result_.value.end(), batch.value.get(), batch.value.get() + n);
+    if (skew || header_.symmetry == Symmetry::general) {
+      auto& to = skew ? in_order_ : result_.value;
+      to.insert(to.end(), batch.value.get(), batch.value.get() + n);
       return;
     }
     for (Global k = 0; k < n; ++k) {
@@ -784,24 +792,47 @@ class Filler {
         if (row_ == column_ && batch.line && value.imag() != 0)
           fail_in(source, first + batch.line[k], "a real value on the diagonal of a hermitian matrix",
                   message("\"", value.real(), " ", value.imag(), "\""));
-      result_.value[std::size_t(row_ + column_ * header_.rows)] = value;
-      if (row_ != column_)
-        result_.value[std::size_t(column_ + row_ * header_.rows)] = mirrored(header_.symmetry, value);
-      if (++row_ == header_.rows) {
-        ++column_;
-        row_ = first_row();
-      }
+      put(value);
+      if (++row_ == header_.rows) row_ = ++column_;
     }
   }
 
   Global seen() const { return seen_; }
-  Dense<T> result() { return std::move(result_); }
+  /// Whether these are the elements of a skew-symmetric array with its diagonal.
+  bool has_diagonal() const { return header_.symmetry == Symmetry::skew_symmetric && seen_ == with_diagonal(); }
+
+  Dense<T> result() {
+    if (header_.symmetry == Symmetry::skew_symmetric) fill_skew();
+    return std::move(result_);
+  }
 
  private:
-  Global first_row() const { return header_.symmetry == Symmetry::skew_symmetric ? column_ + 1 : column_; }
+  Global with_diagonal() const { return header_.entries + header_.rows; }
+
+  void put(const T& value) {
+    result_.value[std::size_t(row_ + column_ * header_.rows)] = value;
+    if (row_ != column_) result_.value[std::size_t(column_ + row_ * header_.rows)] = mirrored(header_.symmetry, value);
+  }
+
+  void fill_skew() {
+    const Global n = header_.rows;
+    result_.value.resize(std::size_t(n) * std::size_t(n));
+    const bool whole = has_diagonal();
+    auto next = in_order_.cbegin();
+    for (column_ = 0; column_ < n; ++column_)
+      for (row_ = whole ? column_ : column_ + 1; row_ < n; ++row_, ++next) {
+        if (row_ == column_ && *next != T{})
+          fail_at_line(header_.path, header_.size_line,
+                       message(header_.entries, " elements below the diagonal of a skew-symmetric matrix, or ",
+                               with_diagonal(), " with zeros on it"),
+                       message("another number in row ", row_ + 1, " of it"));
+        put(*next);
+      }
+  }
 
   const Header& header_;
   Global row_ = 0, column_ = 0, seen_ = 0;
+  std::vector<T> in_order_;  // of a skew-symmetric array
   Dense<T> result_;
 };
 
@@ -839,7 +870,7 @@ Dense<T> dense_of(const Source& source) {
     Filler<T> filler(header);
     entries.template parse<T>(
         0, 1, [&](const Batch<T>& batch, const Source& from, Global first) { filler.take(batch, from, first); });
-    check_entry_count(header, filler.seen());
+    if (!filler.has_diagonal()) check_entry_count(header, filler.seen());
     return filler.result();
   });
 }

@@ -202,7 +202,7 @@ CompressedRows<T, Index> read_npz_rows(const std::string& path, const NpzRows& m
     const bool apart = !is_last && !matrix.start.deflated;
     const Sum sum = read_indices(source, matrix.start, first, apart ? last : last + 1, is_first, entries, start.data());
     if (apart) read_indices(source, matrix.start, last, last + 1, false, entries, &start.back());
-    if ((is_first && start.front() != 0) || (is_last && start.back() != entries))
+    if ((is_first && start.front() != 0) || (is_last && start.back() > entries))
       refuse(source, message("indptr runs from ", start.front(), " to ", start.back(), " with ", entries, " values"));
     if (const auto fall = std::is_sorted_until(start.begin(), start.end()); fall != start.end())
       refuse(source, message("indptr falls behind position ", first + (fall - start.begin()) - 1));
@@ -211,11 +211,19 @@ CompressedRows<T, Index> read_npz_rows(const std::string& path, const NpzRows& m
     rows.column = Buffer<Index>(std::size_t(to - from));
     rows.value = Buffer<T>(std::size_t(to - from));
     Sum of[3] = {sum, {}, {}};
+    // SciPy may keep room for more entries behind the last row, which counts in the checksum only.
+    const auto pass_over = [&](const NpzArray& array) {
+      return is_last && !array.deflated ? read_stored(source, array, to, entries, false, [](auto&&...) {}) : Sum{};
+    };
     const std::function<void()> read[2] = {
         [&] {
           of[1] = read_indices(source, matrix.column, from, to, is_first, matrix.columns - 1, rows.column.data());
+          of[1].append(pass_over(matrix.column));
         },
-        [&] { of[2] = read_values(source, matrix.value, from, to, is_first, rows.value.data()); }};
+        [&] {
+          of[2] = read_values(source, matrix.value, from, to, is_first, rows.value.data());
+          of[2].append(pass_over(matrix.value));
+        }};
     if (matrix.column.deflated && matrix.value.deflated)
       detail::in_pieces(2, 1, [&](Global k, Global, std::vector<char>&) { read[k](); });
     else read[0](), read[1]();

@@ -13,6 +13,7 @@
 #include <limits>
 #include <new>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 namespace tacit::io {
@@ -57,6 +58,7 @@ struct Opening {
   Header header;
   int width = 4;                                // bytes of an integer
   Global lengths = 0, columns = 0, values = 0;  // offsets of the three sections; a Vec has values only
+  std::vector<Global> vectors;                  // offsets of the vectors behind a Mat
 };
 
 Global integer_at(const Source& source, Global at, int width) {
@@ -82,13 +84,39 @@ int integer_width(const Source& source, std::int32_t expected, const char* what)
                source.size() < 4 ? "the end of the file" : message(found));
 }
 
-// The field follows from the number of bytes of the values.
-Field field_of(const Source& source, Global values, Global entries) {
+// The offsets of the vectors that fill the file from `at`, of values with so many bytes; nothing where these are not
+// what is there.
+std::optional<std::vector<Global>> vectors_from(const Source& source, Global at, int width, Global value_bytes) {
+  std::vector<Global> found;
+  while (at < source.size()) {
+    const Global room = source.size() - at - 2 * width;
+    if (room < 0 || integer_at(source, at, width) != vector_class) return std::nullopt;
+    const Global length = integer_at(source, at + width, width);
+    if (length < 0 || length > room / value_bytes) return std::nullopt;
+    found.push_back(at);
+    at += 2 * width + length * value_bytes;
+  }
+  return found;
+}
+
+// The field follows from the number of bytes of the values, behind which there may be vectors (right-hand sides).
+Field field_of(const Source& source, Global values, Global entries, int width, std::vector<Global>* vectors) {
   const Global bytes = source.size() - values;
-  if (bytes / 8 == entries && bytes % 8 == 0) return Field::real;
-  if (bytes / 16 == entries && bytes % 16 == 0) return Field::complex;
-  fail_at_byte(source.path(), values, message(entries, " values of 8 or 16 bytes each, and nothing behind them"),
-               message(bytes, " bytes"));
+  for (const auto& [field, each] : {std::pair{Field::real, Global(8)}, {Field::complex, Global(16)}}) {
+    if (entries > bytes / each) continue;
+    auto behind = vectors_from(source, values + each * entries, width, each);
+    if (!behind || !(vectors || behind->empty())) continue;
+    // A real matrix whose vector was cut short may have the size of a complex one.
+    const bool is_cut = vectors && field == Field::complex && entries > 0 &&
+                        integer_at(source, values + 8 * entries, width) == vector_class;
+    if (is_cut) break;
+    if (vectors) *vectors = std::move(*behind);
+    return field;
+  }
+  fail_at_byte(
+      source.path(), values,
+      message(entries, " values of 8 or 16 bytes each, and ", vectors ? "at most vectors" : "nothing", " behind them"),
+      message(bytes, " bytes"));
 }
 
 Opening open_matrix(const Source& source) {
@@ -110,28 +138,47 @@ Opening open_matrix(const Source& source) {
   if (header.entries < 0 || header.entries > (source.size() - it.columns) / (w + 8))
     fail_at_byte(source.path(), 3 * w, message("a number of entries that fit into ", source.size(), " bytes"),
                  message(header.entries));
-  if (header.columns < 0 || header.columns > detail::largest_dimension(header.entries))
+  if (header.columns < 0 || header.columns > largest_dimension(header.entries))
     fail_at_byte(source.path(), 2 * w,
-                 message("at most 2^24 + 64 entries = ", detail::largest_dimension(header.entries), " columns"),
+                 message("at most 2^20 + 64 entries = ", largest_dimension(header.entries), " columns"),
                  message(header.columns));
   it.values = it.columns + header.entries * w;
-  header.field = field_of(source, it.values, header.entries);
+  header.field = field_of(source, it.values, header.entries, it.width, &it.vectors);
+  header.vectors = Global(it.vectors.size());
   return it;
 }
 
+bool begins_with(const Source& source, std::int32_t number) {
+  if (source.size() < 4) return false;
+  const Global found = integer_at(source, 0, 4);
+  return found == number || (found == 0 && source.size() >= 8 && integer_at(source, 0, 8) == number);
+}
+
+// The vector of a file: all of it, or what follows a matrix.
 Opening open_vector(const Source& source) {
   Opening it;
-  it.width = integer_width(source, vector_class, "vector");
   Header& header = it.header;
   header.path = source.path();
   header.format = Format::array;
-  header.rows = header.entries = integer_at(source, it.width, it.width);
   header.columns = 1;
+  if (begins_with(source, matrix_class)) {
+    const Opening matrix = open_matrix(source);
+    if (matrix.vectors.size() != 1)
+      fail_at_byte(source.path(), 0, "a vector, or a matrix with one vector behind it",
+                   message("a matrix with ", matrix.vectors.size(), " vectors behind it"));
+    it.width = matrix.width;
+    header.field = matrix.header.field;
+    header.rows = header.entries = integer_at(source, matrix.vectors[0] + it.width, it.width);
+    it.values = matrix.vectors[0] + 2 * it.width;
+    return it;
+  }
+  it.width = integer_width(source, vector_class, "vector");
+  header.rows = header.entries = integer_at(source, it.width, it.width);
   it.values = 2 * it.width;
   if (header.rows < 0 || header.rows > (source.size() - it.values) / 8)
     fail_at_byte(source.path(), it.width, message("a length whose values fit into ", source.size(), " bytes"),
                  message(header.rows));
-  header.field = field_of(source, it.values, header.entries);
+  header.field = field_of(source, it.values, header.entries, it.width, nullptr);
   return it;
 }
 
@@ -338,10 +385,7 @@ int width_for(Global largest) {
 
 Header read_petsc_header(const std::string& path) {
   const Source source = Source::open(path);
-  const Global number = source.size() < 4 ? 0 : integer_at(source, 0, 4);
-  const bool is_vector =
-      number == vector_class || (number == 0 && source.size() >= 8 && integer_at(source, 0, 8) == vector_class);
-  return is_vector ? open_vector(source).header : open_matrix(source).header;
+  return begins_with(source, vector_class) ? open_vector(source).header : open_matrix(source).header;
 }
 
 template <Scalar T, class Index>

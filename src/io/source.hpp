@@ -17,10 +17,6 @@ namespace tacit::io::detail {
 
 inline constexpr Global longest_line = Global(1) << 24;
 
-/// The most rows and columns of a matrix with this many entries; limited because assembly allocates memory for each.
-constexpr Global largest_dimension(Global entries) {
-  return (Global(1) << 24) + 64 * entries;
-}
 /// Bytes that a compressed file of `size` bytes may expand to.
 constexpr Global largest_expansion(Global size) {
   return 1000 * size + (Global(1) << 20);

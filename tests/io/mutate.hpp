@@ -124,6 +124,7 @@ inline std::string mutation(std::uint64_t seed, std::uint64_t index) {
                                       "array",
                                       "hermitian",
                                       "skew-symmetric",
+                                      "unsigned-integer",
                                       "1 1 1\n",
                                       "2 1 3\n",
                                       "\xef\xbb\xbf",
@@ -248,20 +249,22 @@ inline std::optional<Reference> reference(const std::string& bytes) {
     return word;
   };
 
-  if (lines.empty() || lines[0].empty() || lines[0][0] != '%') return {};
+  if (lines.empty()) return {};
   auto banner = split(lower(lines[0]));
   if (banner.size() != 5 || banner[0] != "%%matrixmarket" || banner[1] != "matrix") return {};
   const std::string &format = banner[2], &field = banner[3], &symmetry = banner[4];
   const bool array = format == "array", pattern = field == "pattern", complex = field == "complex";
   const bool skew = symmetry == "skew-symmetric", hermitian = symmetry == "hermitian", general = symmetry == "general";
   if (!array && format != "coordinate") return {};
-  if (!complex && !pattern && field != "real" && field != "integer") return {};
+  const bool is_unsigned = field == "unsigned-integer", integer = field == "integer" || is_unsigned;
+  if (!complex && !pattern && field != "real" && !integer) return {};
   if (!skew && !hermitian && !general && symmetry != "symmetric") return {};
   if ((array && pattern) || (hermitian && !complex) || (skew && pattern)) return {};
 
   Reference it;
   it.format = array ? Format::array : Format::coordinate;
   Global rows = -1, columns = 0, entries = 0, found = 0, i = 0, j = 0;
+  std::vector<std::complex<double>> in_order;  // of a skew-symmetric array
   for (std::size_t k = 1; k < lines.size(); ++k) {
     const auto word = split(lines[k]);
     if (word.empty()) continue;
@@ -284,19 +287,18 @@ inline std::optional<Reference> reference(const std::string& bytes) {
                       : *count_of(word[2]);
       const auto rest = Global(bytes.size() - ends[k]);
       const int shortest = 2 * ((complex ? 2 : pattern ? 0 : 1) + (array ? 0 : 2));
-      if (entries > (rest + 1) / shortest || std::max(rows, columns) > (1 << 24) + 64 * entries) return {};
+      if (entries > (rest + 1) / shortest || std::max(rows, columns) > (1 << 20) + 64 * entries) return {};
       if (array) it.dense = {rows, columns, std::vector<std::complex<double>>(std::size_t(rows * columns))};
       it.triplets.rows = rows;
       it.triplets.columns = columns;
-      i = skew ? 1 : 0;
       continue;
     }
     const std::size_t indices = array ? 0 : 2, values = complex ? 2 : pattern ? 0 : 1;
     if (word.size() != indices + values) return {};
     double part[2] = {1, 0};
     for (std::size_t v = 0; v < values; ++v) {
-      const auto number = number_of(word[indices + v], field == "integer");
-      if (!number) return {};
+      const auto number = number_of(word[indices + v], integer);
+      if (!number || (is_unsigned && word[indices + v][0] == '-')) return {};
       part[v] = *number;
     }
     if (!array) {
@@ -304,18 +306,20 @@ inline std::optional<Reference> reference(const std::string& bytes) {
       if (!row || !column || *row < 1 || *row > rows || *column < 1 || *column > columns) return {};
       i = *row - 1;
       j = *column - 1;
-      if (!general && (i < j || (i == j && skew))) return {};
+      if (!general && (i < j || (i == j && skew && (part[0] != 0 || part[1] != 0)))) return {};
     }
-    if (++found > entries) return {};
+    if (++found > entries + (array && skew ? rows : 0)) return {};
     if (hermitian && i == j && part[1] != 0) return {};
     const std::complex<double> value{part[0], part[1]};
     const std::complex<double> mirror = skew ? -value : hermitian ? std::conj(value) : value;
-    if (array) {
+    if (array && skew) {
+      in_order.push_back(value);
+    } else if (array) {
       it.dense.value[std::size_t(i + j * rows)] = value;
       if (!general && i != j) it.dense.value[std::size_t(j + i * rows)] = mirror;
       if (++i == rows) {
         ++j;
-        i = general ? 0 : skew ? j + 1 : j;
+        i = general ? 0 : j;
       }
     } else {
       const auto put = [&](Global r, Global c, std::complex<double> v) {
@@ -327,7 +331,18 @@ inline std::optional<Reference> reference(const std::string& bytes) {
       if (!general && i != j) put(j, i, mirror);
     }
   }
-  if (rows < 0 || found != entries) return {};
+  if (rows < 0) return {};
+  if (!array || !skew) return found == entries ? std::optional(it) : std::nullopt;
+  // The elements below the diagonal, or these with a diagonal of zeros.
+  const bool whole = found == entries + rows;
+  if (!whole && found != entries) return {};
+  std::size_t at = 0;
+  for (j = 0; j < columns; ++j)
+    for (i = whole ? j : j + 1; i < rows; ++i, ++at) {
+      if (i == j && in_order[at] != std::complex<double>()) return {};
+      it.dense.value[std::size_t(i + j * rows)] = in_order[at];
+      if (i != j) it.dense.value[std::size_t(j + i * rows)] = -in_order[at];
+    }
   return it;
 }
 

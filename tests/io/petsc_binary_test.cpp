@@ -40,12 +40,12 @@ TEST(Petsc, NamesWhatIsWrong) {
   EXPECT_EQ(error_with(1, -1), "f: at byte 4: expected a number of rows, whose lengths fit into 64 bytes, found -1");
   EXPECT_EQ(error_with(1, 0x7fffffff),
             "f: at byte 4: expected a number of rows, whose lengths fit into 64 bytes, found 2147483647");
-  EXPECT_EQ(error_with(2, -4), "f: at byte 8: expected at most 2^24 + 64 entries = 16777408 columns, found -4");
-  EXPECT_EQ(error_with(2, std::int64_t(1) << 60, 8).substr(0, 39), "f: at byte 16: expected at most 2^24 + ");
+  EXPECT_EQ(error_with(2, -4), "f: at byte 8: expected at most 2^20 + 64 entries = 1048768 columns, found -4");
+  EXPECT_EQ(error_with(2, std::int64_t(1) << 60, 8).substr(0, 39), "f: at byte 16: expected at most 2^20 + ");
   EXPECT_EQ(error_with(3, -1), "f: at byte 12: expected a sparse matrix, found -1 entries, the mark of a dense one");
   EXPECT_EQ(error_with(3, 4), "f: at byte 12: expected a number of entries that fit into 64 bytes, found 4");
   EXPECT_EQ(error_with(3, 2),
-            "f: at byte 36: expected 2 values of 8 or 16 bytes each, and nothing behind them, found 28 bytes");
+            "f: at byte 36: expected 2 values of 8 or 16 bytes each, and at most vectors behind them, found 28 bytes");
   EXPECT_EQ(error_with(4, -2), "f: at byte 16: expected a row of at most 3 entries, found -2");
   EXPECT_EQ(error_with(6, 5), "f: at byte 24: expected a row of at most 1 entries, found 5");
   EXPECT_EQ(error_with(6, 0), "f: at byte 16: expected row lengths that add up to 3, found 2");
@@ -66,15 +66,37 @@ TEST(Petsc, NamesWhatIsWrong) {
   for (std::size_t n = 0; n < good.size(); ++n)
     EXPECT_NE(error_of([&] { parse_petsc_matrix<double>(good.substr(0, n), "f"); }), "accepted") << n;
   EXPECT_EQ(error_of([&] { parse_petsc_matrix<double>(good + "x", "f"); }),
-            "f: at byte 40: expected 3 values of 8 or 16 bytes each, and nothing behind them, found 25 bytes");
-  EXPECT_EQ(error_of([&] { parse_petsc_vector<double>(good, "f"); }),
-            "f: at byte 0: expected the class number 1211214 of a PETSc vector, found 1211216");
+            "f: at byte 40: expected 3 values of 8 or 16 bytes each, and at most vectors behind them, found 25 bytes");
+  EXPECT_EQ(
+      error_of([&] { parse_petsc_vector<double>(good, "f"); }),
+      "f: at byte 0: expected a vector, or a matrix with one vector behind it, found a matrix with 0 vectors behind "
+      "it");
   EXPECT_EQ(error_of([&] { parse_petsc_vector<double>(big_endian(1211214, 4) + big_endian(-1, 4), "f"); }),
             "f: at byte 4: expected a length whose values fit into 8 bytes, found -1");
   EXPECT_EQ(error_of([&] { read_petsc_matrix<double>("/none"); }),
             "/none: cannot be opened: No such file or directory");
   EXPECT_EQ(error_of([&] { parse_petsc_matrix<double>(good, "f", 3, 3); }, ErrorKind::usage),
             "part is 3 of 3, expected 0 <= part < parts to read f");
+}
+
+// The file of a system, as PETSc's examples read it: a matrix and its right-hand side.
+TEST(Petsc, ReadsAVectorBehindAMatrix) {
+  for (const int width : {4, 8})
+    for (const bool complex : {false, true}) {
+      const std::string matrix = petsc_seed(true, width, complex), vector = petsc_seed(false, width, complex);
+      const std::string both = matrix + vector;
+      EXPECT_TRUE(same(parse_petsc_matrix<C>(both, "f"), parse_petsc_matrix<C>(matrix, "f")));
+      EXPECT_EQ(parse_petsc_vector<C>(both, "f").value, parse_petsc_vector<C>(vector, "f").value);
+      EXPECT_TRUE(same(parse_petsc_matrix<C>(both + vector, "f"), parse_petsc_matrix<C>(matrix, "f")));
+      EXPECT_EQ(error_of([&] { parse_petsc_vector<C>(both + vector, "f"); }),
+                "f: at byte 0: expected a vector, or a matrix with one vector behind it, found a matrix with 2 vectors "
+                "behind it");
+      for (std::size_t n = matrix.size() + 1; n < both.size(); ++n) {
+        EXPECT_NE(error_of([&] { parse_petsc_matrix<C>(both.substr(0, n), "f"); }), "accepted") << n;
+        EXPECT_NE(error_of([&] { parse_petsc_vector<C>(both.substr(0, n), "f"); }), "accepted") << n;
+      }
+      EXPECT_NE(error_of([&] { parse_petsc_vector<C>(vector + vector, "f"); }), "accepted");
+    }
 }
 
 template <class T>

@@ -155,6 +155,14 @@ def test_files_that_cannot_be_right(tmp_path: Path) -> None:
     expected = np.zeros((3, 64))
     expected[1, [0, 9]] = 1
     np.testing.assert_array_equal(np.unpackbits(images, axis=1), expected)
+    # Values of one pixel add up, also where they are 1; blanks separate numbers as tabs do.
+    images, packed = inference.read_images(file("twice.tsv", "2\t3\t0.5\n1 1 1\n2  3 0.25\n1\t1 1\n"), 64)
+    assert not packed
+    assert (images[1, 2], images[0, 0], np.count_nonzero(images)) == (0.75, 2, 2)
+    # An image takes memory and time whether or not it has pixels: a file of two lines numbers at most 2^16 + 128.
+    assert len(inference.read_images(file("edge.tsv", f"1 1 1\n{(1 << 16) + 128} 1 1\n"), 64)[0]) == (1 << 16) + 128
+    with pytest.raises(tacit.InputError, match=r"image 20000000 in a file of 2 lines; at most 2\^16 \+ 64 lines"):
+        inference.read_images(file("beyond.tsv", "1 1 1\n20000000 1 1\n"), 64)
     images, packed = inference.read_images(file("numbers.tsv", "2\t3\t0.5\n"), 64)
     assert not packed
     assert images[1, 2] == 0.5
@@ -206,6 +214,11 @@ def test_command_line(tmp_path: Path) -> None:
     assert facts["neurons"] == 64
     assert {"read", "infer"} <= set(facts["seconds"])
     np.testing.assert_array_equal(np.loadtxt(tmp_path / "c.tsv"), expected)
+    np.savetxt(tmp_path / "false.tsv", expected[1:], fmt="%d")
+    words = ["--weights", str(tmp_path), "--neurons", "64", "--layers", "4", "--bias", "-0.2"]
+    done = run("infer", str(tmp_path / "images.tsv"), *words, "--truth", str(tmp_path / "false.tsv"))
+    assert done.returncode == 3
+    assert f"{len(expected) - 1} of {len(expected) - 1} in common, not equal" in done.stdout
     (tmp_path / "nothing.tsv").touch()
     for words, code in (
         (["infer", str(tmp_path / "none.tsv")], 4),

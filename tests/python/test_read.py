@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io as streams
+import lzma
 import struct
+import tarfile
+import tracemalloc
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -400,3 +404,161 @@ def test_not_there_or_not_a_matrix(tmp_path: Path) -> None:
         tacit.read(tmp_path / "three.npy")
     with pytest.raises(ValueError, match="did you mean 'float32'"):
         tacit.read(tmp_path / "a.petsc", scalar="flaot32")
+
+
+@pytest.mark.parametrize("kind", ["uint8", "uint32", "uint64"])
+def test_unsigned_integers_of_scipy(kind: str, tmp_path: Path) -> None:
+    D, path = np.array([[2, 0], [1, 3]]).astype(kind), tmp_path / "a.mtx"
+    scipy.io.mmwrite(path, sp.csr_array(D))
+    np.testing.assert_array_equal(tacit.read(path) @ np.eye(2), D)
+    scipy.io.mmwrite(path, D[:, :1])
+    np.testing.assert_array_equal(tacit.read_vector(path), [2, 1])
+
+
+def test_blanks_in_front_of_the_banner(tmp_path: Path) -> None:
+    """MUMPS writes such files."""
+    for name, pack in (("a.mtx", bytes), ("a.mtx.gz", gzip.compress)):
+        (tmp_path / name).write_bytes(pack(b"   " + mtx_text(laplacian(4))))
+        np.testing.assert_array_equal(tacit.read(tmp_path / name) @ np.eye(4), laplacian(4).toarray())
+
+
+@pytest.mark.parametrize("form", ["coordinate", "array"])
+def test_skew_symmetric_with_zeros_on_the_diagonal(form: str, tmp_path: Path) -> None:
+    path, banner = tmp_path / "a.mtx", f"%%MatrixMarket matrix {form} real skew-symmetric\n"
+    rest = "2 2 3\n1 1 0\n2 1 3\n2 2 0\n" if form == "coordinate" else "2 2\n0\n3\n0\n"
+    path.write_text(banner + rest)
+    np.testing.assert_array_equal(tacit.read(path) @ np.eye(2), [[0, -3], [3, 0]])
+    path.write_text(banner + rest.replace("\n0\n", "\n4\n", 1).replace("1 1 0", "1 1 4"))
+    with pytest.raises(tacit.InputError, match="zero"):
+        tacit.read(path)
+
+
+def test_dense_arrays_of_an_archive(tmp_path: Path) -> None:
+    """An archive with one array is a dense matrix or a vector, as .npy is; `tacit convert` writes such."""
+    D, path = np.array([[4.0, 1.0, 0.0], [1.0, 3.0, 2.0]]), tmp_path / "a.npz"
+    np.savez_compressed(path, x=D)
+    for ranks in (1, 3):
+        read = tacit.comm.run_threads(ranks, lambda comm: tacit.read(path, comm) @ np.eye(3))
+        np.testing.assert_array_equal(read[0], D)
+    assert io.header(path).dense
+    np.savez_compressed(path, x=D, y=D)
+    with pytest.raises(tacit.InputError, match="no array format, found x, y"):
+        tacit.read(path)
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+@pytest.mark.parametrize("form", ["csr", "csc", "bsr"])
+def test_room_behind_the_last_row(form: str, compressed: bool, tmp_path: Path) -> None:
+    """SciPy keeps room for more entries in some matrices, whose contents are no entries."""
+    a = unsymmetric(18)
+    made = a.tobsr((2, 3)) if form == "bsr" else a.asformat(form)
+    made.indices = np.concatenate([made.indices, np.array([10**6, -1], made.indices.dtype)])
+    made.data = np.concatenate([made.data, np.full((2, *made.data.shape[1:]), 7.0)])
+    path = tmp_path / "a.npz"
+    save = np.savez_compressed if compressed else np.savez
+    save(path, format=form.encode(), shape=a.shape, data=made.data, indices=made.indices, indptr=made.indptr)
+    for ranks in (1, 2, 5):
+        read = tacit.comm.run_threads(ranks, lambda comm: tacit.read(path, comm) @ np.eye(18))
+        np.testing.assert_array_equal(read[0], a.toarray())
+    if not compressed:  # what is there counts in the checksum all the same
+        damaged = bytearray(path.read_bytes())
+        damaged[damaged.index(np.array([7.0, 7.0]).tobytes())] ^= 1
+        path.write_bytes(damaged)
+        with pytest.raises(tacit.InputError, match="CRC"):
+            tacit.read(path)
+
+
+def test_a_petsc_file_with_matrix_and_right_hand_side(tmp_path: Path) -> None:
+    a, b, path = laplacian(9), np.arange(9.0), tmp_path / "system.petsc"
+    petsc(path, a)
+    vector = struct.pack(">2i", 1211214, 9) + b.astype(">f8").tobytes()
+    matrix = path.read_bytes()
+    path.write_bytes(matrix + vector)
+    for ranks in (1, 3):
+        read = tacit.comm.run_threads(ranks, lambda comm: tacit.read(path, comm) @ np.eye(9))
+        np.testing.assert_array_equal(read[0], a.toarray())
+    np.testing.assert_array_equal(tacit.read_vector(path), b)
+    assert io.header(path).vectors == 1
+    path.write_bytes(matrix + vector + vector)
+    with pytest.raises(tacit.InputError, match="2 vectors behind it"):
+        tacit.read_vector(path)
+    path.write_bytes(matrix + vector[:-1])
+    with pytest.raises(tacit.InputError, match="at most vectors behind them"):
+        tacit.read(path)
+
+
+def tar(content: bytes) -> bytes:
+    out = streams.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as archive:
+        about = tarfile.TarInfo("m/m.mtx")
+        about.size = len(content)
+        archive.addfile(about, streams.BytesIO(content))
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (bz2.compress, "compressed by bzip2: unpack it"),
+        (lzma.compress, "compressed by xz: unpack it"),
+        (tar, "a tar archive: unpack it"),
+        (lambda text: gzip.compress(tar(text)), "inside gzip, it is a tar archive"),
+        (lambda text: gzip.compress(text)[:-20], "damaged|cut short|rest of a gzip"),
+        (lambda text: b"\x89HDF\r\n\x1a\n" + text, "an HDF5 file"),
+        (lambda text: b"\xef\xbb\xbf" + text, "byte order mark"),
+        (lambda text: text.decode().encode("utf-16"), "UTF-16"),
+        (lambda text: text[1:], "one percent sign"),
+        (lambda text: b"title\n 1 1 1\nRSA   3 3 9 0\n(1X,8I9)\n", "a Harwell-Boeing file"),
+        (lambda text: b"<!DOCTYPE html>" + text, "a web page"),
+        (lambda text: b"", "it is empty"),
+    ],
+)
+def test_what_a_refused_file_is(made: Callable[[bytes], bytes], said: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.mtx"
+    path.write_bytes(made(mtx_text(laplacian(20))))
+    for read in (tacit.read, tacit.read_vector):
+        with pytest.raises(tacit.InputError, match=said) as caught:
+            read(path)
+        assert str(path) in str(caught.value)
+
+
+def test_rows_without_entries_are_limited(tmp_path: Path) -> None:
+    """A row costs memory, and a few bytes may claim any number of rows: 2^20 + 64 for each entry are read."""
+    path, most = tmp_path / "a.mtx", (1 << 20) + 64
+    text = "%%MatrixMarket matrix coordinate real general\n{0} {0} 1\n1 1 2\n"
+    path.write_text(text.format(most))
+    assert io.header(path).rows == most
+    path.write_text(text.format(most + 1))
+    with pytest.raises(tacit.InputError, match="2\\^20 \\+ 64 entries"):
+        tacit.read(path)
+    one = np.ones(1)
+    for rows, right in ((most, True), (most + 1, False)):
+        arrays = dict(format=b"coo", shape=[rows, rows], data=one, row=[0], col=[0])
+        np.savez(tmp_path / "a.npz", **{name: np.asarray(value) for name, value in arrays.items()})
+        if right:
+            assert io.header(tmp_path / "a.npz").rows == rows
+        else:
+            with pytest.raises(tacit.InputError, match="a matrix of"):
+                io.header(tmp_path / "a.npz")
+
+
+def test_arrays_of_an_archive_that_nobody_needs_are_not_expanded(tmp_path: Path) -> None:
+    """Nor are those of a matrix that their headers refute."""
+    path = tmp_path / "a.npz"
+    junk = np.zeros(30_000_000)
+    for arrays in (
+        dict(format=b"csr", shape=[2, 2], data=[1.0, 2.0], indices=[0, 1], indptr=[0, 1, 2], junk=junk),
+        dict(format=b"csr", shape=[2, 2], data=junk, indices=[0, 1], indptr=[0, 1, 2]),
+        dict(format=b"coo", shape=[2, 2], data=junk, row=[0, 1], col=[0, 1]),
+        dict(format=b"coo", data=junk),
+    ):
+        np.savez_compressed(path, **{name: np.asarray(value) for name, value in arrays.items()})
+        tracemalloc.start()
+        if "junk" in arrays:
+            assert io.read_share(path, "float64")[2].value.tolist() == [1, 2]
+        else:
+            with pytest.raises(tacit.InputError):
+                io.read_share(path, "float64")
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 10_000_000

@@ -21,8 +21,10 @@ struct Header {
   Field field = Field::real;
   Symmetry symmetry = Symmetry::general;
   Global rows = 0, columns = 0;
-  Global entries = 0;    ///< stored in the file; a symmetric file stores only its lower triangle
-  Global size_line = 0;  ///< number of the line that gives the sizes, from 1; 0 in a binary file
+  Global entries = 0;        ///< stored in the file; a symmetric file stores only its lower triangle
+  Global size_line = 0;      ///< number of the line that gives the sizes, from 1; 0 in a binary file
+  bool is_unsigned = false;  ///< field integer without negative values ("unsigned-integer")
+  Global vectors = 0;        ///< of a PETSc matrix: vectors that follow it in the file
 };
 
 /// Entries of a rows x columns matrix in no particular order: entry k is value[k] at (row[k], column[k]), from 0.
@@ -52,6 +54,12 @@ struct EntryPieces {
   Global entries_parsed = 0;
   std::vector<EntryPiece<T>> piece;
 };
+
+/// The most rows and columns of a matrix with this many entries in a file. A row takes up to 200 bytes in assembly and
+/// in a solve, whether or not it has entries, and a few bytes of text can claim any number of rows.
+constexpr Global largest_dimension(Global entries) {
+  return (Global(1) << 20) + 64 * entries;
+}
 
 /// The value at (j, i) that an entry at (i, j) stands for.
 template <Scalar T>

@@ -2,19 +2,21 @@
 //
 // Format: R. Boisvert, R. Pozo, K. Remington, The Matrix Market Exchange Formats: Initial Design, NISTIR 5935 (1996).
 // Where the format leaves choices, these readers
-//   accept  banner words in any case; CRLF line ends; blank lines anywhere after the banner and lines that begin with %
+//   accept  banner words in any case, up to 16 blanks in front of them, as MUMPS writes; CRLF line ends; blank lines
+//           anywhere after the banner and lines that begin with %
 //           anywhere after it; + signs; leading zeros; "1." and ".5"; exponents by e, E, d or D; a last line without
 //           its line end; entries in any order; duplicates, which stay separate triplets; a field narrower than the
-//           scalar (integer into double, real into complex); in single precision, values below its range but not below
+//           scalar (integer into double, real into complex); the field unsigned-integer; zeros on the diagonal of a
+//           skew-symmetric matrix, all of them in an array; in single precision, values below its range but not below
 //           that of double precision, which round to zero;
 //   refuse  with file and line: any other byte or text; a comment or anything else behind the numbers of a line; a
 //           banner with one percent sign; CR alone as a line end; NaN and Inf; values beyond the scalar's range, and
 //           others than 0 below that of double precision (1e-400); in the field integer, values that no double has
 //           (2^53 + 1); complex files into real scalars; fields and symmetries that exclude each other (pattern array,
 //           hermitian but not complex, pattern skew-symmetric); symmetric files that are not square, hold an entry
-//           above the diagonal, a skew-symmetric one on it, or a hermitian one on it that is not real; indices out of
-//           range; a number of entries other than the stated one; more entries than the bytes of the file can hold;
-//           more than 2^24 + 64 entries rows or columns; lines of more than 16 MiB; compressed files that expand to
+//           above the diagonal, or on it a skew-symmetric one that is not zero or a hermitian one not real; indices out
+//           of range; a number of entries other than the stated one; more entries than the bytes of the file can hold;
+//           more than 2^20 + 64 entries rows or columns; lines of more than 16 MiB; compressed files that expand to
 //           more than 1000 times their size plus 1 MiB, are cut short or damaged, or are followed by something else.
 //
 // All functions are local. Errors are Error(input) unless stated, their text "FILE:LINE: expected ..., found ...". Of

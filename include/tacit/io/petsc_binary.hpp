@@ -6,10 +6,10 @@
 // 64-bit indices (recognised by the class number); values are float64 or complex128 (recognised by the size of the
 // file).
 //
-// A file holds one object and nothing after it. The columns of a row may have any order, and repeat. Dense matrices and
-// float32 values are refused. All functions are local. Errors of the readers are Error(input) with the position in
-// bytes, "FILE: at byte N: expected ..., found ..."; sizes are compared with the size of the file before memory is
-// allocated.
+// A file holds one object, or a Mat with vectors behind it (a system's right-hand side). The columns of a row may have
+// any order, and repeat. Dense matrices and float32 values are refused. All functions are local. Errors of the readers
+// are Error(input) with the position in bytes, "FILE: at byte N: expected ..., found ..."; sizes are compared with the
+// size of the file before memory is allocated.
 #pragma once
 
 #include <tacit/io/matrix_file.hpp>
@@ -19,7 +19,8 @@
 
 namespace tacit::io {
 
-/// Shape, number of entries and field (real or complex) of a Mat or, as one column, of a Vec (then format array).
+/// Shape, number of entries and field (real or complex) of a Mat, with the number of vectors behind it, or, as one
+/// column, of a Vec (then format array).
 Header read_petsc_header(const std::string& path);
 
 /// The triplets of a Mat, row by row. With `parts` > 1 those of `part`: the rows whose first entry lies in the part-th
@@ -41,7 +42,8 @@ CompressedRows<T, Index> read_petsc_rows(const std::string& path, Global first, 
 template <Scalar T>
 Triplets<T> parse_petsc_matrix(std::string_view bytes, const std::string& path, int part = 0, int parts = 1);
 
-/// A Vec as a block of one column.
+/// A Vec as a block of one column: all of the file, or what follows the Mat that it begins with (Error(input) unless
+/// that is one Vec).
 template <Scalar T>
 Dense<T> read_petsc_vector(const std::string& path);
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,9 +25,10 @@ from .. import comm as _comm
 from .. import device as _device
 from .._core import InputError
 from .._described import INFERENCE, InferOptions, NetworkOptions
+from .._files import existing, load_arrays, read_numbers
 from .._options import fill
 from .._outcome import Outcome
-from .._support import Array, as_array, core, load_arrays, thread_count, using_threads
+from .._support import Array, as_array, core, thread_count, using_threads
 
 __all__ = ["BIAS", "Inference", "Network", "network", "radixnet", "read_images", "read_network"]
 
@@ -314,8 +314,7 @@ class _Files(Sequence[Any]):
         self.neurons, self.layers = neurons, layers
         self.paths = [Path(folder) / f"n{neurons}-l{k + 1}.tsv" for k in range(layers)]
         for path in self.paths:
-            if not path.exists():
-                raise FileNotFoundError(f"{path}: no such file")
+            existing(path)
 
     def __len__(self) -> int:
         return self.layers
@@ -329,14 +328,14 @@ class _Files(Sequence[Any]):
         return sp.coo_array((value, (row - 1, column - 1)), shape=(self.neurons, self.neurons)).tocsr()
 
 
+# Images that a file may number: so many, and so many for each of its lines. An image takes memory and time whether or
+# not it has pixels, and one line can give it any number.
+_IMAGES, _IMAGES_PER_LINE = 1 << 16, 64
+
+
 def _triples(path: Path, what: str) -> tuple[Array, Array, Array]:
     """The lines of three numbers in a file, at least one; `what` describes them in errors."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of a file without lines
-            table = np.loadtxt(path, delimiter="\t", ndmin=2)
-    except ValueError as error:
-        raise InputError(f"{path}: {error}") from None
+    table = read_numbers(path, f"lines of {what}")
     if table.size == 0:
         raise InputError(f"{path}: no entries ({path.stat().st_size} bytes); lines of {what}, from 1, are expected")
     if table.shape[1] != 3:
@@ -364,11 +363,11 @@ def read_network(
 
 
 def read_images(path: str | os.PathLike[str], neurons: int) -> tuple[Array, bool]:
-    """Images of a file, and whether they are packed bits: .tsv (lines of image, neuron, value, from 1), .npy of numbers
-    or booleans, .npz with "bits" (numpy.packbits over neurons) or one array."""
-    file = Path(path)
-    if not file.exists():
-        raise FileNotFoundError(f"{file}: no such file")
+    """Images of a file, and whether they are packed bits: .tsv (lines of image, neuron, value, from 1, with tabs or
+    blanks between them; values of the same pixel are added), .npy of numbers or booleans, .npz with "bits"
+    (numpy.packbits over neurons) or one array. InputError for a .tsv file that numbers more than 2^16 + 64 lines
+    images."""
+    file = Path(existing(path))
     if file.suffix in (".npy", ".npz"):
         found, packed = load_arrays(file), False
         if isinstance(found, dict):
@@ -387,7 +386,15 @@ def read_images(path: str | os.PathLike[str], neurons: int) -> tuple[Array, bool
     row, column, value = _triples(file, "image, neuron, value")
     if row.min() < 1 or column.min() < 1 or column.max() > neurons:
         raise InputError(f"{file}: images from 1 and neurons from 1 to {neurons} are needed")
-    count = int(row.max())
+    count, most = int(row.max()), _IMAGES + _IMAGES_PER_LINE * len(row)
+    if count > most:
+        raise InputError(
+            f"{file}: image {count} in a file of {len(row)} lines; at most 2^16 + 64 lines = {most} images are read"
+        )
+    pixel, place = np.unique((row - 1) * neurons + (column - 1), return_inverse=True)
+    if len(pixel) < len(row):  # values of one pixel add up, as the entries of a sparse matrix do
+        value = np.bincount(place.ravel(), weights=value).astype(np.float32)
+        row, column = pixel // neurons + 1, pixel % neurons + 1
     if np.isin(value, (0, 1)).all():  # a bit for each neuron instead of four bytes
         at, bit = column - 1, value.astype(np.uint8)
         bits = np.zeros((count, (neurons + 7) // 8), np.uint8)

@@ -18,6 +18,7 @@ import numpy as np
 
 from .. import report
 from .._core import InputError
+from .._files import reading, refuse_unwritten
 from .._support import Array, choose
 from .axis import CUT, Axis, doubtful_angles, ends, find_centre
 from .tomography import normalise
@@ -109,6 +110,8 @@ class DataExchange(Scan):
                 f"{path}: /exchange/data has shape {self.data.shape}; (angles, slices, detectors) is needed"
             )
         rows, self.slices, self.detectors = self.data.shape
+        # What a slice takes, whose numbers become float32; slices are read in batches.
+        refuse_unwritten(path, self.data, rows * self.detectors * (self.data.dtype.itemsize + 4))
         self.white = self._frames("data_white", white) if data == "counts" else None
         self.dark = self._frames("data_dark", dark) if data == "counts" else None
         self.assumed = []
@@ -124,7 +127,11 @@ class DataExchange(Scan):
                 f" steps of {180 / rows:.6g}, without the last; --theta FILE gives others"
             )
         else:
-            self.angles = np.asarray(found[()], np.float64).reshape(-1)
+            refuse_unwritten(path, found)
+            with reading(path, "angles in /exchange/theta, with their units"):
+                self.angles = np.asarray(found[()], np.float64).reshape(-1)
+                unit = found.attrs.get("units", b"")
+                unit = unit.decode() if isinstance(unit, bytes) else str(unit)
             if len(self.angles) != rows:
                 raise InputError(f"{path}: {len(self.angles)} angles in /exchange/theta for {rows} projections")
             if not np.isfinite(self.angles).all():
@@ -197,8 +204,9 @@ class DataExchange(Scan):
         """The dataset /exchange/name, or None."""
         import h5py
 
-        group = self.file.get("exchange")
-        found = group.get(name) if isinstance(group, h5py.Group) else None
+        with reading(self.path, f"a dataset /exchange/{name}"):  # links may lead nowhere, or in a circle
+            group = self.file.get("exchange")
+            found = group.get(name) if isinstance(group, h5py.Group) else None
         if found is None:
             return None
         if not isinstance(found, h5py.Dataset) or found.dtype.kind not in "iuf":
@@ -222,6 +230,7 @@ class DataExchange(Scan):
                 f"{self.path}: /exchange/{name} has shape {frames.shape} where"
                 f" (frames, {self.slices}, {self.detectors}) is needed"
             )
+        refuse_unwritten(self.path, frames)
         return frames
 
     def _raw(self, first: int, last: int) -> tuple[Array, Array, Array]:
@@ -232,12 +241,10 @@ class DataExchange(Scan):
             return self._last[1]
         rows = slice(first, last)
         no_frames = np.zeros((0, last - first, self.detectors), np.float32)
-        try:
+        with reading(self.path, f"slices {first} to {last - 1}, which cannot be read"):
             data = np.asarray(self.data[:, rows], np.float32)
             white = no_frames if self.white is None else self.white[:, rows]
             dark = no_frames if self.dark is None else self.dark[:, rows]
-        except OSError as error:
-            raise InputError(f"{self.path}: slices {first} to {last - 1} cannot be read ({error})") from None
         if last - first == 1:
             self._last = (first, last), (data, white, dark)
         return data, white, dark

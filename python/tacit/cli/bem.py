@@ -7,7 +7,6 @@ import json
 import math
 import os
 import time
-import warnings
 from typing import TYPE_CHECKING, Any
 
 from tacit import report
@@ -168,35 +167,31 @@ def _conductors(a: argparse.Namespace, mesh: Any) -> Any:
     import numpy as np
 
     from tacit._core import InputError
+    from tacit._files import read_numbers
 
     if a.conductors in ("components", "one") or a.conductors in mesh.cell_data or not os.path.exists(a.conductors):
         return a.conductors
-    try:
-        found = np.load(a.conductors) if a.conductors.endswith(".npy") else np.loadtxt(a.conductors, dtype=np.int64)
-    except ValueError as error:
-        raise InputError(f"{a.conductors}: {error}") from None
-    if found.shape != (len(mesh),):
+    found = read_numbers(a.conductors, "numbers of conductors, whole", np.int64)
+    if found.size != len(mesh) or min(found.shape) > 1:
         raise InputError(f"{a.conductors}: {found.size} numbers for {len(mesh)} triangles")
-    return found
+    return found.reshape(-1)
 
 
 def _points(path: str) -> Any:
     import numpy as np
 
     from tacit._core import InputError
+    from tacit._files import read_numbers
 
-    try:
-        comma = "," if path.endswith(".csv") else None
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # NumPy warns about a file without lines
-            points = np.load(path) if path.endswith(".npy") else np.loadtxt(path, delimiter=comma, ndmin=2)
-    except ValueError as error:
-        raise InputError(f"{path}: {error}") from None
-    if points.ndim != 2 or points.shape[1] != 3 or points.dtype.kind not in "iuf":
-        raise InputError(f"{path}: an array of shape {points.shape}; x, y, z of each point are needed")
+    points = read_numbers(path, "x, y, z of each point", delimiter="," if path.endswith(".csv") else None)
     if len(points) == 0:
-        raise InputError(f"{path}: an array of shape {points.shape}: no points; at least one is needed")
-    return points.astype(np.float64)
+        raise InputError(f"{path}: no points; at least one is needed")
+    if points.shape[1] != 3:
+        raise InputError(f"{path}: an array of shape {points.shape}; x, y, z of each point are needed")
+    wrong = np.flatnonzero(~np.isfinite(points).all(1))
+    if len(wrong):
+        raise InputError(f"{path}: point {wrong[0] + 1} is {points[wrong[0]].tolist()}; finite numbers are needed")
+    return points
 
 
 def _other_matrix(discretisation: str, charges: Any) -> str:

@@ -21,7 +21,7 @@ from tacit.cli.failures import drop_output, guarded, open_streams, tidy_when_end
 EXIT_CODES = """exit codes:
   0  done; of solve: converged, and |b - A x| was recomputed to say so
   2  wrong use
-  3  not converged (the report says why and what to try)
+  3  not converged (the report says why and what to try); of infer: the categories differ from --truth
   4  bad input (the message names file and line)
   5  environment: MPI, memory, device, file system (see tacit doctor)
 """

@@ -8,14 +8,14 @@ from typing import Any
 
 from tacit import report
 from tacit._described import INFERENCE
-from tacit.cli.arguments import INTERRUPTED, OK, Arguments, WrongUse, destination, given, whole
+from tacit.cli.arguments import INTERRUPTED, NOT_CONVERGED, OK, Arguments, WrongUse, destination, given, whole
 
 TEXT = "sparse network inference by the rules of the Graph Challenge"
 _LEFT_OUT = ("report_layers", "keep_outputs")
 
 
 def add(a: Arguments) -> None:
-    a("images IMAGES", "lines of image, neuron, value from 1 (.tsv), arrays (.npy), bits (.npz)")
+    a("images IMAGES", "lines of image, neuron, value from 1 (.tsv; repeated ones add), arrays (.npy), bits (.npz)")
     a("--weights FOLDER", "n1024-l1.tsv, .. of the Graph Challenge [a RadiX-Net, generated]")
     a("--classes FILE.npz", 'of a generated net: "row_class", the class of every neuron in each block')
     a("--neurons N", "of a generated net 16 times a power of two", whole(1), 1024)
@@ -23,9 +23,26 @@ def add(a: Arguments) -> None:
     a.options(INFERENCE, [name for name in INFERENCE if name not in _LEFT_OUT], takers=False)
     a.where(ranks=False)
     a.device("host; cuda: weights and outputs on the first GPU; cuda:N: on that GPU")
-    a("--truth FILE", "categories to compare with: one a line, from 1")
+    a("--truth FILE", "categories to compare with, one a line, from 1; exit code 3 where they differ")
     a("--output FILE", "write the categories: .tsv, .txt from 1; .npy from 0", destination((".tsv", ".txt", ".npy")))
     a.json()
+
+
+def _truth(path: str) -> Any:
+    """The categories of a file, from 0, ascending."""
+    import numpy as np
+
+    from tacit._core import InputError
+    from tacit._files import read_numbers
+
+    found = read_numbers(path, "categories, one a line from 1", np.int64)
+    if found.size == 0 or found.shape[1] != 1:
+        raise InputError(
+            f"{path}: numbers in {len(found)} lines of {found.shape[1]}; categories, one a line, are needed"
+        )
+    if found.min() < 1:
+        raise InputError(f"{path}: category {found.min()}; they are counted from 1")
+    return np.unique(found) - 1
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -34,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     import numpy as np
 
     from tacit._core import InputError
-    from tacit._support import load_arrays
+    from tacit._files import load_arrays
     from tacit.app import inference
 
     out = report.console(stderr=arguments.json == "-")
@@ -42,10 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     images, packed = inference.read_images(arguments.images, arguments.neurons)
     truth = None
     if arguments.truth:
-        try:
-            truth = np.unique(np.loadtxt(arguments.truth, dtype=np.int64, ndmin=1)) - 1
-        except ValueError as error:
-            raise InputError(f"{arguments.truth}: {error}") from None
+        truth = _truth(arguments.truth)
     options: Any = given(arguments, INFERENCE)
     making: Any = {name: options.pop(name) for name in [*options] if "network" in INFERENCE[name].takers}
     making["device"] = arguments.device
@@ -58,10 +72,10 @@ def run(arguments: argparse.Namespace) -> int:
             if not isinstance(found, dict) or "row_class" not in found:
                 raise InputError(f'{arguments.classes}: no array "row_class"')
             classes = found["row_class"]
-            if classes.size == 0:
+            if classes.size == 0 or classes.ndim != 2 or classes.dtype.kind not in "iu":
                 raise InputError(
-                    f'{arguments.classes}: "row_class" has shape {classes.shape};'
-                    " the class of every neuron in each block is needed"
+                    f'{arguments.classes}: "row_class" has shape {classes.shape} and type {classes.dtype};'
+                    " the class of every neuron in each block, whole numbers (blocks, neurons), is needed"
                 )
         net = inference.radixnet(arguments.neurons, arguments.layers, classes=classes, **making)
     read = time.perf_counter() - begin
@@ -80,6 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
         "categories": [int(c) + 1 for c in r.categories],
         "output": None if r.interrupted else arguments.output,
     }
+    equal = True
     if truth is not None:
         common, equal = int(np.isin(r.categories, truth).sum()), bool(np.array_equal(r.categories, truth))
         facts["truth"] = {"given": len(truth), "common": common, "equal": equal}
@@ -103,4 +118,4 @@ def run(arguments: argparse.Namespace) -> int:
     )
     if truth is not None:
         out.print(f"truth: {common} of {len(truth)} in common, {'equal' if equal else 'not equal'}")
-    return INTERRUPTED if r.interrupted else OK
+    return INTERRUPTED if r.interrupted else OK if equal else NOT_CONVERGED

@@ -124,7 +124,7 @@ def _here(arguments: argparse.Namespace, world: Any, out: Any) -> int:
     """The reconstruction itself, on every rank of `world`. Only the first prints and writes."""
     from tacit import comm as _comm
     from tacit._core import InputError
-    from tacit._support import load_arrays
+    from tacit._files import load_arrays
     from tacit.app import scans, tomography
 
     first = world.rank == 0

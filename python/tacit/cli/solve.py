@@ -95,6 +95,8 @@ def _here(arguments: argparse.Namespace, comm: Any, out: Any) -> int:
     if A.shape[0] == 0:
         raise _core.InputError(f"{arguments.file}: expected a matrix with rows, found 0 x 0")
     files.check_near_null(A, near_null, precond)
+    if arguments.rhs == "ones" and comm.collective(lambda: files.has_vector(arguments.file)):
+        out.print(f"note: {arguments.file} holds a vector, too; --rhs {arguments.file} takes it for b")
     b = files.right_hand_side(arguments.rhs, A, comm)
     nullspace, left_nullspace = (
         files.null_space(what, A, comm) for what in (arguments.nullspace, arguments.left_nullspace)
