@@ -137,7 +137,7 @@ def _first(comm: _core.Communicator, told: Told) -> dict[str, Any]:
     mine = json.dumps({name: _plain(value) for name, value in told.items()}).encode()
     texts = [json.loads(part) for part in comm.all_gather(mine)]
     refuse_differences(texts)
-    first = {}
+    first: dict[str, Any] = {}
     for name, plain in texts[0].items():
         value = told[name]
         if isinstance(value, (Whole, Entries)):

@@ -6,8 +6,7 @@ import contextlib
 import math
 import os
 import sys
-import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, TypeVar
 
 import numpy as np

@@ -162,7 +162,7 @@ def resolve(comm: Any = None) -> Communicator:
         When mpi4py uses another MPI than Tacit.
     """
     if comm is None:
-        if _core.mpi_built() and launched() and (whole := world()).size > 1:
+        if launched() and (whole := world()).size > 1:
             return whole
         return self_()  # the world is one object for all threads
     if isinstance(comm, Communicator):

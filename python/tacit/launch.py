@@ -533,5 +533,6 @@ def script(arguments: Sequence[str]) -> int:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--clean"]:
-        sys.exit(_clean(Path(sys.argv[2])))
+        _clean(Path(sys.argv[2]))
+        sys.exit(0)
     sys.exit(script(sys.argv[1:]))

@@ -49,13 +49,22 @@ void wait_around(const std::function<void()>& wait) {
 // A thread. What another one reads of it changes under waits_mutex().
 struct ThreadWithTurns {
   int held = 0;  // turns that this thread has
+  bool has_end = false;
   Turns* waits_for = nullptr;
   static ThreadWithTurns& here() {
-    static thread_local ThreadWithTurns one;
+    static constinit thread_local ThreadWithTurns one;
     return one;
   }
-  // Another thread may be looking at this one, which it knew as an owner a moment ago.
-  ~ThreadWithTurns() { const std::lock_guard lock(waits_mutex()); }
+  // When it ends, another thread may be looking at this one, which it knew as an owner a moment ago. Apart, so that
+  // here() has nothing to check.
+  struct End {
+    ~End() { const std::lock_guard lock(waits_mutex()); }
+  };
+  void add_end() {
+    static thread_local const End end;
+    (void)&end;
+    has_end = true;
+  }
 };
 
 // The waiting threads of all turns, in the order of their arrival.
@@ -121,6 +130,8 @@ bool Turns::of_this_process() const {
 }
 
 bool Turns::grab(Thread& me) {
+  if (!me.has_end) [[unlikely]]
+    me.add_end();
   Thread* none = nullptr;
   if (!owner_.compare_exchange_strong(none, &me)) return false;
   forks_.store(forks_so_far(), std::memory_order_relaxed);

@@ -138,7 +138,7 @@ class Krylov final : public Bottom<T> {
       krylov::Options o;
       o.method = classical;
       o.rtol = options_.rtol, o.atol = options_.atol, o.norm = options_.norm;
-      o.max_iterations = options_.max_iterations, o.history = o.explain = o.check_memory = false;
+      o.max_iterations = options_.max_iterations, o.history = o.check_memory = false, o.explain = false;
       report = krylov::solve<T, Host>(A, nullptr, f, u, o, hermitian_);
       outcome.iterations += report.iterations;
       outcome.solved = report.converged();

@@ -22,8 +22,19 @@ using comm::Turn;
 using namespace std::chrono_literals;
 
 void in_threads(int n, const std::function<void(int)>& f) {
+  std::latch all(n);  // they begin together
   std::vector<std::jthread> threads;
-  for (int i = 0; i < n; ++i) threads.emplace_back([&f, i] { f(i); });
+  for (int i = 0; i < n; ++i)
+    threads.emplace_back([&, i] {
+      all.arrive_and_wait();
+      f(i);
+    });
+}
+/// Lets other threads run in between, whose result is then lost unless they wait.
+void add_one(int& count) {
+  const int before = count;
+  std::this_thread::yield();
+  count = before + 1;
 }
 std::string error_of(const std::function<void()>& f) {
   try {
@@ -39,15 +50,15 @@ TEST(Turn, one_thread_at_a_time_has_it_and_may_take_it_again) {
   int count = 0;  // plain: the turn is its lock
   std::atomic<int> inside = 0, most = 0;
   in_threads(4, [&](int) {
-    for (int i = 0; i < 500; ++i) {
+    for (int i = 0; i < 1'000; ++i) {
       const Turn outer(comm);
       most = std::max(most.load(), ++inside);
       const Turn inner(comm);
-      comm::collective(comm, [&] { ++count; });
+      comm::collective(comm, [&] { add_one(count); });
       --inside;
     }
   });
-  EXPECT_EQ(count, 2000);
+  EXPECT_EQ(count, 4'000);
   EXPECT_EQ(most.load(), 1);
 }
 
@@ -84,9 +95,9 @@ TEST(Turn, communicators_used_together_have_one) {
   int count = 0;
   in_threads(6, [&](int i) {
     const auto& comm = i % 3 == 0 ? a : i % 3 == 1 ? b : c;
-    for (int k = 0; k < 300; ++k) comm::collective(comm, [&] { ++count; });
+    for (int k = 0; k < 1'000; ++k) comm::collective(comm, [&] { add_one(count); });
   });
-  EXPECT_EQ(count, 1800);
+  EXPECT_EQ(count, 6'000);
 }
 
 TEST(Turn, communicators_may_be_joined_while_threads_use_them) {
@@ -104,7 +115,7 @@ TEST(Turn, communicators_may_be_joined_while_threads_use_them) {
       else comm::collective(mine, [&] { mine.join(mine); });
       if (i == 1) all[1].join(all[2]);
       joined.arrive_and_wait();
-      for (int k = 0; k < 20; ++k) comm::collective(mine, [&] { ++common; });
+      for (int k = 0; k < 20; ++k) comm::collective(mine, [&] { add_one(common); });
     });
     EXPECT_EQ(common, 80) << "all four are joined";
     EXPECT_EQ(counts, std::vector<int>(4, 20));
@@ -223,9 +234,8 @@ TEST(Turn, threads_may_use_one_communicator_of_several_ranks_one_after_another) 
   on_ranks([](const Communicator& world) {
     const auto comm = comm::collective(world, [&] { return world.duplicate(); });
     for (int k = 0; k < 5; ++k)
-      in_threads(1, [&](int) {
-        EXPECT_EQ(comm::collective(comm, [&] { return comm.all_sum(Global(1)); }), world.size());
-      });
+      in_threads(
+          1, [&](int) { EXPECT_EQ(comm::collective(comm, [&] { return comm.all_sum(Global(1)); }), world.size()); });
   });
 }
 

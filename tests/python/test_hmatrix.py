@@ -222,6 +222,25 @@ def test_kernel_that_jumps() -> None:
     assert np.linalg.norm(C @ x - c @ x) < 3e-4 * np.linalg.norm(c)
 
 
+def test_samples_see_a_step_in_one_percent_of_the_entries() -> None:
+    """A cut-off radius, and crosses that stop too early: the error is measured also where the sampled row misses it."""
+    n = 1000
+    for seed in range(8):
+        p = np.random.default_rng(seed).random((n, 2))
+        distance = np.linalg.norm(p[:, None] - p[None], axis=2)
+        a = np.exp(-distance) * (distance < 0.5)
+
+        def entries(i: np.ndarray, j: np.ndarray, a: np.ndarray = a) -> np.ndarray:
+            return np.asarray(a[np.ix_(i, j)])
+
+        with pytest.warns(RuntimeWarning, match="a cut-off radius"):
+            A = tacit.hmatrix(p, entries, tolerance=1e-4, leaf_size=32, sampled_rows=1, verify=False)
+        missed = A @ np.eye(n) - a
+        assert (np.abs(missed) > 0.1).mean() > 0.01
+        true = np.linalg.norm(missed) / np.linalg.norm(a)
+        assert true / 3 < A.report["measured_error"] < 3 * true
+
+
 @pytest.mark.parametrize(
     ("scalar", "scale"),
     [("float32", 2.3e-28), ("float32", 1e18), ("float32", 1e33), ("complex64", 1e-28), ("float64", 1e-170)]

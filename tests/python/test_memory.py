@@ -118,7 +118,8 @@ def test_a_limit_of_a_control_group_is_seen_before_it_is_met(tmp_path: Path) -> 
                 time.sleep(0.1)
     assert done.returncode == 0, (done.returncode, done.stderr[-500:])
     assert done.stdout.startswith(str(300 << 20)), done.stdout
-    assert "out of memory: " in done.stdout and job.name in done.stdout, done.stdout
+    assert "out of memory: " in done.stdout, done.stdout
+    assert job.name in done.stdout, done.stdout
 
 
 def test_ctrl_c_ends_incomplete_factors(python: Run) -> None:

@@ -69,8 +69,8 @@ class Turns {
 
   std::atomic<Thread*> owner_ = nullptr;
   std::atomic<int> waiting_ = 0;
-  int depth_ = 0;  // of the owner, as the next one
-  int place_ = 0;  // the number of turns that the owner had before this one
+  int depth_ = 0;                    // of the owner, as the next one
+  int place_ = 0;                    // the number of turns that the owner had before this one
   std::atomic<unsigned> forks_ = 0;  // of the process, when the owner took it
   const unsigned made_after_ = forks_so_far();
   std::atomic<Turns*> next_ = nullptr;

@@ -53,9 +53,9 @@ struct AmgShape {
   /// Levels of at most so many unknowns are left to the bottom solver; at most 2048 where that is automatic.
   Global coarsest = 400;
   /// Solver of the last level. automatic: direct up to 2048 unknowns (direct_bottom()), else 20 sweeps; 8 sweeps where
-  /// in all rows the diagonal is at least four times the sum of the others, and they are clearly cheaper. "smoother": 20 sweeps. One that
-  /// iterates makes the cycle vary: cg is then flexible, and other methods need be (fgmres). For singular A the
-  /// right-hand side must be in the range of A.
+  /// in all rows the diagonal is at least four times the sum of the others, and they are clearly cheaper. "smoother":
+  /// 20 sweeps. One that iterates makes the cycle vary: cg is then flexible, and other methods need be (fgmres). For
+  /// singular A the right-hand side must be in the range of A.
   BottomOptions bottom;
   /// Levels with fewer unknowns for each rank move to fewer ranks; 0: none moves. Not given: to as many ranks as are
   /// predicted to take the least time, on a machine that is always the same, of levels with fewer than 4096 unknowns

@@ -7,6 +7,7 @@ import json
 import math
 import os
 import time
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from tacit import report

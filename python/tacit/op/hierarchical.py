@@ -212,8 +212,9 @@ class HMatrix(Operator):
         in addition), ``dense_fraction``: bytes relative to the full matrix; ``dense_blocks``, ``low_rank_blocks``,
         ``ranks`` (how many low-rank blocks have rank 0, 1, ...), ``mean_rank``, ``max_rank``; ``entries_evaluated``,
         relative to the number of entries; ``norm`` (Frobenius); the relative errors ``estimated_error`` and
-        ``measured_error`` (on sampled rows, with a random vector; ``measured_error_ones`` with ones); ``seconds`` of
-        the construction; ``least_bytes`` and ``most_bytes`` of a rank; ``warnings``.
+        ``measured_error`` (the larger of that on sampled rows, with a random vector, and that of entries at random
+        places; ``measured_error_ones``: on sampled rows, with ones); ``seconds`` of the construction; ``least_bytes``
+        and ``most_bytes`` of a rank; ``warnings``.
         """
         return dict(self._handle.report)
 
@@ -408,8 +409,8 @@ def hmatrix(
     Warns
     -----
     RuntimeWarning
-        On rank 0, when the error measured on sampled rows stays above three tolerances after blocks were compressed
-        again with more checks, which takes longer. ``report["warnings"]`` has the text on all ranks.
+        On rank 0, when the error measured on sampled rows and entries stays above three tolerances after blocks were
+        compressed again with more checks, which takes longer. ``report["warnings"]`` has the text on all ranks.
 
     Examples
     --------

@@ -30,8 +30,8 @@ class SelfTransport final : public Transport {
 
 }  // namespace
 
-// Solves of one system after another, each on a communicator of its own, would spend a tenth of a small one's time on the
-// memory of new ones. So a thread gets its last one again, as a new one, when nobody has it any more.
+// Solves of one system after another, each on a communicator of its own, would spend a tenth of a small one's time on
+// the memory of new ones. So a thread gets its last one again, as a new one, when nobody has it any more.
 Communicator Communicator::self() {
   static thread_local std::optional<Communicator> last;
   const auto is_free = [](detail::State& s) {

@@ -10,7 +10,8 @@ namespace {
 template <Scalar T, Memory M>
 void Solve<T, M>::allow() {
   // A core with its vectors in cache, and a network: small numbers would deny small systems their explanation.
-  constexpr double bandwidth = 1e10, flop_rate = 4e9, call = 1e-6, message_time = 1e-5, least = 0.01;
+  constexpr double bandwidth = 1e10, flop_rate = 4e9, call = 1e-6, message_time = 2e-6, least = 0.01;
+  constexpr double slow = 1e-3;  // of an apply: what load on the machine seldom makes of a fast one
   const auto& comm = space_.comm();
   Allowance a;
   a.vector = comm.all_max(double(space_.local_size()) * sizeof(T)) / bandwidth;
@@ -30,10 +31,21 @@ void Solve<T, M>::allow() {
                iterations = double(report_.iterations + options_.spent.iterations);
   double solve = products * a.product + preconditions * a.precondition + double(counts.reductions) * a.sum +
                  iterations * (is_gmres(method_) ? 2.0 * restart_ : 10.0) * a.vector;
-  // By the clock where an operator costs far more than it tells: a limit that load on the machine does not reach.
-  const double applies = std::max(1.0, products + preconditions), seconds = report_.seconds / applies;
-  if (options_.spent.iterations == 0 && seconds > 1e-3 && report_.seconds > 30 * solve)
-    a.product = seconds, a.precondition = P_ ? seconds : 0, solve = report_.seconds;
+  // Where the solve took far longer than what was counted, an operator may cost more than it tells, or the machine was
+  // busy: an apply of each by the clock tells these apart.
+  if (options_.spent.iterations == 0 && report_.seconds > slow && report_.seconds > 30 * solve) {
+    const double from = wall_time();
+    Vector<T, M> y(space_);
+    const auto timed = [&](const op::Operator<T, M>* B, double& told) {
+      if (!B) return;
+      const double begin = wall_time();
+      B->apply(b_, y);
+      const double seconds = comm.all_max(wall_time() - begin);
+      if (seconds > slow && seconds > 30 * told) told = seconds, solve = report_.seconds;
+    };
+    timed(A_, a.product), timed(P_, a.precondition);
+    solve -= comm.all_max(wall_time() - from);
+  }
   a.left = std::max(solve, least / std::max(1, options_.solves_of_call));
   allowance_ = a;
 }

@@ -176,7 +176,7 @@ void Solve<T, M>::explain() {
 template <Scalar T, Memory M>
 void Solve<T, M>::look_into_cause() {
   const bool cut_off = report_.reason == Reason::max_iterations;
-  if (report_.reason == Reason::damaged) return;  // products prove nothing
+  if (report_.reason == Reason::damaged) return;                                 // products prove nothing
   if (method_ == Method::direct && report_.reason == Reason::breakdown) return;  // the detail is the cause
   const bool broken = report_.reason == Reason::non_finite || report_.reason == Reason::breakdown;
   const bool doubtful = noted_ && noted_->is_doubtful();

@@ -4,6 +4,7 @@
 
 #include "parts.hpp"
 #include "row_cost.hpp"
+#include "sampled_entries.hpp"
 
 #include <algorithm>
 #include <array>
@@ -26,9 +27,12 @@ constexpr double storage_share = 0.56;
 constexpr double predicted_rank = 8;
 constexpr double even = 0.97;  // cuts are kept if the least bytes of a rank over the most are at least this
 constexpr Local fine = 100;    // the desired number of possible cut positions within a rank's rows
-// A measured error of more than `acceptable` tolerances is too large for a random effect of the sampled rows and
-// vector: blocks are then made again with more sampled rows and columns, and small ones (all, in a small matrix) are
-// compared with all their entries.
+// Entries compared at random places: a share of the predicted size of the matrix (0.15 % of the entries that are
+// evaluated, each of which takes several times as long as one of a block's row), within these limits.
+constexpr double sampled_share = 1.0 / 512, least_sampled = 1 << 10, most_sampled = 1 << 15;
+// A measured error of more than `acceptable` tolerances is too large for a random effect of the sampled rows, entries
+// and vector: blocks are then made again with more sampled rows and columns, and small ones (all, in a small matrix)
+// are compared with all their entries.
 constexpr double acceptable = 3;
 constexpr int many_samples = 16;
 constexpr Global small_block = Global(1) << 16, small_matrix = Global(1) << 26;
@@ -104,14 +108,24 @@ class Assembly {
         columns_(columns),
         entry_(entry),
         maker_(maker),
-        leaves_(block_tree(rows, columns, this->options.admissibility)) {
-    for (const Block& b : leaves_) wanted_ += bytes_wanted(b);
+        leaves_(block_tree(rows, columns, this->options.admissibility)),
+        wanted_(std::accumulate(leaves_.begin(), leaves_.end(), 0.0,
+                                [](double sum, const Block& b) { return sum + bytes_wanted(b); })),
+        entries_(rows, columns,
+                 this->options.compress.cut_rank > 0
+                     ? 0
+                     : std::clamp(sampled_share * wanted_, least_sampled, most_sampled)) {
     if (this->options.symmetry != Symmetry::none)
       std::erase_if(leaves_, [](const Block& b) { return b.column_begin > b.row_begin; });
     take_samples();
   }
 
   void run();
+  /// The relative error of sampled entries (Frobenius).
+  double sampled_error() const {
+    const double size2 = std::max(norm2, entries_.size2());
+    return size2 > 0 ? std::sqrt(missed2 / size2) : 0;
+  }
 
   HMatrixOptions options;
   // The results; numbers of the matrix are in units of 2^exponent.
@@ -119,6 +133,7 @@ class Assembly {
   std::vector<detail::Packed<T>> packed;  // of this rank
   std::vector<Global> cuts;
   double error2 = 0, norm2 = 0, least_bytes = 0, most_bytes = 0;
+  double missed2 = 0;    // the squared error, estimated from sampled entries
   Global evaluated = 0;  // of this rank
   int exponent = 0;
 
@@ -137,13 +152,18 @@ class Assembly {
   void cut_ranks(Known known);
   bool leaves_the_range();
   void get(std::span<const Global> rows, std::span<const Global> columns, T* out);
+  EntryFunction<T> scaled_entry() {
+    if (!scaled_) return entry_;
+    return [this](auto rows, auto columns, T* out) { get(rows, columns, out); };
+  }
 
   const comm::Communicator& comm_;
   const ClusterTree &rows_, &columns_;
   const EntryFunction<T>& entry_;
   BlockMaker<T>* maker_;
   std::vector<Block> leaves_;
-  double wanted_ = 0, norm_ = 0;
+  double wanted_, norm_ = 0;
+  detail::SampledEntries<T> entries_;
   bool scaled_ = false;          // entries are divided by 2^exponent
   std::atomic<int> top_ = none;  // the largest exponent of an evaluated entry, if scaled
 };
@@ -285,9 +305,7 @@ void Assembly<T>::compress_own() {
   std::stable_sort(missing.begin(), missing.end(), [&](std::size_t a, std::size_t b) {
     return bytes_wanted(packed[a].block) > bytes_wanted(packed[b].block);
   });
-  EntryFunction<T> scaled;
-  if (scaled_) scaled = [this](auto rows, auto columns, T* out) { get(rows, columns, out); };
-  const EntryFunction<T>& entry = scaled_ ? scaled : entry_;
+  const EntryFunction<T> entry = scaled_entry();
   // A subnormal unit of 16-bit integers would lose digits.
   const auto storage = exponent < std::numeric_limits<R>::min_exponent + 24 ? StoragePrecision::full : options.storage;
   std::atomic<Global> entries = 0;
@@ -320,6 +338,7 @@ void Assembly<T>::compress_own() {
           entries += made.entries;
           p = detail::pack(b, made, storage_share * tolerance.of(made.norm), storage);
           for (double& scale : p.scale) scale = std::ldexp(scale, exponent);
+          p.missed2 = entries_.missed2(b, made);
           if (!made.dense) return;
           p.largest = largest_entry(made.u);
           if (&rows_ == &columns_)
@@ -375,19 +394,23 @@ void Assembly<T>::run() {
   std::vector<Global> best;
   double evenness = -1;
   bool back = false;  // whether to return to the best cuts
+  evaluated += entries_.evaluate(scaled_entry(), comm_);
   for (int attempt = 0, again = 0;; ++attempt) {
     compress_own();
     double bytes = 0;
     error2 = norm2 = 0;
+    double sampled2 = 0;
     for (const auto& p : packed) {
       const double times = places(p.block);
       bytes += p.bytes(), error2 += times * p.error * p.error, norm2 += times * p.norm * p.norm;
+      sampled2 += times * p.missed2;
     }
-    const auto sums = sum_over_ranks(comm_, std::vector<double>{error2, norm2});
-    error2 = sums[0], norm2 = sums[1];
+    const auto sums = sum_over_ranks(comm_, std::vector<double>{error2, norm2, sampled2});
+    error2 = sums[0], norm2 = sums[1], missed2 = entries_.weight() * sums[2];
     if (again < 3 && leaves_the_range()) {
       ++again, --attempt;
       packed.clear();
+      evaluated += entries_.evaluate(scaled_entry(), comm_);
       continue;
     }
     if (options.measure == ErrorMeasure::matrix && options.compress.cut_rank == 0 && attempt < 2 &&
@@ -508,7 +531,7 @@ void HMatrix<T>::assemble(const EntryFunction<T>& entry, BlockMaker<T>* maker) {
     }
     error = sum_over_ranks(comm, error), size = sum_over_ranks(comm, size);
     const auto relative = [](double e, double s) { return s > 0 ? std::sqrt(e / s) : std::sqrt(e); };
-    report_.measured_error = relative(error[0], size[2]);
+    report_.measured_error = std::max(relative(error[0], size[2]), assembly.sampled_error());
     report_.measured_error_ones = relative(error[1], std::max(size[1], size[2]));
 
     if (report_.measured_error <= acceptable * options_.tolerance || options_.compress.cut_rank > 0) return;
@@ -521,9 +544,12 @@ void HMatrix<T>::assemble(const EntryFunction<T>& entry, BlockMaker<T>* maker) {
     }
     std::ostringstream text;
     text.precision(2);
-    text << "the error measured on sampled rows is " << report_.measured_error << ", and the tolerance is "
-         << options_.tolerance
-         << (by_crosses ? ": crosses miss parts of some blocks; the compression svd uses all entries" : "");
+    text << "the error measured on sampled rows and entries is " << report_.measured_error << ", and the tolerance is "
+         << options_.tolerance;
+    if (by_crosses)
+      text
+          << ": crosses miss parts of some blocks, as where entries jump between points that are far from each other (a"
+             " cut-off radius); the compression svd uses all entries, the admissibility none stores all of them";
     report_.warnings.push_back(text.str());
     return;
   }

@@ -42,6 +42,7 @@ struct Packed {
   std::tuple<std::vector<R>, std::vector<float>, std::vector<std::int16_t>> data;  // by format: U, then V
   std::vector<double> scale;  ///< factor of each column's product: sigma times the integers' unit
   double norm = 0, error = 0;
+  double missed2 = 0;       ///< squared error of sampled entries, see SampledEntries
   double largest = 0;       ///< magnitude of an entry, where dense
   std::vector<T> diagonal;  ///< of A, where this block has a part of it
 

@@ -98,8 +98,10 @@ struct HMatrixReport {
   double index_bytes = 0;                                    ///< of the index data
   double dense_fraction = 0;                                 ///< bytes over those of the full matrix
   double entries_evaluated = 0;                              ///< entries evaluated, over rows x columns
-  double estimated_error = 0;              ///< relative, Frobenius: truncation, estimates of ACA, rounding
-  double measured_error = 0;               ///< norm(A x - A_H x) / norm(A) on the sampled rows, x random +-1
+  double estimated_error = 0;  ///< relative, Frobenius: truncation, estimates of ACA, rounding
+  /// The larger of norm(A x - A_H x) / norm(A) on the sampled rows, x random +-1, and the relative error of entries at
+  /// random places in low-rank blocks (Frobenius), which cut_rank > 0 leaves out.
+  double measured_error = 0;
   double measured_error_ones = 0;          ///< the same with x = 1, relative to max(norm(A x), norm(A))
   double norm = 0;                         ///< Frobenius, of A
   double set_up_seconds = 0;               ///< of the slowest rank

@@ -407,11 +407,11 @@ bool mpi_built() noexcept {
 }
 
 bool mpi_initialized() {
-  return !forked() && has_begun();
+  return has_begun() && !forked();
 }
 
 bool mpi_launched() {
-  return !forked() && (mpi_initialized() || launched_ranks() > 0);
+  return (has_begun() || launched_ranks() > 0) && !forked();
 }
 
 Communicator mpi_world() {
