@@ -510,13 +510,14 @@ def table() -> Iterator[Case]:
         CG,
         **NOT_DEFINITE,
     )
+    shifted = poisson(12, 12) - 3.3 * sp.eye_array(144)
     yield Case(
         "indefinite function",
         "half of the eigenvalues are negative",
         lambda: {
-            "A": tacit.function((144, 144), lambda x: (poisson(12, 12) - 3.3 * sp.eye_array(144)) @ x),
+            "A": tacit.function((144, 144), lambda x: shifted @ x),
             "b": normal(144),
-            "dense": poisson(12, 12) - 3.3 * sp.eye_array(144),
+            "dense": shifted,
         },
         CG,
         **NOT_DEFINITE,

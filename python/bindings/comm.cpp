@@ -141,6 +141,7 @@ void bind_communicator(nb::module_& m) {
           [](const Communicator& c, nb::object f) {
             using Four = std::array<Global, 4>;
             return unlocked([&] {
+              const comm::Turn turn(c);
               return comm::collective_least(c,
                                             [&] { return call_python(c.size(), [&] { return nb::cast<Four>(f()); }); });
             });

@@ -343,11 +343,11 @@ class Automatic<T>::Attempts {
   bool make_precond(const Candidate& c, const Options& with, std::unique_ptr<op::Operator<T, Host>>& made) {
     std::string why;
     try {
-      made = comm::collective(own_.A_.range().comm(), [&]() -> std::unique_ptr<op::Operator<T, Host>> {
-        if (c.precond == "direct" && !own_.can_factorise(applies_so_far())) return nullptr;
-        return own_.make_precond(c, with);
+      return comm::collective(own_.A_.range().comm(), [&] {
+        if (c.precond == "direct" && !own_.can_factorise(applies_so_far())) return false;
+        made = own_.make_precond(c, with);  // null for "none"
+        return true;
       });
-      return made != nullptr;
     } catch (const Error& e) {
       if (e.kind() == ErrorKind::interrupted) throw;
       why = e.what();
@@ -603,6 +603,9 @@ int Automatic<T>::multigrid_block() {
 
 template <Scalar T>
 bool Automatic<T>::can_factorise(double applies) {
+  // The order alone takes many seconds for larger graphs without structure.
+  constexpr Global most_entries = 100000;
+  if (A_.entries() > most_entries) return false;
   analysis_ = std::make_unique<DirectAnalysis<T>>(A_);
   const DirectCount& count = analysis_->count();
   // Dense blocks are multiplied five times as fast as entries that come from memory.

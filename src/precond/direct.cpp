@@ -4,9 +4,9 @@
 #include "sparse_lu.hpp"
 #include "symbolic.hpp"
 
+#include <tacit/base/free_memory.hpp>
 #include <tacit/base/trace.hpp>
 #include <tacit/layout/partitioners.hpp>
-#include <tacit/model/memory.hpp>
 #include <tacit/precond/matching.hpp>
 
 #include <algorithm>
@@ -197,7 +197,7 @@ DirectAnalysis<T>::DirectAnalysis(const op::Csr<T, Host>& A) : space_(A.range())
       local.column.assign(rows.column.begin(), rows.column.end());
       local.value.assign(rows.value.begin(), rows.value.end());
       matrix_->analyse(count_);
-      count_.free = double(model::free_memory());
+      count_.free = double(least_memory_limit().free);
       found[0] = count_.entries, found[1] = count_.flops, found[2] = count_.bytes, found[3] = count_.free;
     });
     if (alone && comm.size() > 1) found[3] /= comm.size();  // each holds factors of its own

@@ -401,7 +401,9 @@ TYPED_TEST(Operators, RefuseVectorsThatDoNotFit) {
         EXPECT_THROW(A.apply(longer, y), Error);
         EXPECT_THROW(A.apply(x, result), Error);
         EXPECT_THROW(A.apply(two, y), Error);
-        EXPECT_THROW(A.apply(alone, y), Error);
+        if (comm.size() > 1) {  // communicators of one rank are equal
+          EXPECT_THROW(A.apply(alone, y), Error);
+        }
         if (A.domain() == A.range()) {
           EXPECT_THROW(A.apply(x, x), Error);
         }

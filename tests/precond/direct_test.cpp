@@ -114,7 +114,7 @@ TYPED_TEST(Direct, IsAMethodThatRefines) {
         EXPECT_TRUE(s.report.converged()) << s.report.detail;
         EXPECT_LE(s.report.iterations, 3);
         EXPECT_EQ(s.report.counts.preconditioner_applies, s.report.iterations);
-        EXPECT_LE(residual_of(a, b, s.x), 1.1 * o.rtol);
+        EXPECT_LE(residual_of(a, b, s.x), 1.1 * *o.rtol);
         EXPECT_NE(usage_error([&] { run(*A, b, o); }).find("needs the factors"), std::string::npos);
       },
       {1, 2, 3, 5});

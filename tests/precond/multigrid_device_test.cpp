@@ -63,7 +63,7 @@ TEST(MultigridOnDevice, SolvesAsTheHostDoes) {
       EXPECT_TRUE(here.converged()) << text(c) << ": " << to_string(here.reason) << " " << here.residual_norm;
       // Fewer levels need at most a few more cycles.
       EXPECT_LE(here.cycles, there.cycles + (device.levels() == 1 ? 3 : 1)) << text(c);
-      EXPECT_LE(here.residual_norm, *s.rtol);
+      EXPECT_LE(here.residual_norm, s.default_rtol<double>());
       EXPECT_EQ(here.bottom_failures, 0) << text(c);
       EXPECT_EQ(here.warnings.size(), there.warnings.size()) << text(c);
       EXPECT_NEAR(here.b_norm, there.b_norm, 1e-12 * there.b_norm);

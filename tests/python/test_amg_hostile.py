@@ -2,48 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
-from conftest import laplacian, true_residual
+from conftest import laplacian
 
 import tacit
-
-
-@pytest.mark.parametrize("ranks", [1, 3])
-@pytest.mark.parametrize("single", [False, True])
-@pytest.mark.parametrize("coarsening", ["aggregation", "pmis"])
-def test_recovers_from_a_failed_update(coarsening: str, single: bool, ranks: int) -> None:
-    """Values without couplings leave too many unknowns for the direct bottom: an error, not a broken object."""
-    n = 50
-    a = laplacian(n, n)
-    b = np.random.default_rng(0).standard_normal(n * n)
-
-    def rank(comm: Any) -> None:
-        A = tacit.csr(a, comm=comm)
-        M = tacit.precond.amg(A, coarsening=coarsening, bottom="direct", single_levels=single)
-        before = tacit.solve(A, b, method="cg", precond=M)
-        start, column, value = A.local_rows()
-        rows = np.repeat(np.arange(len(start) - 1), np.diff(start)) + A.own_range[0]
-        alone = np.where(rows == column, value, 0)
-        alone[np.flatnonzero(rows != column)[0]] = 0.05  # not symmetric: new levels also with aggregation
-        A.update_values(alone)
-        with pytest.raises(ValueError, match="direct bottom solver for 2500 unknowns"):
-            M.update()
-        for use in (lambda: M @ b[slice(*A.own_range)], lambda: M.report, lambda: str(M)):
-            with pytest.raises(ValueError, match="no levels, since its last update failed"):
-                use()
-        A.update_values(value)
-        assert not M.update()
-        again = tacit.solve(A, b, method="cg", precond=M)
-        assert again.converged
-        assert again.iterations == before.iterations
-        assert np.array_equal(again.x, before.x)
-        if ranks == 1:
-            assert true_residual(a, again.x, b) < 1.1e-8
-
-    tacit.comm.run_threads(ranks, rank)
 
 
 @pytest.mark.parametrize("scalar", ["float32", "float64", "complex64", "complex128"])

@@ -80,6 +80,8 @@ def test_more_ranks_than_rows(precond: str | None) -> None:
 
     def rank(comm: Comm) -> None:
         for method in tacit.methods.names():
+            if method == "direct" and precond:  # which has its own
+                continue
             matrix = spd if "cg" in method or method in ("chebyshev", "minres") else a
             more: dict[str, Any] = dict(relaxation=0.2, max_iterations=10000) if method == "richardson" else {}
             r = tacit.solve(matrix, b, method=method, precond=precond, comm=comm, **more)

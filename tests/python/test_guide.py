@@ -59,9 +59,11 @@ def own_files(folder: Path) -> None:
     mmwrite(folder / "matrix.mtx", laplacian(30, 30))
     np.savez(folder / "images.npz", np.random.default_rng(0).random((60, 1024)) < 0.3)
     with h5py.File(folder / "scan.h5", "w") as scan:
-        scan["exchange/data"] = np.full((40, 1, 32), 60.0)
+        angles = np.linspace(0, np.pi, 40, endpoint=False)
+        aside = np.arange(32) - 15.5 - 4 * np.cos(angles)[:, None]  # a disc beside the axis
+        scan["exchange/data"] = 100 * np.exp(-0.1 * np.sqrt(np.maximum(81 - aside**2, 0)))[:, None]
         scan["exchange/data_white"], scan["exchange/data_dark"] = np.full((1, 1, 32), 100.0), np.zeros((1, 1, 32))
-        scan["exchange/theta"] = np.linspace(0, 180, 40, endpoint=False)
+        scan["exchange/theta"] = np.rad2deg(angles)
 
 
 def run(words: list[str], folder: Path) -> None:

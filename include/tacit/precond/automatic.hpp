@@ -80,8 +80,8 @@ class Automatic {
   void look();
   /// The `block` of amg for A; 0 where smoothed aggregation does not suit it. Collective at the first call.
   int multigrid_block();
-  /// Whether complete factors of A fit the memory, and are worth their operations after so many products with A and
-  /// with preconditioners; their analysis is then kept for make(). Collective.
+  /// Whether complete factors of A (of at most 100,000 entries) fit the memory, and are worth their operations after so
+  /// many products with A and with preconditioners; their analysis is then kept for make(). Collective.
   bool can_factorise(double applies);
   std::unique_ptr<op::Operator<T, Host>> make_precond(const Candidate& c, const Options& options);
   const op::Csr<T, Host>& A_;

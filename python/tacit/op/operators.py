@@ -254,7 +254,8 @@ class Operator:
         """
         raise TypeError(
             f"a {self.name} operator of Tacit is no array: the product is A @ x, its entries are those of"
-            " A @ numpy.eye(n) (numpy.dot, numpy.asarray and the functions of numpy.linalg need an array)"
+            " A @ numpy.eye(n) (numpy.dot, numpy.asarray, numpy.linalg and products with sparse matrices of SciPy need"
+            " an array; tacit.csr(S) @ A is that of a sparse S)"
         )
 
     # -- new operators from old ----------------------------------------------------------------------------------------
