@@ -74,8 +74,10 @@ void Communicator::progress() const {
   try {
     state_->progress();
     // Long messages progress only while MPI is called.
-    if (state_->exchanges.under_way > 0)
+    if (state_->exchanges.under_way > 0) {
+      const std::lock_guard in_use(state_->exchanges.in_use);
       for (Exchange* exchange : state_->exchanges.all) exchange->push_on();
+    }
   } catch (...) {  // kept for the next wait: this may be inside a parallel loop
     state_->agreement.swallow();
   }

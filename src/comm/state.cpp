@@ -37,8 +37,10 @@ void State::progress() {
     ~Guard() { flag = false; }
   } guard(in_progress_);
   sums.progress();
-  if (exchanges.deferred > 0) [[unlikely]]
+  if (exchanges.deferred > 0) [[unlikely]] {
+    const std::lock_guard in_use(exchanges.in_use);
     for (Exchange* exchange : exchanges.all) exchange->help();
+  }
 }
 
 bool State::push_on() {
@@ -46,6 +48,7 @@ bool State::push_on() {
   bool pending = false;
   try {
     progress();
+    const std::lock_guard in_use(exchanges.in_use);
     for (Exchange* exchange : exchanges.all) pending = exchange->push_on() || pending;
   } catch (...) {  // thrown by the next wait
     agreement.swallow();
@@ -93,6 +96,7 @@ Global State::reduce(Global value, Operation operation) {
 
 void State::give_up() {
   sums.give_up();
+  const std::lock_guard in_use(exchanges.in_use);
   for (Exchange* exchange : exchanges.all) exchange->give_up();
   sparse_started = 0;
   // Measurements may have been completed on some ranks only.

@@ -14,6 +14,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 namespace tacit::comm::detail {
@@ -21,6 +22,8 @@ namespace tacit::comm::detail {
 // The halo exchanges of a communicator.
 struct Exchanges {
   std::vector<Exchange*> all;
+  // Of `all`: an exchange may be destroyed by any thread, such as by Python's garbage collection.
+  std::recursive_mutex in_use;
   // The number of parts that neighbours wait for and only this rank can move: those whose windows were not granted when
   // they were posted, and those that it has to fetch. Done when it polls or waits on any communicator.
   int deferred = 0;

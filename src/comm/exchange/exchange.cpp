@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <mutex>
+#include <optional>
 
 namespace tacit::comm {
 
@@ -21,13 +23,17 @@ Exchange::Exchange(Communicator comm, std::shared_ptr<const Pattern> pattern, st
   auto& s = *comm_.state_;
   if (s.size == 1) return;  // there is nothing to push on or to give up
   const auto lock = s.transport_lock->take();
+  const std::lock_guard in_use(s.exchanges.in_use);
   s.exchanges.all.push_back(this);
 }
 
 Exchange::~Exchange() {
   if (comm_.size() == 1) return;
-  // An object may be destroyed by a thread that does not use it, such as by Python's garbage collection.
-  const detail::Turns::Waited turn(*comm_.state_->turns);
+  // Only what is in flight needs the thread's turn. Waiting for it always could be for ever where ranks are threads:
+  // the garbage collection of one rank may destroy an object of another rank, which has its turn and waits for the
+  // first.
+  std::optional<detail::Turns::Waited> turn;
+  if (route_ && (route_->slots[0].open || route_->slots[1].open)) turn.emplace(*comm_.state_->turns);
   for (int i = 0; route_ && i < 2; ++i) {
     auto& slot = route_->slots[i];
     try {
@@ -39,6 +45,7 @@ Exchange::~Exchange() {
     }
   }
   const auto lock = comm_.state_->transport_lock->take();
+  const std::lock_guard in_use(comm_.state_->exchanges.in_use);
   give_up();
   std::erase(comm_.state_->exchanges.all, this);
 }
