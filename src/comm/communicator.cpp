@@ -83,7 +83,9 @@ void Communicator::progress() const {
   }
 }
 void Communicator::join(const Communicator& other) const {
-  if (state_ != other.state_ && *this == other) detail::Turns::join(state_->turns, other.state_->turns);
+  if (state_ == other.state_ || *this != other) return;
+  state_->joined = other.state_->joined = true;
+  detail::Turns::join(state_->turns, other.state_->turns);
 }
 
 detail::Turns* Communicator::take_turn() const {

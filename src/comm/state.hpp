@@ -42,6 +42,7 @@ struct State final : Agreement::Services, std::enable_shared_from_this<State> {
   const std::shared_ptr<TransportLock> transport_lock;
   const int rank, size;
   const std::shared_ptr<Turns> turns = std::make_shared<Turns>();
+  std::atomic<bool> joined = false;  // its turn is that of another communicator, too
   Agreement agreement;
   Sums sums;
   Exchanges exchanges;

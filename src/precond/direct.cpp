@@ -231,17 +231,24 @@ Direct<T>::Direct(DirectAnalysis<T> analysis)
         message("complete factors of ", this->range().size(), " unknowns have ", scientific(c.entries),
                 " entries by the symbolic count, and take ", gibibytes(c.bytes), " of memory");
     if (!c.fits())
-      throw Error(ErrorKind::environment, message("direct: ", sum, "; ", gibibytes(c.free),
-                                                  " are free: take an iterative method with \"ilut\" or \"amg\""));
+      throw Error(ErrorKind::memory,
+                  message("direct: ", sum, "; ", gibibytes(c.free), " are free of ", least_memory_limit().name,
+                          ": take an iterative method with \"ilut\" or \"amg\""));
+    const auto short_of_memory = [&] {
+      return Error(ErrorKind::memory, message("direct: not enough memory: ", sum,
+                                              ", more with pivots off the diagonal: take an iterative method with "
+                                              "\"ilut\" or \"amg\""));
+    };
     double words[2] = {0, 0};  // stored entries, length of the note
     comm::collective(comm, [&] {
       if (!analysis_.matrix_) return;
       try {
         factorise();
       } catch (const std::bad_alloc&) {
-        throw Error(ErrorKind::environment, message("direct: not enough memory: ", sum,
-                                                    ", more with pivots off the "
-                                                    "diagonal: take an iterative method with \"ilut\" or \"amg\""));
+        throw short_of_memory();
+      } catch (const Error& e) {
+        if (e.kind() != ErrorKind::memory) throw;
+        throw short_of_memory();
       }
       words[0] = factors_->lu.entries(), words[1] = double(note_.size());
     });

@@ -130,13 +130,12 @@ class DataExchange(Scan):
             refuse_unwritten(path, found)
             with reading(path, "angles in /exchange/theta, with their units"):
                 self.angles = np.asarray(found[()], np.float64).reshape(-1)
-                unit = found.attrs.get("units", b"")
-                unit = unit.decode() if isinstance(unit, bytes) else str(unit)
+                units = found.attrs.get("units", "")
             if len(self.angles) != rows:
                 raise InputError(f"{path}: {len(self.angles)} angles in /exchange/theta for {rows} projections")
             if not np.isfinite(self.angles).all():
                 raise InputError(f"{path}: /exchange/theta has angles that are not finite")
-            if self._in_degrees(found.attrs.get("units", "")):
+            if self._in_degrees(units):
                 self.angles = np.deg2rad(self.angles)
         self.taken = self._taken()
         self.angles = self.angles[self.taken]

@@ -35,9 +35,10 @@ class SelfTransport final : public Transport {
 Communicator Communicator::self() {
   static thread_local std::optional<Communicator> last;
   const auto is_free = [](detail::State& s) {
-    if (s.turns.use_count() > 1 || s.agreement.has_error()) return false;  // others have been joined to it
-    detail::Turns* const entered = s.turns->enter();  // what other threads did with it has happened before
-    if (entered) entered->leave();
+    if (s.joined || s.turns.use_count() > 1 || s.agreement.has_error()) return false;
+    detail::Turns* entered = nullptr;
+    if (!s.turns->try_enter(entered)) return false;
+    if (entered) entered->leave();  // what other threads did with it has happened before
     return entered == s.turns.get();
   };
   if (last && last->state_.use_count() == 1 && is_free(*last->state_)) {
