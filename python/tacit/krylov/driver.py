@@ -232,7 +232,8 @@ def solve(
         ``explain``: whether products of their own look for the cause of a failure, which ``detail`` and ``advice`` then
         name. Not given: at most as much work as the solve did, or 10 ms for all columns together; none where
         ``max_iterations`` ended the solve after fewer than 100 iterations (or n). Work is counted, not timed, so that
-        runs repeat. True: as far as it takes. False: none.
+        runs repeat; only where a solve took more than 30 times its counted work is a product timed. True: as far as it
+        takes. False: none.
 
         ``nullspace``: what a singular A maps to zero, "constant" or vectors of shape (n,) or (n, k), whole or this
         rank's own part; made orthonormal, and refused where A v is not zero. x is orthogonal to it. b is projected onto
