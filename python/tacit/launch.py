@@ -283,7 +283,11 @@ def environment(ranks: int, threads: int | None = None) -> dict[str, str]:
         # share.
         wanted |= {"OMPI_MCA_hwloc_base_binding_policy": "none", "PRTE_MCA_hwloc_default_binding_policy": "none"}
     if crowded:
-        wanted |= {"OMPI_MCA_mpi_yield_when_idle": "1", "OMP_WAIT_POLICY": "passive"}
+        wanted["OMP_WAIT_POLICY"] = "passive"
+    if ranks > cores():
+        # Open MPI then gives its processor away at each test of a message. With a core for each rank that is left to
+        # Tacit's waits: beside other programs it costs milliseconds for each sum.
+        wanted["OMPI_MCA_mpi_yield_when_idle"] = "1"
     result = wanted | os.environ
     drop_process_variables(result)  # those of a process that has initialised MPI alone, or is a rank of other ranks
     if threads is not None or "OMP_NUM_THREADS" not in os.environ:

@@ -89,7 +89,7 @@ template <int N, class R>
 void combine_pairs(const R* const* y, std::size_t m, const R* a, const R* c, const R* e, R* pair, R* xs) {
   using V = typename Lanes<R>::type;
   const auto alternating = [](R even, R odd) {
-    V v;
+    V v{};
     for (int l = 0; l < lanes; ++l) v[l] = l % 2 == 0 ? even : odd;
     return v;
   };

@@ -63,6 +63,10 @@ def test_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "OMP_WAIT_POLICY" not in variables
     assert launch.environment(8)["OMP_NUM_THREADS"] == "1"
     assert launch.environment(8)["OMP_WAIT_POLICY"] == "passive"
+    # A sum beside other programs takes milliseconds where Open MPI yields at each test of a message.
+    assert launch.environment(8)["OMPI_MCA_mpi_yield_when_idle"] == "1"
+    assert launch.environment(4, 2)["OMP_WAIT_POLICY"] == "passive"
+    assert "OMPI_MCA_mpi_yield_when_idle" not in launch.environment(4, 2)
     assert launch.environment(2, 3)["OMP_NUM_THREADS"] == "3"
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     assert launch.environment(2)["OMP_NUM_THREADS"] == "1"
