@@ -104,7 +104,7 @@ detail::Turns* Communicator::take_turn() const {
   turns.contested.store(true);
   for (int ms = 0; !entered && turns.contested.load() && ms < 5000; ++ms) {
     detail::wait_around([] { std::this_thread::sleep_for(std::chrono::milliseconds(1)); });
-    if (!turns.try_enter(entered)) entered = nullptr;
+    turns.try_enter(entered);
   }
   struct Leaves {
     detail::Turns* turns;

@@ -182,13 +182,11 @@ Turns* Turns::enter(bool ask) {
 
 bool Turns::try_enter(Turns*& entered) {
   Thread& me = Thread::here();
-  entered = this;
-  if (held_by(me)) {
-    ++depth_;
-    return true;
-  }
-  if (!exec::detail::is_helper()) return grab(me);
   entered = nullptr;
+  if (held_by(me)) ++depth_;
+  else if (exec::detail::is_helper()) return true;
+  else if (!grab(me)) return false;
+  entered = this;
   return true;
 }
 

@@ -212,17 +212,20 @@ TEST(Turn, a_second_thread_on_several_ranks_gets_an_error_and_no_rank_hangs) {
         return;
       }
       std::latch inside(2);
+      std::atomic<bool> waits = false;
       std::jthread first([&] {
         tells(error_of([&] {
           comm::collective(comm, [&] {
             inside.arrive_and_wait();
             std::this_thread::sleep_for(5ms);
+            waits = true;
             comm.all_sum(Global(1));
           });
         }));
       });
       inside.arrive_and_wait();
       tells(error_of(call));
+      EXPECT_TRUE(waits) << "the second thread did not wait for a turn";
       first.join();
       tells(error_of(call));  // and every later call
     });
