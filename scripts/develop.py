@@ -5,6 +5,7 @@ ranks that import at the same time must never start a build.
 """
 
 import os
+import re
 import stat
 import sys
 import sysconfig
@@ -15,8 +16,11 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def main() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    name, version = project["name"], project["version"]
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    project, place = settings["project"], settings["tool"]["scikit-build"]["metadata"]["version"]
+    name, found = project["name"], re.search(place["regex"], (ROOT / place["input"]).read_text())
+    assert found, place
+    version = found["value"]
     site = Path(sysconfig.get_path("purelib"))
     (site / f"{name}_source.pth").write_text(f"{ROOT / 'python'}\n")
 

@@ -218,6 +218,7 @@ python_stamp() {
     printf '%s\n' 3 "$root" "$venv" "$python" "$mpi" "$extra_python"
     "$python" -c 'import sys; print(sys.version)'
     cat "$root/requirements.lock" "$root/requirements-test.lock" "$root/pyproject.toml" "$root/scripts/develop.py"
+    grep "^project" "$root/CMakeLists.txt" # the version
   } | hash_of
 }
 
