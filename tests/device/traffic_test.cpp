@@ -1,6 +1,6 @@
 // The traffic of a device's memory, as the runtime of tests/cuda_on_host sees kernels touch it (each page once for each
 // kernel), beside the bytes of the formulas in docs/theory: matrices without padding, x, y, and the vectors of the
-// recurrences. With TACIT_TEST_SHOW the table of docs/guide/gpu.md is printed.
+// recurrences. With TACIT_TEST_SHOW the table of docs/notes/device.md is printed.
 #include "support/memory.hpp"
 #include "support/methods.hpp"
 

@@ -1,4 +1,4 @@
-// The part of the CUDA runtime that Tacit uses, on the processor of the host (docs/guide/gpu.md, "Without a GPU"). In
+// The part of the CUDA runtime that Tacit uses, on the processor of the host (docs/design/device.md). In
 // the include path before NVIDIA's header of this name, and included before all else in files that nvcc would compile.
 #pragma once
 
