@@ -194,7 +194,7 @@ step() {
     77) if [ $what != dry ]; then last="left out: $last" status=null; fi ;;
   esac
   case $step in
-    *check:*) # a tool that cannot run on this machine is told apart from one that has found something
+    *check:*) # a tool that cannot run on this machine is distinguished from one that has found something
       if grep -q 'Device not supported' "$said"; then last="left out: $last" status=null; fi
       ;;
   esac

@@ -113,7 +113,7 @@ def refuted(
     hopeless = facts.least > 2 * rtol
     if hopeless and "longer restart" in says:
         false.append(f"no restart helps: no x has a residual below {facts.least:.1e}")
-    early = r.iterations < min(100, len(b))  # after so few, "more iterations" is no claim about what they bring
+    early = r.iterations < min(100, len(b))  # after so few, "more iterations" says nothing about what they bring
     if "more iterations" in says and not early and not hopeless and again is not None:
         more = again(max(10 * r.iterations, 1000))
         if not more.converged and not more.residual_norm < 0.5 * r.residual_norm:
@@ -1089,7 +1089,7 @@ def run_fuzz(options: Any) -> int:
     print("reasons:", ", ".join(f"{count} {name}" for name, count in reasons.most_common()))
     print("statements:", ", ".join(f"{count} {name}" for name, count in said.most_common()))
     false = sum("false" in text for row in wrong for text in row["wrong"])
-    print(f"{len(rows)} solves with seed {options.seed}: {false} false claims, {len(wrong)} wrong results")
+    print(f"{len(rows)} solves with seed {options.seed}: {false} false statements, {len(wrong)} wrong results")
     harness.write(options.json, "diagnoses-fuzz/1", rows=rows)
     return 1 if wrong else 0
 

@@ -36,7 +36,7 @@ System convection(Global n, bool ones) {
 
 struct Sums {
   double most = 0, log_sum = 0;
-  int solves = 0, worse = 0, failed = 0, false_claims = 0;
+  int solves = 0, worse = 0, failed = 0, unconfirmed = 0;
 };
 
 void compare(const System& system, double rtol, krylov::Method classical, krylov::Method method, bool fallbacks,
@@ -69,7 +69,7 @@ void compare(const System& system, double rtol, krylov::Method classical, krylov
                     double(r.counts.reductions) / std::max(r.iterations, 1), lie ? "!" : "", worse ? "x" : "",
                     r.method != krylov::to_string(method) ? "m" : "");
         Sums& sum = sums[at++];
-        sum.failed += worse, sum.false_claims += lie;
+        sum.failed += worse, sum.unconfirmed += lie;
         if (!reference.converged() || !r.converged() || reference.iterations == 0) continue;
         const double ratio = double(r.iterations) / reference.iterations;
         ++sum.solves;
@@ -110,7 +110,7 @@ int main(int argc, char** argv) {
     std::printf("%s:", name);
     for (const Sums& s : *sums)
       std::printf("  [%d solves, mean ratio %.3f, most %.2f, %d above 1.05 (+ 2), %d failed, %d false]", s.solves,
-                  std::exp(s.log_sum / std::max(s.solves, 1)), s.most, s.worse, s.failed, s.false_claims);
+                  std::exp(s.log_sum / std::max(s.solves, 1)), s.most, s.worse, s.failed, s.unconfirmed);
     std::printf("\n");
   }
 }

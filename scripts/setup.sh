@@ -193,7 +193,7 @@ find_root_command() {
 # apt_update: updates the lists of packages, once; fails where apt may not be used.
 apt_update() {
   if ! have apt-get || [ "$as_root" = no ]; then return 1; fi
-  if [ -n "$as_root" ]; then sudo true || return 1; fi # asks for the password, if at all, on the terminal
+  if [ -n "$as_root" ]; then sudo true || return 1; fi # a password, if at all, is read from the terminal
   if [ -z "${apt_updated:-}" ]; then
     logged "$log/apt.log" ${as_root:+"$as_root"} apt-get update -q || return 1
     apt_updated=1

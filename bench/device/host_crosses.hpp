@@ -14,7 +14,7 @@ namespace tacit::device {
 Global host_crosses(const app::bem::SingleLayer& layer, std::span<const Global> order,
                     std::span<const op::WantedBlock> wanted, const op::CompressOptions& options);
 
-/// Blocks made by the device's kernels, run by the processor.
+/// Blocks made by the device's kernels, run on the CPU.
 std::unique_ptr<op::BlockMaker<double>> virtual_blocks(const app::bem::SingleLayer& layer,
                                                        std::span<const Global> order);
 

@@ -33,7 +33,7 @@ using layout::Vector;
 
 namespace {
 
-// Single entries by the same rules as SingleLayer, which computes many at once: hmat-oss asks for one entry after the
+// Single entries by the same rules as SingleLayer, which computes many at once: hmat-oss wants one entry after the
 // other.
 struct Entries {
   Entries(const app::bem::Mesh& mesh, const SingleLayer& layer, double accuracy) : exact(layer) {

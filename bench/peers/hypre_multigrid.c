@@ -2,7 +2,7 @@
  *
  *   hypre_multigrid N REPEAT pfmg|cg RELAX RTOL constant|stored      RELAX: 1 Jacobi, 2 red-black Gauss-Seidel
  *
- * constant: hypre is told that no coefficient varies (HYPRE_StructMatrixSetConstantEntries) and stores four numbers;
+ * constant: hypre knows that no coefficient varies (HYPRE_StructMatrixSetConstantEntries) and stores four numbers;
  * stored: four numbers for every cell. Ranks are cut along the third axis. Prints one JSON line as petsc_multigrid
  * does. */
 #include <HYPRE_struct_ls.h>

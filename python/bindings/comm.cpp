@@ -22,7 +22,7 @@ namespace {
 
 using comm::Communicator;
 
-// Set when the user asks to stop while ranks are threads, none of which is Python's main thread.
+// Set when the user wants to stop while ranks are threads, none of which is Python's main thread.
 std::atomic<bool> stop_threads{false};
 
 /// Whether the user has asked to stop. Only Python's main thread sees signals.

@@ -1,6 +1,6 @@
 // Releases and acquires the GIL on threads that may outlive the interpreter.
 //
-// Before 3.14 Python ends a daemon thread that asks for the GIL while the interpreter ends by pthread_exit, which
+// Before 3.14 Python ends a daemon thread that requests the GIL while the interpreter ends by pthread_exit, which
 // unwinds the C++ frames of this thread and so ends in std::terminate: the process aborts. Here such a thread stays
 // where it is, without the GIL, until the process is gone; from 3.14 on Python does the same. nanobind's guards do not.
 #pragma once

@@ -64,7 +64,7 @@ ArrayOnGpu<T> copied(std::uintptr_t address, Global rows, int columns, std::uint
   });
 }
 
-/// Other libraries are told the address: their streams may still use the memory when the last of its owners lets it go,
+/// Other libraries know the address: their streams may still use the memory when the last of its owners lets it go,
 /// and only then it may become another array.
 template <Scalar T>
 void lend(ArrayOnGpu<T>& array) {

@@ -44,7 +44,7 @@ struct ArrayOnGpu {
   }
 };
 
-/// What Python asks of every operator on GPUs, which C holds as `of`.
+/// What Python needs of every operator on GPUs, which C holds as `of`.
 template <Scalar T, class C, class... Bases>
 void bind_facts(nb::class_<C, Bases...>& bound) {
   bound.def_prop_ro("scalar", [](const C&) { return scalar_name<T>(); })

@@ -86,7 +86,7 @@ PRECOND_NAMES = ('none', 'jacobi', 'block-jacobi', 'ilu0', 'ic0', 'iluk', 'ick',
 BEM: Mapping[str, Option] = {
     'discretisation': Option('choice', 'collocation', ('collocation', 'galerkin'), -INFINITY, INFINITY, False, 0, 'a number', 'collocation: the potential at centroids; galerkin: its mean over triangles, a symmetric matrix', '', ()),
     'quadrature': Option('real', 0.05, (), 0.0, INFINITY, True, 0, 'a number > 0', 'relative accuracy of entries by quadrature, in tolerances', '', ()),
-    'assembly': Option('choice', 'host', ('host', 'cuda', 'virtual'), -INFINITY, INFINITY, False, 0, 'a number', "who evaluates entries and finds crosses; cuda: a GPU, for the collocation matrix by aca and aca+, with the host's crosses but for rounding, recompressed there too; virtual: the same kernels, played by the processor", '', ()),
+    'assembly': Option('choice', 'host', ('host', 'cuda', 'virtual'), -INFINITY, INFINITY, False, 0, 'a number', "who evaluates entries and finds crosses; cuda: a GPU, for the collocation matrix by aca and aca+, with the host's crosses but for rounding, recompressed there too; virtual: the same kernels, run on the CPU", '', ()),
 }
 DEVICE_PRODUCT: Mapping[str, Option] = {
     'path': Option('choice', 'peer', ('host', 'copy', 'peer'), -INFINITY, INFINITY, False, 0, 'a number', 'how vectors travel between the GPUs of a rank: through the host, which waits; through its memory in pieces, without waiting; over direct links, where there are any', '', ()),
@@ -146,7 +146,7 @@ MACHINE: Mapping[str, Option] = {
     'cache_bandwidth': Option('real', 0.0, (), 0.0, 1.7976931348623157e+308, False, 0, '0, or a number above 1e-15', 'bytes a second of kernels that run from the cache', '', ()),
     'poll_interval': Option('real', 5e-05, (), 0.0, INFINITY, True, 0, 'a number > 0', 'with progress poll: seconds between two polls', '', ()),
     'seed': Option('whole', 1, (), 0.0, 9007199254740992.0, False, 0, 'from 0 to 9007199254740992 (2^53)', 'of the noise', '', ()),
-    'delivery': Option('choice', 'eager', ('eager', 'meeting'), -INFINITY, INFINITY, False, 0, 'a number', 'meeting: a message leaves when its receiver asks for it, too (rendezvous); eager: a late receiver finds it there', '', ()),
+    'delivery': Option('choice', 'eager', ('eager', 'meeting'), -INFINITY, INFINITY, False, 0, 'a number', 'meeting: a message leaves when its receiver is ready, too (rendezvous); eager: a late receiver finds it there', '', ()),
     'progress': Option('choice', 'ideal', ('ideal', 'in_wait', 'poll'), -INFINITY, INFINITY, False, 0, 'a number', 'how the rounds of a started sum go on: by themselves (ideal), while the rank waits for something (in_wait), also from kernels (poll)', '', ()),
 }
 MACHINE_LEVEL: Mapping[str, Option] = {

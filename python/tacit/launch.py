@@ -270,7 +270,7 @@ def environment(ranks: int, threads: int | None = None) -> dict[str, str]:
     each = threads or threads_for(ranks)
     crowded = ranks * each > cores()
     wanted = {
-        # Open MPI refuses root and more ranks than cores unless told otherwise (4, then 5).
+        # Open MPI refuses root and more ranks than cores unless set otherwise (4, then 5).
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
         "PRTE_ALLOW_RUN_AS_ROOT": "1",

@@ -266,12 +266,20 @@ def solve(
     if matrix.shape[0] != matrix.shape[1] or matrix.shape[0] != len(right):
         raise ValueError(f"A has shape {matrix.shape}, b {right.shape}; a square matrix and as many values are needed")
     kind = matrix._scalar
-    name, told, symmetric = _precond.named(precond, "on simulated ranks")
+    name, precond_options, symmetric = _precond.named(precond, "on simulated ranks")
     hermitian = choices.method == "auto" and symmetric and matrix.is_hermitian()
     events = None
     try:
         solution, report, times = core("simulate_solve", kind)(
-            matrix._handle, to_scalar(right, kind, "b"), int(ranks), model, name, told, choices, hermitian, bool(trace)
+            matrix._handle,
+            to_scalar(right, kind, "b"),
+            int(ranks),
+            model,
+            name,
+            precond_options,
+            choices,
+            hermitian,
+            bool(trace),
         )
     finally:
         if trace:  # also after a solve that has failed, so that the next trace begins empty

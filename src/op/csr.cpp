@@ -120,14 +120,14 @@ bool is_hermitian(const Csr<T, Host>& A) {
   if (!all_mirror([&](Global) { return largest; })) return false;
   // The owner of row j sends a_jj to all ranks that store an entry in column j.
   std::vector<Global> to, from;
-  std::vector<T> told;
+  std::vector<T> owned;
   for (Local r = 0; r < mirrored.count(); ++r)
     for (Global k = mirrored.start[r]; k < mirrored.start[r + 1]; ++k) {
       to.push_back(mirrored.column[k]);
       from.push_back(first + r);
-      told.push_back(T(real_t<T>(diagonal[std::size_t(r)])));
+      owned.push_back(T(real_t<T>(diagonal[std::size_t(r)])));
     }
-  const Rows<T> arrived = assemble<T>(comm, partition, partition.size(), to, from, told);
+  const Rows<T> arrived = assemble<T>(comm, partition, partition.size(), to, from, owned);
   return all_mirror([&](Global g) { return double(real(arrived.value[std::size_t(g)])); });
 }
 

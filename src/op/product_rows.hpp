@@ -115,8 +115,8 @@ struct Fetched {
   Rows<T> A, Q, P;
 };
 
-/// Each rank asks the owners of the rows of P that its rows of A refer to, for itself and for the ranks that will have
-/// a row of A from it; then rows are sent. One message each way between neighbours.
+/// Each rank requests the rows of P that its rows of A refer to from their owners, for itself and for the ranks that
+/// will have a row of A from it; then rows are sent. One message each way between neighbours.
 template <class T>
 Fetched<T> fetch(const Rows<T>& Q, const Rows<T>& A, const Space& inner, const Rows<T>& P, const Space& columns) {
   using Parcel = comm::Communicator::Parcel;

@@ -231,3 +231,58 @@ def test_paths_of_documents_exist() -> None:
                 if not file.startswith("tests") and not (ROOT / page).exists():
                     wrong.append(f"{file}:{number + 1}: {page}")
     assert not wrong, "\n".join(wrong)
+
+
+def value_in(files: str, pattern: str) -> str:
+    """The one number that the code has at this pattern."""
+    texts = [file.read_text() for file in sorted(ROOT.glob(files)) if file.is_file()]
+    (value,) = {number for text in texts for number in re.findall(pattern, text)}
+    return str(value)
+
+
+def test_prose_has_the_defaults_of_the_code() -> None:
+    from tacit._described import PRECOND, SOLVE
+
+    restart = int(value_in("include/tacit/krylov/*.hpp", r"default_restart = (\d+)"))
+    longest = restart * int(value_in("src/krylov/**/*.hpp", r"(\d+) \* default_restart"))
+    theta = value_in("src/precond/amg/*.cpp", r"strength\.value_or\(([\d.]+)\)")
+    classical = value_in("src/precond/amg/*.cpp", r"default_strength = ([\d.]+)")
+    rtol, single = "1e-8", "1e-4"  # half of the digits of the scalar: test_solve.py
+
+    def numbers(text: str) -> list[str]:
+        return re.findall(r"(?<![\w.])\d+(?:\.\d+|e-?\d+)?", text)
+
+    assert numbers(SOLVE["restart"].absent) == [str(restart), str(longest)]
+    assert numbers(PRECOND["strength"].absent) == [theta, classical]
+    assert numbers(SOLVE["rtol"].absent) == [rtol, single]
+    prose = {
+        "docs/theory/methods.md": (
+            f"cycles of {2 * restart} and then {longest} vectors instead of {restart}",
+            f"half of the digits of the scalar: {rtol}, with float32 and complex64 {single}",
+        ),
+        "python/tacit/krylov/signatures.py": (f"{restart}, and up to {longest} ",),
+        "docs/theory/algebraic-multigrid.md": (f"`strength`, {theta} on the", f"`strength`, {classical} on all levels"),
+        "docs/guide/algebraic-multigrid.md": (f"`strength` between {theta} (default) and {classical}",),
+        "include/tacit/precond/amg.hpp": (f"{theta} where it is not given", f"relative to a_ii; {classical}."),
+    }
+    wrong = [
+        f"{file}: not there: {text}"
+        for file, texts in prose.items()
+        for text in texts
+        if text not in re.sub(r"\s+(?:///?\s+)?", " ", (ROOT / file).read_text())
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_versions_agree() -> None:
+    """CMakeLists.txt has the version; the changelog's newest is that one."""
+    version = value_in("CMakeLists.txt", r"project\(tacit VERSION ([\d.]+)")
+    assert re.findall(r"^## ([\d.]+)", (ROOT / "CHANGELOG.md").read_text(), re.M)[0] == version
+
+
+def test_steps_of_ci_are_listed() -> None:
+    """Each part of .ci/run is a row of CONTRIBUTING.md."""
+    parts = re.findall(r"""^\s*part ['"]([^'"$]+?) ?(?:\$\w+)?['"]""", (ROOT / ".ci/run").read_text(), re.M)
+    listed = re.findall(r"^\| ([^|]+?) \|", (ROOT / "CONTRIBUTING.md").read_text(), re.M)
+    assert parts
+    assert [part for part in parts if part not in listed] == []

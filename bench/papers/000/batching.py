@@ -87,12 +87,12 @@ def main():
     for name, plan, paper in WAYS:
         plan = dict(plan)
         share = plan.pop("share", 1)
-        told = A.use_batches(**{"count": max(1, int(o.count * share)), **plan})
+        plan_made = A.use_batches(**{"count": max(1, int(o.count * share)), **plan})
         assert np.linalg.norm(A @ x - y) < 1e-10 * np.linalg.norm(y)
         seconds = best_of(A, x, o.repeat)
-        working, started = np.sum([b["thread_blocks"] for b in told["batches"]], axis=0)
+        working, started = np.sum([b["thread_blocks"] for b in plan_made["batches"]], axis=0)
         print(
-            f"{name:40} {len(told['batches']):7} {told['padded_bytes'] / told['bytes']:8.2f} {working / started:5.2f}"
+            f"{name:40} {len(plan_made['batches']):7} {plan_made['padded_bytes'] / plan_made['bytes']:8.2f} {working / started:5.2f}"
             f" {2 * numbers / seconds / 1e9:8.2f} {'' if paper is None else f'{paper:9.2f}'}"
         )
     figure, axes = plt.subplots(3, 4, figsize=(16, 9), sharex="col")
@@ -102,12 +102,14 @@ def main():
         for _ in range(o.repeat):
             A @ x
             rates.append([2 * b["numbers"] / max(b["seconds"], 1e-9) / 1e9 for b in A.batches["batches"]])
-        told = A.batches["batches"]
-        at = np.arange(len(told))
-        colour = ["#2b6cb0" if b["list"] == 0 else "#c05621" for b in told]
-        axes[0, column].vlines(at, [b["rows"][0] for b in told], [b["rows"][1] + 1 for b in told], colors=colour, lw=3)
+        plan_made = A.batches["batches"]
+        at = np.arange(len(plan_made))
+        colour = ["#2b6cb0" if b["list"] == 0 else "#c05621" for b in plan_made]
+        axes[0, column].vlines(
+            at, [b["rows"][0] for b in plan_made], [b["rows"][1] + 1 for b in plan_made], colors=colour, lw=3
+        )
         axes[1, column].bar(at, np.max(rates, axis=0), color=colour)
-        axes[2, column].bar(at, [b["thread_blocks"][0] / b["thread_blocks"][1] for b in told], color=colour)
+        axes[2, column].bar(at, [b["thread_blocks"][0] / b["thread_blocks"][1] for b in plan_made], color=colour)
         axes[0, column].set(title=name, yscale="log")
         axes[2, column].set(xlabel="batch", ylim=(0, 1.05))
     axes[0, 0].set_ylabel("rows (Fig. 7)")

@@ -62,8 +62,10 @@ def tables(rows):
     print("\nFig. 16 (and 17(b)): ms an iteration, SIMULATED | the paper's, 100ts; in brackets of MPI")
     for layout, paper in FIGURE_16.items():
         for row in of(rows, figure=16, layout=layout, vectors="redundant"):
-            told = paper.get(row["nodes"])
-            beside = f"{told[1] / told[0]:5.2f} ({told[2] / told[0]:4.2f})" if told else "    -"
+            published = paper.get(row["nodes"])
+            beside = (
+                f"{published[1] / published[0]:5.2f} ({published[2] / published[0]:4.2f})" if published else "    -"
+            )
             shared = of(rows, figure=16, layout=layout, vectors="shared", nodes=row["nodes"])
             note = f"   shared vectors {shared[0]['ms']:.2f}" if shared else ""
             print(f"{row['nodes']:4d} nodes {layout:<11} {row['ms']:6.2f} ({row['messages']:5.2f}) | {beside}{note}")
@@ -77,9 +79,9 @@ def tables(rows):
         for gpus in sorted({row["nodes"] for row in of(rows, figure=19)}):
             ours = {row["vectors"]: row["ms"] for row in of(rows, figure=19, nodes=gpus, kernel=kernel)}
             plain = ours.pop("redundant")
-            told = FIGURE_19.get(gpus)
-            beside = "  ".join(f"{t:5.1f}" for t in told) if told else "-"
-            ratio = "  ".join(f"{told[0] / t:4.2f}" for t in told[1:]) if told else "-"
+            published = FIGURE_19.get(gpus)
+            beside = "  ".join(f"{t:5.1f}" for t in published) if published else "-"
+            ratio = "  ".join(f"{published[0] / t:4.2f}" for t in published[1:]) if published else "-"
             mine = "  ".join(f"{name} {ms:6.3f} ({plain / ms:4.2f})" for name, ms in ours.items())
             print(f"{gpus:4d} GPUs: block {plain:6.3f}  {mine} | {beside}   gains {ratio}")
 
@@ -176,8 +178,8 @@ def draw(rows, path):
             label = f"{name}, {'P100' if part == 0 else 'slow kernels'}"
             axes[1, 1].bar(at, np.array(plain) / ms, 0.18, label=label, color=colours[k], hatch="//" if part else None)
     for k, (name, mark) in enumerate(zip(names, ("kx", "k*"), strict=True), 1):
-        told = [FIGURE_19[g][0] / FIGURE_19[g][k] if g in FIGURE_19 else np.nan for g in gpus]
-        axes[1, 1].plot(np.arange(len(gpus)), told, mark, label=f"{name}, the paper")
+        published = [FIGURE_19[g][0] / FIGURE_19[g][k] if g in FIGURE_19 else np.nan for g in gpus]
+        axes[1, 1].plot(np.arange(len(gpus)), published, mark, label=f"{name}, the paper")
     axes[1, 1].axhline(1, color="#888", lw=0.5)
     axes[1, 1].set(
         xticks=np.arange(len(gpus)),

@@ -125,13 +125,13 @@ def main():
                 "charge_error": error,
             }
             rows.append(row)
-            told = PAPER.get(name, ("-",) * 6)
-            beside = f"{told[0]:,}" if told[0] != "-" else "-"
+            published = PAPER.get(name, ("-",) * 6)
+            beside = f"{published[0]:,}" if published[0] != "-" else "-"
             print(
                 f"{name:<8}{setting:<8}{n:>10,}{r['bytes'] / 1e6:>9.1f}{row['numbers_over_n_log2_n']:>9.1f}"
                 f"{100 * r['dense_fraction']:>7.2f}%{r['mean_rank']:>7.1f}/{r['max_rank']:<3d}{r['measured_error']:>9.1e}"
                 f"{system.seconds:>11.2f}{cpu:>8.2f}{1e3 * product:>11.2f}{row['gflops']:>8.1f}{charges.iterations:>5}"
-                f"{each:>8.1f}{error:>14.2e}   | {beside}, {told[1]}, {told[2]} ({told[3]}), {told[4]}, {told[5]}"
+                f"{each:>8.1f}{error:>14.2e}   | {beside}, {published[1]}, {published[2]} ({published[3]}), {published[4]}, {published[5]}"
                 + ("" if charges.converged else f"   {charges.reason}"),
                 flush=True,
             )
@@ -144,7 +144,7 @@ def main():
                 )
             if o.inner:
                 coarse = system.A.coarse(rank=1)
-                told_coarse = coarse.report
+                report_coarse = coarse.report
                 began = time.perf_counter()
                 twenty = tacit.solve(
                     coarse,
@@ -157,13 +157,15 @@ def main():
                 )
                 twenty_seconds = time.perf_counter() - began
                 kept = (
-                    told_coarse["bytes_float64"] / 8 + told_coarse["bytes_float32"] / 4 + told_coarse["bytes_int16"] / 2
+                    report_coarse["bytes_float64"] / 8
+                    + report_coarse["bytes_float32"] / 4
+                    + report_coarse["bytes_int16"] / 2
                 )
                 outer = system.solve(
                     rtol=1e-7, precond={"name": "inner", "rank": 1, "iterations": 20}, method="bicgstab", **what
                 )
                 row["inner"] = {
-                    "bytes": told_coarse["bytes"],
+                    "bytes": report_coarse["bytes"],
                     "numbers_of_matrix": kept / numbers,
                     "milliseconds_an_iteration": 1e3 * twenty_seconds / max(1, twenty.iterations),
                     "outer_iterations": outer.iterations,
@@ -172,7 +174,7 @@ def main():
                     "plain_seconds": charges.seconds["solve"],
                 }
                 print(
-                    f"{'':<16}rank one: {told_coarse['bytes'] / 1e6:.1f} MB, {kept / numbers:.2f} of the numbers (the paper 0.10),"
+                    f"{'':<16}rank one: {report_coarse['bytes'] / 1e6:.1f} MB, {kept / numbers:.2f} of the numbers (the paper 0.10),"
                     f" {row['inner']['milliseconds_an_iteration']:.1f} ms/it; as preconditioner, 20 iterations each:"
                     f" {outer.iterations} outer its ({outer.reason}), {outer.seconds['solve']:.2f} s, without {charges.seconds['solve']:.2f} s",
                     flush=True,

@@ -1,7 +1,7 @@
 // Devices: the accelerators of one process, each with its own memory, and the copies of vectors between them and the
 // host. Yamazaki et al. 2018, "Analyzing performance of BiCGStab with hierarchical matrix on GPU clusters".
 //
-//   Devices<Host>    virtual devices: host memory, kernels run by the processor; same code, same counted copies
+//   Devices<Host>    virtual devices: host memory, kernels run on the CPU; same code, same counted copies
 //   Devices<Device>  CUDA devices, in files compiled by nvcc
 #pragma once
 

@@ -1,4 +1,4 @@
-// Properties of operators that a solve asks for: Noted (what their construction changed), Varying (not linear).
+// Properties of operators that a solve looks at: Noted (what their construction changed), Varying (not linear).
 #pragma once
 
 #include <string>

@@ -420,7 +420,7 @@ class System:
             with using_threads(self.threads):
                 size = float(np.linalg.norm(b))
                 residual = float(np.linalg.norm(b - self.A.matvec(x))) / (size if size > 0 else 1.0)
-        told = list(dict.fromkeys(text for r in results for text in r.warnings))
+        warned = list(dict.fromkeys(text for r in results for text in r.warnings))
         facts = {
             "potential": by_conductor,
             "field": e,
@@ -432,7 +432,7 @@ class System:
             "residual_norm": residual,
             "method": worst.method,
             "precond": worst.precond or "none",
-            "warnings": told,
+            "warnings": warned,
             "history": [float(value) for value in worst.history],
             "counts": {name: sum(r.counts[name] for r in results) for name in worst.counts},
             "device": worst.device,

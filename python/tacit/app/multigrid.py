@@ -219,7 +219,7 @@ def solve(A: FiniteVolume, f: Any, *, device: str = "host", **options: Unpack[So
     ----------
     device : str
         "host"; "cuda": levels, vectors and cycles in the memory of this rank's GPU; "cuda:1": of that one; "virtual":
-        the same kernels, run by the processor. On "cuda" and "virtual" there are V-, W-, F- and U-cycles for 3, 5 and 7
+        the same kernels, run on the CPU. On "cuda" and "virtual" there are V-, W-, F- and U-cycles for 3, 5 and 7
         points, with constant or linear interpolation; the coarsest level, the first of at most `bottom_cells` = 4096
         cells, is solved by bicgstab in one launch, on several ranks by each of them. Other options are refused.
     """

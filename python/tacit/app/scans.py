@@ -52,7 +52,7 @@ class Scan:
         try:
             sides = ends(self.read(middle, middle + 1)[0])
         except InputError:
-            return  # told when it is reconstructed
+            return  # reported by the reconstruction
         finally:
             self.without_counts = 0
         if max(sides) > CUT:
@@ -326,14 +326,14 @@ class Raw(Scan):
         return np.array(self.data[first:last], np.float32)
 
 
-def centre_of(scan: Scan, wish: str | None) -> float | Axis:
+def centre_of(scan: Scan, given: str | None) -> float | Axis:
     """The rotation axis: a number, "auto" (from the middle slice), or nothing (the middle of the detector). ValueError
     for an axis that is not on the detector.
     """
-    if wish is None:
+    if given is None:
         return scan.detectors / 2
-    if wish != "auto":
-        centre = float(wish)
+    if given != "auto":
+        centre = float(given)
         if not 0 <= centre <= scan.detectors:
             raise ValueError(
                 f"the rotation axis at {centre:g} lies beside the detector; 0 to {scan.detectors} bins are possible"

@@ -164,7 +164,7 @@ def projector(
         The image is spread over its ranks.
     device : str
         "host"; "cuda": the matrix, and the vectors of products and reconstructions, in the memory of this rank's GPU;
-        "cuda:1": of that one. The matrix is built by the processor and stored there ("automatic" is "list"), in its own
+        "cuda:1": of that one. The matrix is built on the host and stored there ("automatic" is "list"), in its own
         blocks: ``block_rows``, ``tile``, ``tune``, ``minibatch``, bfloat16 and clusters are refused. On several ranks
         partial sums are added in host memory.
     **options
@@ -200,9 +200,9 @@ def projector(
     said = doubtful_angles(t)
     if said and on.rank == 0:
         warnings.warn(said, UserWarning, stacklevel=2)
-    told = agree(on, o, TILED, angles=Whole(t, "first"), **{f"the geometry's {k}": v for k, v in geometry.items()})
-    rows, columns, bins, middle, side, scalar, kind = [*told.values()][1:]
-    t = told["angles"]
+    common = agree(on, o, TILED, angles=Whole(t, "first"), **{f"the geometry's {k}": v for k, v in geometry.items()})
+    rows, columns, bins, middle, side, scalar, kind = [*common.values()][1:]
+    t = common["angles"]
     gpu = -1 if kind == "host" else _device.number(device, on)
     with using_threads(threads) if threads else contextlib.nullcontext():
         handle = core("projector", scalar)(on, columns, rows, bins, t, middle, side, o, gpu)
@@ -456,7 +456,7 @@ def reconstruct(
                 )
                 images[first : first + k] = part["images"].reshape(k, *P.image_shape)
                 parts.append(part)
-                # If one rank asks to stop, all ranks have "callback" as the end here.
+                # If one rank wants to stop, all ranks have "callback" as the end here.
                 if "callback" in part["end"]:
                     break
             interrupted = bool(P.comm.all_max_real(float(pressed())))

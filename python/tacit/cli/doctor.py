@@ -170,15 +170,15 @@ def _threads() -> Iterator[Finding]:
 
     threads, mine = int(_core.threads()), launch.cores()
     asked = os.environ.get("OMP_NUM_THREADS")
-    told = f"OMP_NUM_THREADS={asked}" if asked else "OMP_NUM_THREADS is not set"
+    setting = f"OMP_NUM_THREADS={asked}" if asked else "OMP_NUM_THREADS is not set"
     if threads > mine:
-        value = f"{threads} on {mine} cores ({told}): they will wait for each other"
+        value = f"{threads} on {mine} cores ({setting}): they will wait for each other"
         yield Finding("threads", NOTE, value, f"export OMP_NUM_THREADS={mine}")
     elif threads == 1 and mine > 1 and not asked:
         value = f"1 on {mine} cores: this build has no OpenMP"
         yield Finding("threads", NOTE, value, "build with -DTACIT_OPENMP=ON to use the others")
     else:
-        yield Finding("threads", GOOD, f"{threads} in a rank ({told})")
+        yield Finding("threads", GOOD, f"{threads} in a rank ({setting})")
 
 
 # Run by two ranks: measures a small reduction, and counts the ranks that each finds.

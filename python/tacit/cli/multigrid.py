@@ -118,7 +118,7 @@ def _here(a: argparse.Namespace, comm: Any, out: Console) -> int:
         **{name: options.get(name, MULTIGRID[name].default) for name in ("cycle", "smoother", "bottom")},
         "device": a.device,
     }
-    told = ["converged", "reason", "advice", "residual_norm", "norm", "history", "counts", "warnings"]
+    shown = ["converged", "reason", "advice", "residual_norm", "norm", "history", "counts", "warnings"]
     bottom = ["bottom", "bottom_choice", "bottom_solves", "bottom_iterations", "bottom_failures", "levels"]
     result: Any
     if M is None or krylov == "none":
@@ -127,7 +127,7 @@ def _here(a: argparse.Namespace, comm: Any, out: Console) -> int:
             setup += result.seconds["setup"]
         else:
             result = M.solve(problem.f, threads=a.threads, **solving)
-        facts |= {name: getattr(result, name) for name in (*told, *bottom, "cycles", "dofs_per_second")}
+        facts |= {name: getattr(result, name) for name in (*shown, *bottom, "cycles", "dofs_per_second")}
         facts["seconds"] = result.seconds | {"setup": setup}
     else:
         goal = {name: solving.get(name, MULTIGRID_SOLVE[name].default) for name in ("norm", "max_cycles")}
@@ -135,7 +135,7 @@ def _here(a: argparse.Namespace, comm: Any, out: Console) -> int:
         goal["max_iterations"] = goal.pop("max_cycles")
         result = solve(A, problem.f, method=krylov, precond=M, threads=a.threads, comm=comm, **goal)
         below = M.take_report()
-        facts |= {name: getattr(result, name) for name in told} | {name: below[name] for name in bottom}
+        facts |= {name: getattr(result, name) for name in shown} | {name: below[name] for name in bottom}
         facts |= {"cycles": result.counts["preconditioner_applies"], "iterations": result.iterations, "method": krylov}
         seconds = sum(level["seconds"]["bottom"] for level in below["levels"])
         facts["seconds"] = {"setup": setup, "solve": result.seconds["solve"], "bottom": seconds}

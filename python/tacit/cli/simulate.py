@@ -61,12 +61,22 @@ def run(arguments: argparse.Namespace) -> bool:
     if arguments.trace:
         r.save_trace(arguments.trace)
     if arguments.json:
-        told = ("converged", "reason", "detail", "advice", "method", "precond", "iterations", "residual_norm", "counts")
+        shown = (
+            "converged",
+            "reason",
+            "detail",
+            "advice",
+            "method",
+            "precond",
+            "iterations",
+            "residual_norm",
+            "counts",
+        )
         facts = report.header("tacit.simulate/1", arguments.words) | {
             "simulated": True,
             **{name: getattr(made, name) for name in ("ranks", "machine", "seconds", "messages", "bytes")},
             "phases": [phase._asdict() for phase in made.phases],
-            **{name: getattr(r, name) for name in (*told, "warnings")},
+            **{name: getattr(r, name) for name in (*shown, "warnings")},
             "file": arguments.file,
             "rhs": arguments.rhs,
         }

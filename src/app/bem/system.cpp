@@ -34,8 +34,7 @@ std::span<const Option<SystemOptions>> system_options() {
       option<O>(
           "assembly", &O::assembly,
           "who evaluates entries and finds crosses; cuda: a GPU, for the collocation matrix by aca and aca+, with "
-          "the host's crosses but for rounding, recompressed there too; virtual: the same kernels, played by the "
-          "processor"),
+          "the host's crosses but for rounding, recompressed there too; virtual: the same kernels, run on the CPU"),
   };
   return all;
 }

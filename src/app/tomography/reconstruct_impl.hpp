@@ -273,9 +273,9 @@ class Run {
     }
     if (o.callback && slices.any()) {
       State state{now, &residual, wall_time() - begin_};
-      const bool wish = o.callback(state);
-      // All ranks end where one callback asks for it.
-      Global stop = wish;
+      const bool wanted = o.callback(state);
+      // All ranks end where one callback wants it.
+      Global stop = wanted;
       b_.space().comm().start_sum(&stop, 1, comm::Operation::max).wait(&stop);
       if (stop)
         for (std::size_t c = 0; c < slices.k; ++c)

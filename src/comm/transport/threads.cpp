@@ -49,7 +49,7 @@ class ThreadWindow final : public Window {
 
 struct Mailbox {
   std::mutex mutex;
-  std::map<std::pair<int, int>, Queue> messages;  // by tag and sender: those of a tag, which probe() asks for, are few
+  std::map<std::pair<int, int>, Queue> messages;  // by tag and sender: those of a tag, for probe(), are few
   std::deque<Notice> notices;
 };
 

@@ -456,12 +456,12 @@ std::unique_ptr<FiniteVolume<T>> FiniteVolume<T>::coarsened(Boxes coarse,
     m.b_ = b_;
     const Domain& fine = boxes_.domain();
     bool constant = constant_;
-    bool goes_on = wide_ && refusal(m.boxes_, stencil_).empty();
-    for (int a = 0; a < fine.dimensions && goes_on; ++a) {
+    bool keeps_stencil = wide_ && refusal(m.boxes_, stencil_).empty();
+    for (int a = 0; a < fine.dimensions && keeps_stencil; ++a) {
       const Global n = m.boxes_.domain().cells(a);
-      goes_on = (2 * n == fine.cells(a) || n == fine.cells(a)) && (n >= 4 || fine.periodic(a));
+      keeps_stencil = (2 * n == fine.cells(a) || n == fine.cells(a)) && (n >= 4 || fine.periodic(a));
     }
-    if (goes_on) m.stencil_ = stencil_;
+    if (keeps_stencil) m.stencil_ = stencil_;
     if (!mass_.empty()) m.mass_.assign(std::size_t(m.range().local_size()), T(0));
     const std::vector<T> ghosts = constant_ ? std::vector<T>{} : faces_beside();
     const auto width = std::size_t(2 * fine.dimensions);
@@ -525,7 +525,7 @@ std::unique_ptr<FiniteVolume<T>> FiniteVolume<T>::coarsened(Boxes coarse,
                   face_distance(boxes_, b, at, axis, kind) / face_distance(m.boxes_, cb, c, axis, kind);
               const double one = double(from[x + nf[0] * (y + nf[1] * z)]);
               double value = one * ratio;
-              if (!constant_ && !goes_on && one > 0) {
+              if (!constant_ && !keeps_stencil && one > 0) {
                 double resistance = 1 / one;
                 if (kind == Kind::inner || k == b.upper[ax]) resistance += stretch(below(at, axis), axis, false);
                 if (kind == Kind::inner || k == b.lower[ax]) resistance += stretch(at, axis, true);

@@ -108,10 +108,10 @@ std::vector<BlockMatrix<T>> HMatrix<T>::own_square(const std::function<bool(cons
   const auto turned = [](const Block& b) {
     return Block{b.column_begin, b.column_end, b.row_begin, b.row_end, b.admissible};
   };
-  const auto asks = [&](const Block& b) { return !wanted || wanted(b); };
+  const auto wants = [&](const Block& b) { return !wanted || wanted(b); };
   auto found = parts_->storage->unpack([&](const Block& whole) {
     const Block b = clipped(whole);
-    return b.column_begin < b.column_end && (asks(b) || (both && !b.is_diagonal() && asks(turned(b))));
+    return b.column_begin < b.column_end && (wants(b) || (both && !b.is_diagonal() && wants(turned(b))));
   });
   std::vector<BlockMatrix<T>> blocks;
   for (auto& m : found) {
@@ -129,7 +129,7 @@ std::vector<BlockMatrix<T>> HMatrix<T>::own_square(const std::function<bool(cons
       }
       m.block = b;
     }
-    if (both && !b.is_diagonal() && asks(turned(b))) {
+    if (both && !b.is_diagonal() && wants(turned(b))) {
       // The mirror block: U V^H becomes V U^H, or its conjugate.
       const bool conjugates = is_complex<T> && options_.symmetry == Symmetry::symmetric;
       BlockMatrix<T> mirror{turned(b), m.dense, m.rank, {}, {}};
@@ -147,7 +147,7 @@ std::vector<BlockMatrix<T>> HMatrix<T>::own_square(const std::function<bool(cons
       }
       blocks.push_back(std::move(mirror));
     }
-    if (asks(b)) blocks.push_back(std::move(m));
+    if (wants(b)) blocks.push_back(std::move(m));
   }
   return blocks;
 }

@@ -83,7 +83,7 @@ struct Amg<T>::Parts {
     return single ? f(*single) : f(*own);
   }
 
-  /// The values of 2^shift A, with the shift that A asks for. Error(usage), on all ranks: a diagonal leaves the range.
+  /// The values of 2^shift A, with the shift that A needs. Error(usage), on all ranks: a diagonal leaves the range.
   std::vector<S> cast(const op::Csr<T>& A, std::span<const T> values) {
     const layout::Space& space = A.range();
     const int by = shift_of(values.data(), values.size(), space.comm());

@@ -81,7 +81,7 @@ class CycleLevels final : public Levels<T, M> {
   Vector& f() { return *levels_[0].f; }
   Vector& u() { return *levels_[0].u; }
   /// u := the cycle for f from zero. Its vectors are always the same, so on a device a cycle is one launch, where it
-  /// has neither messages nor sums, and where no trace asks for its kernels.
+  /// has neither messages nor sums, and where no trace lists its kernels.
   void run(Cycle kind) {
     if constexpr (std::same_as<M, Device>) {
       const auto& A = *levels_[0].A;

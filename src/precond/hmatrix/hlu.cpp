@@ -263,9 +263,9 @@ Hlu<T>::Hlu(const op::HMatrix<T>& A, const HluOptions& options) : op::Operator<T
         const T inverse = T(1) / d;
         factors_->inverse.push_back(is_finite(inverse) ? inverse : T(1));
       }
-    const double told[6] = {sums[0], sums[1], sums[2], sums[3], double(perturbed), failed ? 1.0 : 0.0};
+    const double mine[6] = {sums[0], sums[1], sums[2], sums[3], double(perturbed), failed ? 1.0 : 0.0};
     double all[6] = {};
-    for (int i = 0; i < 6; ++i) all[i] = comm.all_sum(told[i]);
+    for (int i = 0; i < 6; ++i) all[i] = comm.all_sum(mine[i]);
     report_.dense_blocks = Global(all[0]), report_.low_rank_blocks = Global(all[1]);
     report_.mean_rank = all[1] > 0 ? all[2] / all[1] : 0;
     report_.max_rank = int(comm.all_max(Global(most)));

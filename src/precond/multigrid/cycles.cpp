@@ -58,7 +58,7 @@ void Cycles::reject() {
 
 std::optional<Verdict> Cycles::next(double, double norm) {
   if (ended_) return std::exchange(ended_, std::nullopt);
-  // The claim does not hold.
+  // The recomputed norm does not confirm it.
   report_.history.back() = norm / divisor_;
   return gives_up(norm);
 }

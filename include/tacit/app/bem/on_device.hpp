@@ -42,7 +42,7 @@ struct SingleLayerEntry {
 
 enum class AssemblyOn {
   host,
-  virtual_device,  ///< the device kernels, run by the processor: slow, for tests
+  virtual_device,  ///< the device kernels, run on the CPU: slow, for tests
   cuda             ///< on a CUDA device
 };
 

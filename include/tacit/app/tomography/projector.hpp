@@ -66,7 +66,7 @@ class Projector {
   std::shared_ptr<op::TiledSpmm<T>> matrix(const comm::Communicator& comm,
                                            const op::TiledSpmmOptions& options = {}) const;
 
-  /// The same in the memory M of a device, stored, for the options of op::TiledOnDevice. Built by the processor.
+  /// The same in the memory M of a device, stored, for the options of op::TiledOnDevice. Built on the host.
   /// Collective.
   template <class T, Memory M>
   std::shared_ptr<op::TiledOnDevice<T, M>> on_device(const comm::Communicator& comm,

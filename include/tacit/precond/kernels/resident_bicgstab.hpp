@@ -34,10 +34,10 @@ struct ResidentSums {
 };
 
 /// Solves A x = f from x = 0, or from x = u, until the largest magnitude of f - A x, recomputed, is at most 1.1
-/// reduction times the initial one. After a claim that does not hold, or a breakdown, BiCGStab starts again from the
-/// present x (four runs at most); then `sweeps` Jacobi iterations with weight 6/7 follow. singular: the means of f and
-/// x are subtracted. Then u[place[i]] = x[i]. Rows have a diagonal and `width` other entries: entry e of row i stands
-/// at e n + i; where there is none, value 0 in column i.
+/// reduction times the initial one. After convergence that is not confirmed, or a breakdown, BiCGStab starts again from
+/// the present x (four runs at most); then `sweeps` Jacobi iterations with weight 6/7 follow. singular: the means of f
+/// and x are subtracted. Then u[place[i]] = x[i]. Rows have a diagonal and `width` other entries: entry e of row i
+/// stands at e n + i; where there is none, value 0 in column i.
 template <class T, int Threads>
 struct ResidentBicgstab {
   static constexpr int threads = Threads;
@@ -139,7 +139,8 @@ struct ResidentBicgstab {
   }
 
  private:
-  /// Iterations from r = r0, (r, r) = rho, until a claim, a breakdown or `most` of them; returns their number.
+  /// Iterations from r = r0, (r, r) = rho, until convergence by recurrence, a breakdown or `most` of them; returns
+  /// their number.
   template <class G, class Each, class Times>
   TACIT_HD int run(const G& gang, exec::GangSum<ResidentSums>& add, const Each& each, const Times& product, double rho,
                    double goal, int most) const {

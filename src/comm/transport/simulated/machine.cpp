@@ -65,7 +65,7 @@ std::span<const Option<MachineModel>> machine_options() {
       option<O>("poll_interval", &O::poll_interval, positive(), "with progress poll: seconds between two polls"),
       option<O>("seed", &O::seed, between(0, 9007199254740992.0, "(2^53)"), "of the noise"),
       option<O>("delivery", &O::delivery,
-                "meeting: a message leaves when its receiver asks for it, too (rendezvous); eager: a late receiver "
+                "meeting: a message leaves when its receiver is ready, too (rendezvous); eager: a late receiver "
                 "finds it there"),
       option<O>("progress", &O::progress,
                 "how the rounds of a started sum go on: by themselves (ideal), while the rank waits for something "
