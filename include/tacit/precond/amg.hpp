@@ -58,8 +58,7 @@ struct AmgShape {
   /// singular A the right-hand side must be in the range of A.
   BottomOptions bottom;
   /// Levels with fewer unknowns for each rank move to fewer ranks; 0: none moves. Not given: to as many ranks as are
-  /// predicted to take the least time, on a machine that is always the same, of levels with fewer than 4096 unknowns
-  /// for each rank.
+  /// predicted to take the least time, by a fixed cost model, of levels with fewer than 4096 unknowns for each rank.
   std::optional<Global> agglomerate_below;
   int max_levels = 25;
   /// Coarsening ends before the entries of all levels exceed this times those of A; 3 where it is not given, 5 of
