@@ -48,8 +48,8 @@ struct Counters {
 
 /// The mechanism that carries halo exchanges. All deliver the same bits.
 enum class Path {
-  automatic,  ///< messages at first; at an exchange's 65th use the fastest of messages, persistent and shared, measured
-  messages,   ///< one send and one receive for each neighbour
+  automatic,   ///< messages at first; from the 65th exchange the fastest of messages, persistent, shared and gather
+  messages,    ///< one send and one receive for each neighbour
   persistent,  ///< the same by persistent requests, set up once
   neighbour,   ///< one neighbourhood collective call (MPI only)
   put,         ///< one-sided write into the neighbour's window, then a flag (MPI RMA; between threads, memory)
