@@ -52,7 +52,7 @@ class Scan:
         try:
             sides = ends(self.read(middle, middle + 1)[0])
         except InputError:
-            return  # told when it is reconstructed
+            return  # raised again when it is reconstructed
         finally:
             self.without_counts = 0
         if max(sides) > CUT:
@@ -326,14 +326,14 @@ class Raw(Scan):
         return np.array(self.data[first:last], np.float32)
 
 
-def centre_of(scan: Scan, wish: str | None) -> float | Axis:
+def centre_of(scan: Scan, given: str | None) -> float | Axis:
     """The rotation axis: a number, "auto" (from the middle slice), or nothing (the middle of the detector). ValueError
     for an axis that is not on the detector.
     """
-    if wish is None:
+    if given is None:
         return scan.detectors / 2
-    if wish != "auto":
-        centre = float(wish)
+    if given != "auto":
+        centre = float(given)
         if not 0 <= centre <= scan.detectors:
             raise ValueError(
                 f"the rotation axis at {centre:g} lies beside the detector; 0 to {scan.detectors} bins are possible"
@@ -434,6 +434,12 @@ class Writer:
         except BaseException:
             self.close(keep=False)
             raise
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(self, kind: Any, *_: object) -> None:
+        self.close(keep=kind is None)
 
     def _reserve(self, size: int) -> None:
         report.reserve(self.file.path, size, self.path)
