@@ -203,12 +203,9 @@ def _other_matrix(discretisation: str, charges: Any) -> str:
 
 
 def _here(a: argparse.Namespace, comm: Any, out: Console) -> int:
-    import numpy as np
-
     from tacit import _support, krylov
     from tacit.app import bem
 
-    first = comm.rank == 0
     notes: list[str] = []
     if a.device != "host":
         cure = "--assembly cuda without --device assembles on the GPU, and the host solves"
@@ -216,29 +213,47 @@ def _here(a: argparse.Namespace, comm: Any, out: Console) -> int:
     begin = time.perf_counter()
     mesh = _support.agreed(comm, lambda: _mesh(a, notes))
     conductors = _support.agreed(comm, lambda: _conductors(a, mesh))
-    where = _support.agreed(comm, lambda: _points(a.points) if a.points else None)
+    points = _support.agreed(comm, lambda: _points(a.points) if a.points else None)
     mesh_seconds = comm.all_max_real(time.perf_counter() - begin)
-    system = bem.assemble(
-        mesh,
-        conductors=conductors,
-        plane=a.plane,
-        scalar=a.scalar,
-        device=a.device,
-        threads=a.threads,
-        comm=comm,
-        **given(a, BEM),
-        **given(a, HMATRIX),
-        **given(a, DEVICE_PRODUCT),
-    )
-    matrix = system.A.report
+    options = {**given(a, BEM), **given(a, HMATRIX), **given(a, DEVICE_PRODUCT)}
+    same = {name: getattr(a, name) for name in ("plane", "scalar", "device", "threads")}
+    system = bem.assemble(mesh, conductors=conductors, comm=comm, **same, **options)
     how = {"method": a.method, "precond": a.precond, **given(a, SOLVE, _SOLVING)}
     in_field = any(a.field)
     potential: Any = a.potential
     if potential is None:
         potential = mesh.cell_data.get("potential", 0.0 if in_field else 1.0)
     charges = system.solve(potential, floating=a.floating, field=a.field, **how)
-    done = charges.converged
-    facts: dict[str, Any] = report.header("tacit.bem/1", a.words) | {
+    facts = _facts(a, system, charges) | {"notes": notes}
+    facts["seconds"]["mesh"] = mesh_seconds
+    if a.capacitance:
+        _add_capacitance(facts, system, charges, bool(a.floating), how)
+    if a.at:
+        potentials, fields = charges.potential_at(a.at), charges.field_at(a.at)
+        facts["at"] = [
+            {"point": p, "potential": v, "field": e} for p, v, e in zip(a.at, potentials, fields, strict=True)
+        ]
+    if points is not None:
+        _write_points(a.output, points, charges)
+    if comm.rank == 0:
+        if a.vtu:
+            charges.write(a.vtu)
+        if a.plot:
+            charges.plot(a.plot, a.up)
+        if a.json:
+            report.write_json(facts, a.json)
+        _show(facts, a, out)
+    return OK if facts["converged"] else NOT_CONVERGED
+
+
+def _facts(a: argparse.Namespace, system: Any, charges: Any) -> dict[str, Any]:
+    """The document of the command. Collective."""
+    import numpy as np
+
+    matrix, mesh = system.A.report, system.mesh
+    of_matrix = ("dense_fraction", "mean_rank", "max_rank", "least_bytes", "most_bytes")
+    of_charges = ("method", "precond", "iterations", "reason", "residual_norm", "converged", "history", "potential")
+    return report.header("tacit.bem/1", a.words) | {
         "mesh": a.mesh,
         "surface": mesh.surface,
         "unknowns": len(mesh),
@@ -246,11 +261,10 @@ def _here(a: argparse.Namespace, comm: Any, out: Console) -> int:
         "conductor_triangles": np.bincount(system.conductor),
         "discretisation": system.discretisation,
         "assembly": a.assembly or ("cuda" if a.device != "host" else BEM["assembly"].default),
-        "ranks": comm.size,
+        "ranks": system.comm.size,
         "threads": system.threads,
         **_where(system.A, charges),
         "seconds": {
-            "mesh": mesh_seconds,
             "assembly": system.seconds,
             "solve": charges.seconds["solve"],
             "product": system.product_seconds(),
@@ -259,54 +273,44 @@ def _here(a: argparse.Namespace, comm: Any, out: Console) -> int:
         "matrix_bytes": matrix["bytes"],
         "operator_error": matrix["measured_error"],
         "operator_error_estimated": matrix["estimated_error"],
-        **{key: matrix[key] for key in ("dense_fraction", "mean_rank", "max_rank", "least_bytes", "most_bytes")},
-        **{key: getattr(charges, key) for key in ("method", "precond", "iterations", "reason", "residual_norm")},
-        "converged": done,
+        **{key: matrix[key] for key in of_matrix},
+        **{key: getattr(charges, key) for key in of_charges},
         "advice": charges.advice + _other_matrix(system.discretisation, charges),
         "rtol": a.rtol,
-        "history": charges.history,
-        "potential": charges.potential,
         "field": a.field,
         "charge": charges.charge,
         "charge_unit": "4 pi eps0 V u, u the unit of the mesh",
         "warnings": [*matrix["warnings"], *charges.warnings],
-        "notes": notes,
     }
-    if a.capacitance:
-        single = system.conductors == 1 and not in_field and not a.floating and not np.isnan(charges.potential).any()
-        if single and charges.potential[0] != 0:
-            facts["capacitance"] = charges.charge[:, None] / charges.potential[0]
-        else:
-            c = system.capacitance(**how)
-            done = done and c.converged
-            facts["capacitance"] = c.matrix
-            facts["capacitance_asymmetry"] = c.asymmetry
-            facts["capacitance_iterations"] = c.iterations
-            facts["capacitance_residual_norm"] = c.residual_norm
-            facts["seconds"]["capacitance"] = c.seconds
-            facts["converged"] = done
-    if a.at:
-        potentials, fields = charges.potential_at(a.at), charges.field_at(a.at)
-        facts["at"] = [
-            {"point": p, "potential": v, "field": e} for p, v, e in zip(a.at, potentials, fields, strict=True)
-        ]
-    if where is not None:
-        table = np.column_stack([where, charges.potential_at(where), charges.field_at(where)])
-        if first:
-            with report.replacing(a.output) as temporary:
-                if a.output.endswith(".npy"):
-                    np.save(temporary, table)
-                else:
-                    np.savetxt(temporary, table, delimiter="," if a.output.endswith(".csv") else " ", fmt="%.10g")
-    if first:
-        if a.vtu:
-            charges.write(a.vtu)
-        if a.plot:
-            charges.plot(a.plot, a.up)
-        if a.json:
-            report.write_json(facts, a.json)
-        _show(facts, a, out)
-    return OK if done else NOT_CONVERGED
+
+
+def _add_capacitance(facts: dict[str, Any], system: Any, charges: Any, floating: bool, how: dict[str, Any]) -> None:
+    """Adds the capacitance matrix: of one conductor that is not at 0 V from its charge, else by solves. Collective."""
+    import numpy as np
+
+    volts = charges.potential
+    alone = system.conductors == 1 and not any(charges.field) and not np.isnan(volts).any()
+    if alone and not floating and volts[0] != 0:
+        facts["capacitance"] = charges.charge[:, None] / volts[0]
+        return
+    c = system.capacitance(**how)
+    facts |= {"capacitance": c.matrix, "capacitance_asymmetry": c.asymmetry, "capacitance_iterations": c.iterations}
+    facts["capacitance_residual_norm"] = c.residual_norm
+    facts["seconds"]["capacitance"] = c.seconds
+    facts["converged"] = charges.converged and c.converged
+
+
+def _write_points(path: str, points: Any, charges: Any) -> None:
+    """Writes a table of x, y, z, potential and field. Collective; the first rank writes."""
+    import numpy as np
+
+    table = np.column_stack([points, charges.potential_at(points), charges.field_at(points)])
+    if charges.system.comm.rank == 0:
+        with report.replacing(path) as temporary:
+            if path.endswith(".npy"):
+                np.save(temporary, table)
+            else:
+                np.savetxt(temporary, table, delimiter="," if path.endswith(".csv") else " ", fmt="%.10g")
 
 
 def _where(A: Any, charges: Any) -> dict[str, Any]:

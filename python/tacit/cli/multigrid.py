@@ -93,10 +93,40 @@ def _largest(comm: Any, values: Any) -> float:
     return float(comm.all_max_real(float(np.max(np.abs(values))) if len(values) else 0.0))
 
 
-def _here(a: argparse.Namespace, comm: Any, out: Console) -> int:
-    from tacit import _core, _support
-    from tacit.app import multigrid as mg
+_OF_RESULT = ("converged", "reason", "advice", "residual_norm", "norm", "history", "counts", "warnings")
+_OF_BOTTOM = ("bottom", "bottom_choice", "bottom_solves", "bottom_iterations", "bottom_failures", "levels")
+
+
+def _preconditioned(
+    A: Any, f: Any, M: Any, method: str, solving: dict[str, Any], threads: int | None
+) -> tuple[Any, dict[str, Any]]:
+    """The result of a Krylov method with cycles as its preconditioner, and its facts. Collective."""
+    from tacit import _core
     from tacit.krylov import solve
+
+    goal = {name: solving.get(name, MULTIGRID_SOLVE[name].default) for name in ("norm", "max_cycles")}
+    goal["rtol"] = solving.get("rtol", _core.default_multigrid_rtol(A.dtype.name))
+    goal["max_iterations"] = goal.pop("max_cycles")
+    result = solve(A, f, method=method, precond=M, threads=threads, comm=A.comm, **goal)
+    below = M.take_report()
+    return result, {
+        **{name: getattr(result, name) for name in _OF_RESULT},
+        **{name: below[name] for name in _OF_BOTTOM},
+        "cycles": result.counts["preconditioner_applies"],
+        "iterations": result.iterations,
+        "method": method,
+        "seconds": {
+            "solve": result.seconds["solve"],
+            "bottom": sum(level["seconds"]["bottom"] for level in below["levels"]),
+        },
+        "dofs_per_second": A.shape[0] / result.seconds["solve"],
+        "warnings": [*result.warnings, *below["warnings"]],
+    }
+
+
+def _here(a: argparse.Namespace, comm: Any, out: Console) -> int:
+    from tacit import _support
+    from tacit.app import multigrid as mg
 
     begin = time.perf_counter()
     problem = _problem(a, comm)
@@ -118,8 +148,6 @@ def _here(a: argparse.Namespace, comm: Any, out: Console) -> int:
         **{name: options.get(name, MULTIGRID[name].default) for name in ("cycle", "smoother", "bottom")},
         "device": a.device,
     }
-    told = ["converged", "reason", "advice", "residual_norm", "norm", "history", "counts", "warnings"]
-    bottom = ["bottom", "bottom_choice", "bottom_solves", "bottom_iterations", "bottom_failures", "levels"]
     result: Any
     if M is None or krylov == "none":
         if M is None:
@@ -127,20 +155,12 @@ def _here(a: argparse.Namespace, comm: Any, out: Console) -> int:
             setup += result.seconds["setup"]
         else:
             result = M.solve(problem.f, threads=a.threads, **solving)
-        facts |= {name: getattr(result, name) for name in (*told, *bottom, "cycles", "dofs_per_second")}
+        facts |= {name: getattr(result, name) for name in (*_OF_RESULT, *_OF_BOTTOM, "cycles", "dofs_per_second")}
         facts["seconds"] = result.seconds | {"setup": setup}
     else:
-        goal = {name: solving.get(name, MULTIGRID_SOLVE[name].default) for name in ("norm", "max_cycles")}
-        goal["rtol"] = solving.get("rtol", _core.default_multigrid_rtol(A.dtype.name))
-        goal["max_iterations"] = goal.pop("max_cycles")
-        result = solve(A, problem.f, method=krylov, precond=M, threads=a.threads, comm=comm, **goal)
-        below = M.take_report()
-        facts |= {name: getattr(result, name) for name in told} | {name: below[name] for name in bottom}
-        facts |= {"cycles": result.counts["preconditioner_applies"], "iterations": result.iterations, "method": krylov}
-        seconds = sum(level["seconds"]["bottom"] for level in below["levels"])
-        facts["seconds"] = {"setup": setup, "solve": result.seconds["solve"], "bottom": seconds}
-        facts["dofs_per_second"] = A.shape[0] / result.seconds["solve"]
-        facts["warnings"] = [*result.warnings, *below["warnings"]]
+        result, more = _preconditioned(A, problem.f, M, krylov, solving, a.threads)
+        facts |= more
+        facts["seconds"]["setup"] = setup
     x = result.x
     facts["error_norm"] = None
     if problem.exact is not None:

@@ -21,6 +21,20 @@ def _turned(points: Any, up: str, turn: float, rise: float) -> Any:
     return np.stack([right, z * np.cos(rise) - depth * np.sin(rise), depth * np.cos(rise) + z * np.sin(rise)], axis=-1)
 
 
+def _range(density: Any, areas: Any) -> tuple[float, float, str]:
+    """The least and the largest density of the colours, and the name of the map."""
+    import numpy as np
+
+    # Weighted by area, so that the colour range is not set by small triangles at edges, where the density is unbounded.
+    order = np.argsort(density)
+    share = np.cumsum(areas[order]) / areas.sum()
+    ends = np.minimum(np.searchsorted(share, [0.01, 0.99]), len(order) - 1)
+    low, high = map(float, density[order[ends]])
+    if low < -0.02 * high or high < -0.02 * low:
+        return -max(-low, high), max(-low, high), "RdBu_r"
+    return 0.0, high if high > 0 else 1.0, "viridis"
+
+
 def charges(
     corners: Any,
     areas: Any,
@@ -45,16 +59,7 @@ def charges(
     from matplotlib.colors import Normalize
 
     density = np.asarray(density, dtype=float)
-    # Weighted by area, so that the colour range is not set by small triangles at edges, where the density is unbounded.
-    order = np.argsort(density)
-    share = np.cumsum(areas[order]) / areas.sum()
-    ends = np.minimum(np.searchsorted(share, [0.01, 0.99]), len(order) - 1)
-    low, high = map(float, density[order[ends]])
-    if low < -0.02 * high or high < -0.02 * low:
-        high = max(-low, high)
-        low, name = -high, "RdBu_r"
-    else:
-        low, high, name = 0.0, high if high > 0 else 1.0, "viridis"
+    low, high, name = _range(density, areas)
     shades = Normalize(low, high)
     colours = colormaps[name](shades(density))
     with plotting.style():
