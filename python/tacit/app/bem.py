@@ -58,22 +58,9 @@ from .._support import (
 from .meshes import Mesh, bodies, body, core_function, cube, ellipsoid, read, ring_sphere, sphere, sphere_pair
 
 __all__ = [
-    "EPS0",
-    "Capacitance",
-    "Charges",
-    "Mesh",
-    "System",
-    "assemble",
-    "bodies",
-    "body",
-    "cube",
-    "ellipsoid",
-    "read",
-    "ring_sphere",
-    "solve",
-    "sphere",
-    "sphere_pair",
-]
+    "EPS0", "Capacitance", "Charges", "Mesh", "System", "assemble", "bodies", "body", "cube", "ellipsoid", "read",
+    "ring_sphere", "solve", "sphere", "sphere_pair"
+]  # fmt: skip
 
 EPS0 = 8.8541878188e-12  #: F / m (CODATA 2022)
 

@@ -30,17 +30,9 @@ from ..op import Operator
 from .finite_volumes import Cells, FiniteVolume, cells, finite_volume, stencils
 
 __all__ = [
-    "Cells",
-    "FiniteVolume",
-    "Multigrid",
-    "Result",
-    "bottoms",
-    "cells",
-    "finite_volume",
-    "multigrid",
-    "solve",
-    "stencils",
-]
+    "Cells", "FiniteVolume", "Multigrid", "Result", "bottoms", "cells", "finite_volume", "multigrid", "solve",
+    "stencils"
+]  # fmt: skip
 
 
 def bottoms() -> list[str]:
