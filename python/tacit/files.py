@@ -121,15 +121,10 @@ def describe(path: str) -> dict[str, Any]:
         "version": report.version(),
         "file": path,
         "bytes": os.path.getsize(path),
-        "kind": header.kind,
-        "rows": header.rows,
-        "columns": header.columns,
-        "entries": header.entries,
-        "scalar": header.scalar,
-        "dense": header.dense,
+        **header._asdict(),
     }
-    if header.vectors:
-        facts["vectors"] = header.vectors
+    if not header.vectors:
+        del facts["vectors"]
     if header.kind == "matrix_market":
         facts |= banner(path)
     vector = header.dense and min(header.rows, header.columns) <= 1

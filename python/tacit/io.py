@@ -509,19 +509,14 @@ def read_vector(path: str | os.PathLike[str], scalar: npt.DTypeLike | None = Non
     return array
 
 
+_PETSC = (".petsc", ".dat", ".bin")
+
+
 def written_kind(path: str) -> str:
     """The kind of file to write, by the suffix of the name."""
-    name = Path(path).name
-    for ending, kind in (
-        (".mtx", "mtx"),
-        (".mtx.gz", "mtx"),
-        (".npz", "npz"),
-        (".npy", "npy"),
-        (".petsc", "petsc"),
-        (".dat", "petsc"),
-        (".bin", "petsc"),
-    ):
-        if name.endswith(ending):
+    kinds = {".mtx": "mtx", ".mtx.gz": "mtx", ".npz": "npz", ".npy": "npy"} | dict.fromkeys(_PETSC, "petsc")
+    for ending, kind in kinds.items():
+        if Path(path).name.endswith(ending):
             return kind
     raise ValueError(
         f"{path}: the ending tells what to write: .mtx, .mtx.gz, .npz, .npy (vectors), or .petsc, .dat, .bin (PETSc)"

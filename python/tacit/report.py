@@ -231,37 +231,22 @@ def header(schema: str, words: list[str]) -> dict[str, Any]:
 
 # --- the document of a solve ------------------------------------------------------------------------------------------
 
+_OF_RESULT = (
+    "method", "choice", "converged", "reason", "detail", "advice", "warnings", "iterations", "restarts", "norm",
+    "residual_norm", "recurrence_residual_norm", "history", "unknowns", "nonzeros", "ranks", "threads", "device",
+    "scalar", "levels",
+)  # fmt: skip
 COUNTS = ("reductions", "operator_applies", "preconditioner_applies", "exchanges", "messages", "bytes")
 
 
 def document(result: Any, *, words: list[str], read_seconds: float, **more: Any) -> dict[str, Any]:
     """What `--json` writes about a tacit.Result. `more`: further keys (file, rtol, atol, ...)."""
-    seconds = {"read": read_seconds, **result.seconds}
     facts: dict[str, Any] = {
         **header(SCHEMA, words),
-        "method": result.method,
+        **{name: getattr(result, name) for name in _OF_RESULT},
         "precond": result.precond or "none",
-        "choice": result.choice,
-        "converged": bool(result.converged),
-        "reason": str(result.reason),
-        "detail": result.detail,
-        "advice": result.advice,
-        "warnings": list(result.warnings),
-        "iterations": int(result.iterations),
-        "restarts": int(result.restarts),
-        "residual_norm": float(result.residual_norm),
-        "recurrence_residual_norm": float(result.recurrence_residual_norm),
-        "norm": result.norm,
-        "history": [float(value) for value in result.history],
-        "unknowns": int(result.unknowns),
-        "nonzeros": int(result.nonzeros),
-        "ranks": int(result.ranks),
-        "threads": int(result.threads),
-        "device": result.device,
-        "scalar": result.scalar,
-        "seconds": {name: float(value) for name, value in seconds.items()},
-        "counts": {name: int(result.counts[name]) for name in COUNTS},
-        "levels": result.levels,
+        "seconds": {"read": read_seconds, **result.seconds},
+        "counts": {name: result.counts[name] for name in COUNTS},
     }
     return plain(facts | more)  # type: ignore[no-any-return]
 

@@ -13,7 +13,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -52,6 +52,9 @@ class Inference(Outcome):
     sums: npt.NDArray[np.float64]  #: sum of all outputs of each layer, with report_layers
     outputs: Array | None = None  #: (categories, neurons), with keep_outputs
     interrupted: bool = False
+    residual_norm: float = field(default=float("nan"), init=False, repr=False)
+    history: list[float] = field(default_factory=list, init=False, repr=False)
+    warnings: list[str] = field(default_factory=list, init=False, repr=False)
 
     @property
     def edges_per_second(self) -> float:
@@ -71,20 +74,8 @@ class Inference(Outcome):
         return "converged" if self.converged else "stopped"
 
     @property
-    def residual_norm(self) -> float:  # type: ignore[override]
-        return float("nan")
-
-    @property
-    def history(self) -> list[float]:  # type: ignore[override]
-        return []
-
-    @property
     def counts(self) -> dict[str, int]:  # type: ignore[override]
         return {"edges": int(self.edges), "edges_worked": int(self.edges_worked)}
-
-    @property
-    def warnings(self) -> list[str]:  # type: ignore[override]
-        return []
 
 
 def _filled(who: str, options: Any, beside: tuple[str, ...] = ()) -> Any:

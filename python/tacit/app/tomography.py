@@ -238,6 +238,7 @@ class Reconstruction(Outcome):
     final_residual: list[float]  #: |b - A x| of each slice, recomputed
     seconds: dict[str, float] = field(default_factory=dict)  #: "build" and "solve"
     interrupted: bool = False  #: by Ctrl-C: images are the present ones, and zero for slices that have not begun
+    warnings: list[str] = field(default_factory=list, init=False, repr=False)
 
     @property
     def iterations(self) -> int:
@@ -270,10 +271,6 @@ class Reconstruction(Outcome):
     @property
     def counts(self) -> dict[str, int]:  # type: ignore[override]
         return {"slices": len(self.slice_iterations), "slice_iterations": sum(self.slice_iterations)}
-
-    @property
-    def warnings(self) -> list[str]:  # type: ignore[override]
-        return []
 
 
 @contextlib.contextmanager

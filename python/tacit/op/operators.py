@@ -548,13 +548,9 @@ class Csr(StoredMatrix):
         return self if chosen == self.format else self._made_anew(self._scalar, chosen)
 
     def _made_anew(self, scalar: str, format: str) -> Csr:
-        start, column, value = self.local_rows()
+        _, rows, columns, start, column, value, _ = self._state()
         value = agreed(self.comm, lambda: to_scalar(value, scalar, "the matrix"))
-        handle = self._handle
-        made = core("csr", scalar)(
-            self.comm, handle.range_offsets, handle.domain_offsets, self.own_range[0], start, column, value, format
-        )
-        return Csr(made, self.comm, scalar)
+        return self._made_from(self.comm, scalar, rows, columns, start, column, value, format)
 
 
 class DeviceCsr(StoredMatrix):
