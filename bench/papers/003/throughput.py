@@ -95,12 +95,12 @@ def two_passes(images, layers, bias):
     return time.perf_counter() - begin
 
 
-def network_times(o, neurons, panels, networks):
+def network_times(o, neurons, panels, networks, rng):
     """Seconds of a network, (fused, with SciPy); draws the rates over the number of images at once."""
     net = inference.radixnet(neurons, 120)
     block = int(np.log2(neurons / inference.CLASS))  # the period of the layers
     layers = [inference.radixnet_layer(k, neurons).T.tocsr() for k in range(block)]
-    images = np.random.default_rng(0).random((2048, neurons)) < 0.12
+    images = rng.random((2048, neurons)) < 0.12
     bits = np.packbits(images, axis=1)
     bias = inference.BIAS[neurons]
     rates = []
@@ -139,7 +139,8 @@ def main():
     (left, right), (ratios, networks) = axes
     projector_rates(o, tiles, left, ratios)
     sizes = [int(n) for n in o.neurons.split(",")]
-    times = [network_times(o, neurons, panels, networks) for neurons in sizes]
+    rng = np.random.default_rng(0)
+    times = [network_times(o, neurons, panels, networks, rng) for neurons in sizes]
     place = np.arange(len(sizes))
     for i, (name, seconds) in enumerate(zip(("fused", "SciPy, two passes"), zip(*times, strict=True), strict=True)):
         right.bar(place + 0.4 * i - 0.2, np.array(seconds) * 1e3, 0.38, label=name)
