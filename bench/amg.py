@@ -155,8 +155,8 @@ def amgcl(p, b):
             for part in (p.a.data, b, *([p.coordinates] if dimension else [])):
                 np.ascontiguousarray(part, "float64").tofile(file)
         words = [os.environ["AMGCL_SOLVE"], path, "cg" if p.symmetric else "bicgstab", str(RTOL)]
-        told = json.loads(subprocess.run(words, capture_output=True, check=True, text=True).stdout)
-        return np.fromfile(f"{path}.x"), told["iterations"], told["seconds"]
+        answer = json.loads(subprocess.run(words, capture_output=True, check=True, text=True).stdout)
+        return np.fromfile(f"{path}.x"), answer["iterations"], answer["seconds"]
 
 
 SOLVERS = {  # name: (program, solve)
@@ -217,9 +217,9 @@ def child(system, solver, scale, ranks):
     clock = time.process_time if ranks == 1 else time.perf_counter
     barrier()
     start = clock()
-    x, iterations, *told = solve(rows, own)
+    x, iterations, *times = solve(rows, own)
     barrier()
-    seconds = told[0] if told else clock() - start
+    seconds = times[0] if times else clock() - start
     x = whole(x)
     if rank == 0:
         residual = float(np.linalg.norm(b - given.a @ x) / np.linalg.norm(b))

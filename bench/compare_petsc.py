@@ -47,7 +47,7 @@ PETSC_SETTINGS = {
 
 
 def run(mpiexec, ranks, program, arguments):
-    """The JSON line of a run with one thread per rank. An OpenBLAS older than the processor is told which kernels to
+    """The JSON line of a run with one thread per rank. An OpenBLAS older than the processor has to know which kernels to
     use, as Tacit does only for itself."""
     kernels = os.environ.get("OPENBLAS_CORETYPE") or _core.blas_kernels()
     more = {"OPENBLAS_CORETYPE": kernels} if kernels else {}

@@ -43,7 +43,7 @@ class Peer:
         if self.process.stdout.readline().strip() != "ready":
             raise SystemExit(f"the peer {which} did not start")
 
-    def ask(self, line):
+    def answer(self, line):
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
         return [float(word) for word in self.process.stdout.readline().split()]
@@ -87,7 +87,7 @@ def products(o, ours, peers, rival, nnz, now):
         for way in ("A", "T"):
             rng = np.random.default_rng(0)
             x = rng.random((some.shape[1 if way == "A" else 0], k), np.float32)
-            runs = {name: lambda peer=peer, ask=f"{way} {k}": peer.ask(ask)[0] for name, peer in peers.items()}
+            runs = {name: lambda peer=peer, answer=f"{way} {k}": peer.answer(answer)[0] for name, peer in peers.items()}
             for name, operator in ours.items():
                 product = operator if way == "A" else operator.H
                 runs[name] = functools.partial(timed, now, functools.partial(product.__matmul__, x))
@@ -121,7 +121,7 @@ def network(o, folder, python, rival, clock, threads, now):
     peer = Peer(python, rival, "-", clock, threads)
     best = {rival: 1e9, "tacit": 1e9}
     for _ in range(2):
-        seconds, categories = peer.ask(f"network {folder}")
+        seconds, categories = peer.answer(f"network {folder}")
         best[rival] = min(best[rival], seconds)
         for _ in range(2):
             begin = now()

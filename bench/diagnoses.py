@@ -128,7 +128,7 @@ def residual(A: Any, x: Any, b: Any) -> float:
     return float(np.sqrt(np.sum(np.abs(right - wide @ np.asarray(x).astype(kind)) ** 2)) / (norm if norm > 0 else 1))
 
 
-def mistold(r: tacit.Result, A: Any, b: Any) -> float | None:
+def misreported(r: tacit.Result, A: Any, b: Any) -> float | None:
     """The residual of x where the one that was reported is another by more than rounding."""
     sizes = np.abs(A).astype(np.longdouble) @ np.abs(r.x).astype(np.longdouble)
     size, norm = (float(np.sqrt(np.sum(np.abs(v).astype(np.longdouble) ** 2))) for v in (sizes, b))
@@ -323,7 +323,7 @@ def fuzz_one(seed: int) -> dict[str, Any]:
     matrix, rtol = A.toarray(), given["rtol"]
     if not np.isfinite(r.x).all():
         found["wrong"].append("x is not finite")
-    elif (true := mistold(r, matrix, b)) is not None:
+    elif (true := misreported(r, matrix, b)) is not None:
         found["wrong"].append(f"the residual of x is {true:.3e}, not {r.residual_norm:.3e}")
     elif r.converged and residual(matrix, r.x, b) > rtol * 1.01 + 4 * epsilon_of(r.scalar):
         found["wrong"].append(f"false: converged at {residual(matrix, r.x, b):.3e}, rtol {rtol}")

@@ -135,7 +135,7 @@ def answers() -> None:
 
 
 def bottoms() -> None:
-    print("bottoms with s = 8, and the residuals that they claim")
+    print("bottoms with s = 8, and the residuals that they report")
     # A triangle wave with noise, like the residuals on a V-cycle's coarsest level: for the wave alone all methods are
     # fast.
     p = problems.helmholtz(64)

@@ -10,7 +10,7 @@ A setting is a program, a method, a preconditioner and its options. Every progra
 killed and started again when a setting takes much longer than --limit seconds or crashes. Seconds are those of the
 processor, with one thread, so that other load counts less, and of the whole call from SciPy's arrays: conversion,
 preconditioner and solve; the smallest of up to three runs, and of more while these take 10 ms together. A setting solves
-a system if ||b - A x|| <= 1.1 rtol ||b||, computed here in long double; it is a false claim if it said so and does not.
+a system if ||b - A x|| <= 1.1 rtol ||b||, computed here in long double; it is falsely converged if it said so and does not.
 A PETSc setting whose own norm let it stop too soon runs once more with the norm of b - A x, which then counts.
 
 --keep FOLDER keeps the runs of each matrix and program, and takes them from there; --again runs programs anew. --report
@@ -94,7 +94,7 @@ def scipy_settings(hermitian):
 SETTINGS = {"tacit": tacit_settings, "petsc": petsc_settings, "scipy": scipy_settings}
 
 
-# ---- one solve of a program: x, whether it claims success, and what else it says ----
+# ---- one solve of a program: x, whether it reports success, and what else it says ----
 
 
 def tacit_solve(a, b, arguments, limits):
@@ -102,8 +102,8 @@ def tacit_solve(a, b, arguments, limits):
 
     more = {"max_iterations": limits["iterations"]} if arguments else {}
     r = tacit.solve(a, b, rtol=limits["rtol"], **arguments, **more)
-    told = {"reason": r.reason, "products": r.counts["operator_applies"], "detail": (r.detail or "")[:200]}
-    return r.x, r.converged, told | ({"choice": r.choice} if r.choice else {})
+    facts = {"reason": r.reason, "products": r.counts["operator_applies"], "detail": (r.detail or "")[:200]}
+    return r.x, r.converged, facts | ({"choice": r.choice} if r.choice else {})
 
 
 def petsc_solve(a, b, arguments, limits):
@@ -207,21 +207,21 @@ def attempt(program, a, b, arguments, limits):
     since = lambda: time.perf_counter() - begin  # noqa: E731
     while not seconds or since() < (limits["repeat"] if len(seconds) < 3 else min(0.01, limits["repeat"])):
         start = time.process_time()
-        x, claimed = None, False
+        x, reported = None, False
         signal.alarm(limits["seconds"])
         try:
-            x, claimed, told = SOLVE[program](a, b, arguments, limits)
+            x, reported, facts = SOLVE[program](a, b, arguments, limits)
         except (TimeOut, KeyboardInterrupt):
-            told = {"reason": "time"}
+            facts = {"reason": "time"}
         except (ValueError, RuntimeError, MemoryError, ArithmeticError) as error:
-            told = {"reason": f"{type(error).__name__}: {error}"[:200]}
+            facts = {"reason": f"{type(error).__name__}: {error}"[:200]}
         signal.alarm(0)
         seconds.append(time.process_time() - start)
         if x is None:
             break
     residual = relative_residual(a, b, x)
     solved = residual is not None and residual <= 1.1 * limits["rtol"]
-    return {"seconds": min(seconds), "residual": residual, "solved": solved, "claimed": bool(claimed), **told}
+    return {"seconds": min(seconds), "residual": residual, "solved": solved, "claimed": bool(reported), **facts}
 
 
 def child(program, path, limits):
@@ -345,12 +345,12 @@ def key(system):
     return f"{system['name']} ({system['rhs']})"
 
 
-def false_claims(systems):
+def falsely_converged(systems):
     for program in PROGRAMS:
         found = [(key(s), r) for s in systems for r in s["runs"].get(program, [])]
         false = [(name, r) for name, r in found if r["false"]]
-        claims = sum(r["claimed"] for _, r in found)
-        yield f"false claims of {program}: {len(false)} of {claims} claims, {len(found)} solves"
+        reported = sum(r["claimed"] for _, r in found)
+        yield f"falsely converged by {program}: {len(false)} of {reported} that it reports, {len(found)} solves"
         if program == "tacit":
             yield from (f"    {name}: {r['setting']}, residual {r['residual']}" for name, r in false)
 
@@ -409,12 +409,12 @@ def single_table(systems):
 
 def report(systems):
     yield f"{len(systems)} systems (matrix and right-hand side)"
-    for table in (false_claims, auto_table, class_table, single_table):
+    for table in (falsely_converged, auto_table, class_table, single_table):
         yield from table(systems)
 
 
 def lean(system):
-    """The facts, the seconds of each setting that solves, the false claims, and how many settings ran."""
+    """The facts, the seconds of each setting that solves, those that are falsely converged, and how many settings ran."""
     runs = system["runs"].items()
     return system | {
         "runs": {p: len(records) for p, records in runs},

@@ -107,12 +107,12 @@ def once(what: str, name: str, path: str) -> None:
         result, held = harness.growth(lambda: tacit.solve(a, b, threads=1, **options))
         size = (a.data.nbytes + a.indices.nbytes + a.indptr.nbytes) / 2**20
         words = result.choice or f"{result.method} with {result.precond}"
-        told: dict[str, Any] = {"MiB": held, "x": held / size, "told": words, "iterations": result.iterations}
+        facts: dict[str, Any] = {"MiB": held, "x": held / size, "outcome": words, "iterations": result.iterations}
     elif what == "stages":
-        told = stages(a, b, precond) | {"product": product(a, b)}
+        facts = stages(a, b, precond) | {"product": product(a, b)}
     else:
-        told = {key: first_callback(a, b, **options) for key in ("cold", "warm")} | {"product": product(a, b)}
-    print(json.dumps(told))
+        facts = {key: first_callback(a, b, **options) for key in ("cold", "warm")} | {"product": product(a, b)}
+    print(json.dumps(facts))
 
 
 def main() -> None:
@@ -157,7 +157,7 @@ def show(runs: dict[Any, list[Any]], options: Any, matrix: Any) -> None:
         row |= held[0] | {key: statistics.median(run[key] for run in held) for key in ("MiB", "x")}
         rows.append(row)
         print(f"{name:12}" + "".join(f"{row[head]:8.1f}" for head in heads) + f"{row['MiB']:8.0f}{row['x']:6.2f}")
-        print(f"{'':12}{row['told']}, {row['iterations']} iterations")
+        print(f"{'':12}{row['outcome']}, {row['iterations']} iterations")
     harness.write(
         options.json,
         "setting_up/1",

@@ -61,14 +61,14 @@ def measure(name, t, n, counts, rounds, half=False):
         centre = n * rng.uniform(0.1, 0.2) if half else n / 2 + n * rng.uniform(-0.1, 0.1)
         angles = rng.permutation(t) if "shuffled" in name else t
         s = sinogram(phantom(rng, n), angles, n, centre, counts, rng, scale=1.6 if half else 1.0)
-        with warnings.catch_warnings(record=True) as told:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:
                 found = tomography.find_centre(s, angles)
             except ValueError:
                 refused += 1
                 continue
-        if told:
+        if caught:
             warned += 1
         else:
             errors.append(abs(found - centre))

@@ -26,7 +26,7 @@ import harness
 GOALS = {"build s": 3.5, "peak GB": 2.9, 1: 1.8, 32: 14.0}
 
 
-def told(what, figure, goal):
+def beside_goal(what, figure, goal):
     return f"{what} {figure:.2f}" + (f" (goal {goal:g}: {figure / goal:.2f} of it)" if goal else "")
 
 
@@ -106,8 +106,8 @@ def main():
         rows.append({"slices": slices, "nonzeros": r["nonzeros"], "storage": r["storage"], **best})
         goals = GOALS if known else {}
         print(
-            f"{slices:3d} slices, {r['nonzeros']:,} entries ({r['storage']}): {told('build s', best['build'], goals.get('build s'))},"
-            f" {told('peak GB', best['peak'], goals.get('peak GB'))}, {told('solve s', best['solve'], goals.get(slices))},"
+            f"{slices:3d} slices, {r['nonzeros']:,} entries ({r['storage']}): {beside_goal('build s', best['build'], goals.get('build s'))},"
+            f" {beside_goal('peak GB', best['peak'], goals.get('peak GB'))}, {beside_goal('solve s', best['solve'], goals.get(slices))},"
             f" |b - A x|^2 {r['residual'][0] ** 2:.3f}",
             flush=True,
         )

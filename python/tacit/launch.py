@@ -231,11 +231,11 @@ def refuse_crowds(ranks: int, threads: int | None = None) -> None:
     most = on * max(64, 16 * cores())
     if ranks * each <= most:
         return
-    asked = [f"{ranks} ranks"] if ranks > 1 else []
+    crowd = [f"{ranks} ranks"] if ranks > 1 else []
     if each > 1:
-        asked += [f"{each} threads{' of each' if ranks > 1 else ''}{'' if threads else ' (OMP_NUM_THREADS)'}"]
+        crowd += [f"{each} threads{' of each' if ranks > 1 else ''}{'' if threads else ' (OMP_NUM_THREADS)'}"]
     raise ValueError(
-        f"{' with '.join(asked)}: at most {most} are started here,"
+        f"{' with '.join(crowd)}: at most {most} are started here,"
         f" 16 for each of {cores()} processors{f' on {on} machines' if on > 1 else ''} and 64 on any machine; ask for"
         " fewer, or try many ranks as simulated ones (tacit solve --simulate, tacit.simulate)"
     )
@@ -270,7 +270,7 @@ def environment(ranks: int, threads: int | None = None) -> dict[str, str]:
     each = threads or threads_for(ranks)
     crowded = ranks * each > cores()
     wanted = {
-        # Open MPI refuses root and more ranks than cores unless told otherwise (4, then 5).
+        # Open MPI refuses root and more ranks than cores by default (4, then 5).
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
         "PRTE_ALLOW_RUN_AS_ROOT": "1",
@@ -441,12 +441,12 @@ def _wait(command: Sequence[str], variables: dict[str, str], meanwhile: Callable
     """The exit code of a command. It runs in a process group of its own, so that the terminal's Ctrl-C does not reach
     it directly; this function passes the signal on.
     """
-    asked: list[int] = []
+    signals: list[int] = []
 
     def pass_on(number: int, _frame: FrameType | None) -> None:
-        asked.append(number)
+        signals.append(number)
         with contextlib.suppress(ProcessLookupError):
-            if len(asked) == 1:
+            if len(signals) == 1:
                 job.send_signal(signal.SIGINT if number == signal.SIGINT else signal.SIGTERM)
             else:
                 os.killpg(job.pid, signal.SIGKILL)
@@ -469,7 +469,7 @@ def _wait(command: Sequence[str], variables: dict[str, str], meanwhile: Callable
                 except subprocess.TimeoutExpired:
                     if meanwhile is not None:
                         meanwhile()
-                    if asked and limit is None:
+                    if signals and limit is None:
                         limit = time.monotonic() + 5
                     if limit is not None and time.monotonic() > limit:
                         with contextlib.suppress(ProcessLookupError):
@@ -477,8 +477,8 @@ def _wait(command: Sequence[str], variables: dict[str, str], meanwhile: Callable
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-    if asked:
-        return 128 + asked[0]
+    if signals:
+        return 128 + signals[0]
     return code
 
 

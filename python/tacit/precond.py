@@ -379,9 +379,9 @@ def _amg(
         return found, points, o
 
     vectors, points, o = agreed(on, look)
-    told = {"near_null": "none" if vectors is None else f"{vectors.shape[1]} vectors"}
-    told["coordinates"] = "none" if points is None else f"of {points.shape[1]} dimensions"
-    agree(on, o, PRECOND, precond="amg", **told)
+    arrays = {"near_null": "none" if vectors is None else f"{vectors.shape[1]} vectors"}
+    arrays["coordinates"] = "none" if points is None else f"of {points.shape[1]} dimensions"
+    agree(on, o, PRECOND, precond="amg", **arrays)
     if points is not None:
         o.block = points.shape[1]
     if not isinstance(A, DeviceCsr):

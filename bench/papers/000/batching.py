@@ -66,12 +66,14 @@ def draw(o, A, x):
         for _ in range(o.repeat):
             A @ x
             rates.append([2 * b["numbers"] / max(b["seconds"], 1e-9) / 1e9 for b in A.batches["batches"]])
-        told = A.batches["batches"]
-        at = np.arange(len(told))
-        colour = ["#2b6cb0" if b["list"] == 0 else "#c05621" for b in told]
-        axes[0, column].vlines(at, [b["rows"][0] for b in told], [b["rows"][1] + 1 for b in told], colors=colour, lw=3)
+        batches = A.batches["batches"]
+        at = np.arange(len(batches))
+        colour = ["#2b6cb0" if b["list"] == 0 else "#c05621" for b in batches]
+        axes[0, column].vlines(
+            at, [b["rows"][0] for b in batches], [b["rows"][1] + 1 for b in batches], colors=colour, lw=3
+        )
         axes[1, column].bar(at, np.max(rates, axis=0), color=colour)
-        axes[2, column].bar(at, [b["thread_blocks"][0] / b["thread_blocks"][1] for b in told], color=colour)
+        axes[2, column].bar(at, [b["thread_blocks"][0] / b["thread_blocks"][1] for b in batches], color=colour)
         axes[0, column].set(title=name, yscale="log")
         axes[2, column].set(xlabel="batch", ylim=(0, 1.05))
     axes[0, 0].set_ylabel("rows (Fig. 7)")
@@ -114,12 +116,12 @@ def main():
     for name, plan, paper in WAYS:
         plan = dict(plan)
         share = plan.pop("share", 1)
-        told = A.use_batches(**{"count": max(1, int(o.count * share)), **plan})
+        batches = A.use_batches(**{"count": max(1, int(o.count * share)), **plan})
         assert np.linalg.norm(A @ x - y) < 1e-10 * np.linalg.norm(y)
         seconds = best_of(A, x, o.repeat)
-        working, started = np.sum([b["thread_blocks"] for b in told["batches"]], axis=0)
+        working, started = np.sum([b["thread_blocks"] for b in batches["batches"]], axis=0)
         print(
-            f"{name:40} {len(told['batches']):7} {told['padded_bytes'] / told['bytes']:8.2f} {working / started:5.2f}"
+            f"{name:40} {len(batches['batches']):7} {batches['padded_bytes'] / batches['bytes']:8.2f} {working / started:5.2f}"
             f" {2 * numbers / seconds / 1e9:8.2f} {'' if paper is None else f'{paper:9.2f}'}"
         )
     draw(o, A, x)

@@ -62,8 +62,8 @@ def tables(rows):
     print("\nFig. 16 (and 17(b)): ms an iteration, SIMULATED | the paper's, 100ts; in brackets of MPI")
     for layout, paper in FIGURE_16.items():
         for row in of(rows, figure=16, layout=layout, vectors="redundant"):
-            told = paper.get(row["nodes"])
-            beside = f"{told[1] / told[0]:5.2f} ({told[2] / told[0]:4.2f})" if told else "    -"
+            theirs = paper.get(row["nodes"])
+            beside = f"{theirs[1] / theirs[0]:5.2f} ({theirs[2] / theirs[0]:4.2f})" if theirs else "    -"
             shared = of(rows, figure=16, layout=layout, vectors="shared", nodes=row["nodes"])
             note = f"   shared vectors {shared[0]['ms']:.2f}" if shared else ""
             print(f"{row['nodes']:4d} nodes {layout:<11} {row['ms']:6.2f} ({row['messages']:5.2f}) | {beside}{note}")
@@ -77,9 +77,9 @@ def tables(rows):
         for gpus in sorted({row["nodes"] for row in of(rows, figure=19)}):
             ours = {row["vectors"]: row["ms"] for row in of(rows, figure=19, nodes=gpus, kernel=kernel)}
             plain = ours.pop("redundant")
-            told = FIGURE_19.get(gpus)
-            beside = "  ".join(f"{t:5.1f}" for t in told) if told else "-"
-            ratio = "  ".join(f"{told[0] / t:4.2f}" for t in told[1:]) if told else "-"
+            theirs = FIGURE_19.get(gpus)
+            beside = "  ".join(f"{t:5.1f}" for t in theirs) if theirs else "-"
+            ratio = "  ".join(f"{theirs[0] / t:4.2f}" for t in theirs[1:]) if theirs else "-"
             mine = "  ".join(f"{name} {ms:6.3f} ({plain / ms:4.2f})" for name, ms in ours.items())
             print(f"{gpus:4d} GPUs: block {plain:6.3f}  {mine} | {beside}   gains {ratio}")
 
@@ -182,8 +182,8 @@ def draw_pipelines(panel, rows):
             label = f"{name}, {'P100' if part == 0 else 'slow kernels'}"
             panel.bar(at, np.array(plain) / ms, 0.18, label=label, color=colours[k], hatch="//" if part else None)
     for k, (name, mark) in enumerate(zip(names, ("kx", "k*"), strict=True), 1):
-        told = [FIGURE_19[g][0] / FIGURE_19[g][k] if g in FIGURE_19 else np.nan for g in gpus]
-        panel.plot(np.arange(len(gpus)), told, mark, label=f"{name}, the paper")
+        paper = [FIGURE_19[g][0] / FIGURE_19[g][k] if g in FIGURE_19 else np.nan for g in gpus]
+        panel.plot(np.arange(len(gpus)), paper, mark, label=f"{name}, the paper")
     panel.axhline(1, color="#888", lw=0.5)
     panel.set(
         xticks=np.arange(len(gpus)),

@@ -172,9 +172,9 @@ class Network:
                 return True
 
         # Ctrl-C is noticed in the callback only, so there always is one on the main thread.
-        told = after if callback is not None or threading.current_thread() is threading.main_thread() else None
+        progress = after if callback is not None or threading.current_thread() is threading.main_thread() else None
         with using_threads(threads) if threads else contextlib.nullcontext():
-            r = self._handle.infer(bits, dense, o, told)
+            r = self._handle.infer(bits, dense, o, progress)
         n = len(r["categories"])
         return Inference(
             categories=r["categories"],

@@ -58,8 +58,8 @@ class Cube:
             return chosen
 
         self.nodes, self.parts = int(nodes), parts
-        told = {"nodes": self.nodes, "parts": parts}
-        self.scalar, _ = alike(self.comm, look, lambda scalar: {**told, "scalar": scalar})
+        same = {"nodes": self.nodes, "parts": parts}
+        self.scalar, _ = alike(self.comm, look, lambda scalar: {**same, "scalar": scalar})
         self._handle = core("Cube", self.scalar)(self.comm, self.nodes, parts)
 
     @property

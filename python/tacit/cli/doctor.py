@@ -169,16 +169,16 @@ def _threads() -> Iterator[Finding]:
     from tacit import _core
 
     threads, mine = int(_core.threads()), launch.cores()
-    asked = os.environ.get("OMP_NUM_THREADS")
-    told = f"OMP_NUM_THREADS={asked}" if asked else "OMP_NUM_THREADS is not set"
+    chosen = os.environ.get("OMP_NUM_THREADS")
+    setting = f"OMP_NUM_THREADS={chosen}" if chosen else "OMP_NUM_THREADS is not set"
     if threads > mine:
-        value = f"{threads} on {mine} cores ({told}): they will wait for each other"
+        value = f"{threads} on {mine} cores ({setting}): they will wait for each other"
         yield Finding("threads", NOTE, value, f"export OMP_NUM_THREADS={mine}")
-    elif threads == 1 and mine > 1 and not asked:
+    elif threads == 1 and mine > 1 and not chosen:
         value = f"1 on {mine} cores: this build has no OpenMP"
         yield Finding("threads", NOTE, value, "build with -DTACIT_OPENMP=ON to use the others")
     else:
-        yield Finding("threads", GOOD, f"{threads} in a rank ({told})")
+        yield Finding("threads", GOOD, f"{threads} in a rank ({setting})")
 
 
 # Run by two ranks: measures a small reduction, and counts the ranks that each finds.
@@ -287,10 +287,10 @@ def _mpi4py() -> Iterator[Finding]:
         yield Finding("mpi4py", NOTE, "not installed: needed only to pass its communicators", "pip install mpi4py")
         return
     mine = launch.library()
-    ask = "from mpi4py import MPI; print('\\nlibrary', ' '.join(MPI.Get_library_version().split()))"
+    question = "from mpi4py import MPI; print('\\nlibrary', ' '.join(MPI.Get_library_version().split()))"
     try:
         done = subprocess.run(
-            [sys.executable, "-c", ask],
+            [sys.executable, "-c", question],
             capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL, check=False,
             env=launch.environment(1),
         )  # fmt: skip
@@ -344,8 +344,8 @@ def _gpu() -> Iterator[Finding]:
         yield Finding("gpu", NOTE, "none (CUDA is not built in)")
 
 
-def _works(ask: Callable[[], Any]) -> bool:
+def _works(look: Callable[[], Any]) -> bool:
     try:
-        return bool(ask())
+        return bool(look())
     except Exception:
         return False

@@ -146,8 +146,8 @@ def _here(a: argparse.Namespace, world: Any, out: Any) -> int:
     if world.rank == 0:
         for text in scan.assumed[doubts:]:
             out.print(f"warning: {text}", style="yellow")
-        asked = {"method": a.method, "output": a.output, "preview": a.preview}
-        facts = report.header("tacit.reconstruct/1", a.words) | job.facts() | asked
+        given_files = {"method": a.method, "output": a.output, "preview": a.preview}
+        facts = report.header("tacit.reconstruct/1", a.words) | job.facts() | given_files
         if a.json:
             report.write_json(facts, a.json)
         show(facts, out)
