@@ -421,8 +421,7 @@ def _modes_of(points: Array, on: Any, offsets: Any) -> Array:
     nodes = [begin // d for begin in offsets]
     whole = layout.form(on, points, nodes, "coordinates")
     part = np.ascontiguousarray(layout.own_part(points, on, nodes, whole))
-    made: Array = core("rigid_body_modes")(on, part)
-    return made
+    return np.asarray(core("rigid_body_modes")(on, part))
 
 
 def rigid_body_modes(coordinates: Any, comm: Any = None) -> Array:
@@ -461,8 +460,7 @@ def rigid_body_modes(coordinates: Any, comm: Any = None) -> Array:
     """
     on = _comm.resolve(comm)
     points, _ = alike(on, lambda: _points(coordinates), lambda points: {"coordinates": f"{points.shape[1]} columns"})
-    made: Array = core("rigid_body_modes")(on, points)
-    return made
+    return np.asarray(core("rigid_body_modes")(on, points))
 
 
 def inner(A: Operator, **options: Any) -> Reporting:

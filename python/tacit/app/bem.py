@@ -194,16 +194,14 @@ class Charges(Outcome):
         field. Collective. The points are divided among ranks; each takes a sum over all triangles.
         """
         phi, p = self._at(points, "bem_potential", "points")
-        total: Array = phi - (p - self.origin) @ np.asarray(self.field)
-        return total
+        return np.asarray(phi - (p - self.origin) @ np.asarray(self.field))
 
     def field_at(self, points: Any) -> Array:
         """The field in V / u at points (n, 3), of shape (n, 3). It jumps by sigma / eps0 across a triangle; on a
         triangle this is the mean of both sides. Collective; cost as of :meth:`potential_at`.
         """
         field, _ = self._at(points, "bem_field", "points")
-        total: Array = field + np.asarray(self.field)
-        return total
+        return np.asarray(field + np.asarray(self.field))
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Writes the mesh with charge density, conductor and potential of each triangle: .vtu, .vtk, .. Local."""
@@ -311,8 +309,7 @@ class System:
         return np.bincount(self.conductor, weights, minlength=self.conductors) / (4 * math.pi)
 
     def _right_side(self, phi: Array) -> Array:
-        b: Array = (phi * self.weight)[self.order].astype(self.A.dtype)
-        return b
+        return np.asarray((phi * self.weight)[self.order].astype(self.A.dtype))
 
     def _density(self, x: Array) -> Array:
         sigma = np.empty(len(self.mesh))
@@ -460,8 +457,7 @@ def _numbered(conductors: Any, mesh: Mesh) -> Array:
             f"conductors have shape {labels.shape} of {labels.dtype}; a whole number for each of {len(mesh)} triangles"
             " is needed"
         )
-    numbers: Array = np.unique(labels, return_inverse=True)[1].astype(np.int32)
-    return numbers
+    return np.unique(labels, return_inverse=True)[1].astype(np.int32)
 
 
 def check_on_gpus(method: Any, precond: Any) -> None:

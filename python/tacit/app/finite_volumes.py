@@ -196,8 +196,7 @@ class FiniteVolume(Operator):
                 return None
             return (lambda x, y, z: float(g(*(x, y, z)[:axes]))) if callable(g) else (lambda x, y, z: float(g))
 
-        terms: Array = self._handle.boundary_terms(function(value), function(flux))
-        return terms
+        return np.asarray(self._handle.boundary_terms(function(value), function(flux)))
 
     def from_grid(self, values: Any) -> Array:
         return self.cells.from_grid(values).astype(self.dtype)

@@ -244,8 +244,7 @@ def _lists(data: bytes, at: int, order: str, element: _Element, path: Path) -> t
 def ragged_bytes(first: Array, counts: Array, size: int) -> Array:
     """The place of each value of lists of values of `size` bytes."""
     starts = starts_of(counts)
-    places: Array = size * np.arange(starts[-1]) + np.repeat(first - size * starts[:-1], counts)
-    return places
+    return np.asarray(size * np.arange(starts[-1]) + np.repeat(first - size * starts[:-1], counts))
 
 
 def _values(data: bytes, places: Array, kind: str) -> Array:
@@ -255,8 +254,7 @@ def _values(data: bytes, places: Array, kind: str) -> Array:
         return np.zeros(0, kind)
     octets = np.frombuffer(data, np.uint8)
     rows = np.lib.stride_tricks.as_strided(octets, (len(octets) - size + 1, size), (1, 1))[places]
-    values: Array = np.ascontiguousarray(rows).view(kind)[:, 0]
-    return values
+    return np.ascontiguousarray(rows).view(kind)[:, 0]
 
 
 def _look(

@@ -78,20 +78,17 @@ class Mesh:
 
     @property
     def centroids(self) -> Array:
-        c: Array = self.vertices[self.triangles].mean(axis=1)
-        return c
+        return np.asarray(self.vertices[self.triangles].mean(axis=1))
 
     @property
     def normals(self) -> Array:
         """Half the cross product of two edges of each triangle, (m, 3): normals whose lengths are the areas."""
         p = self.vertices[self.triangles]
-        n: Array = np.cross(p[:, 1] - p[:, 0], p[:, 2] - p[:, 0]) / 2
-        return n
+        return np.cross(p[:, 1] - p[:, 0], p[:, 2] - p[:, 0]) / 2
 
     @property
     def areas(self) -> Array:
-        a: Array = np.linalg.norm(self.normals, axis=1)
-        return a
+        return np.asarray(np.linalg.norm(self.normals, axis=1))
 
     def _looked_at(self) -> tuple[dict[str, Any], Array]:
         if self._surface is None:

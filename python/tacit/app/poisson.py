@@ -82,15 +82,13 @@ class Cube:
 
     def right_side(self, solution: str = "bump") -> Array:
         """f at this rank's points. Local."""
-        f: Array = self._handle.right_side(choose("solution", solution, SOLUTIONS))
-        return f
+        return np.asarray(self._handle.right_side(choose("solution", solution, SOLUTIONS)))
 
     def exact(self, solution: str = "bump") -> Array:
         """u at this rank's points: "bump", x(1-x)e^x y(1-y)e^y z(1-z)e^z, or "sine", sin(pi x) sin(pi y) sin(pi z), an
         eigenvector. Local.
         """
-        u: Array = self._handle.exact(choose("solution", solution, SOLUTIONS))
-        return u
+        return np.asarray(self._handle.exact(choose("solution", solution, SOLUTIONS)))
 
     def distance(self, x: Any, solution: str = "bump") -> dict[str, float]:
         """The error of x (whole, or this rank's part): "max", the largest difference from u, and "l2", the square root

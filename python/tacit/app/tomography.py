@@ -125,8 +125,7 @@ def _stack(value: Any, shape: tuple[int, int], dtype: npt.DTypeLike, what: str) 
 def _one_stack(comm: Any, value: Any, shape: tuple[int, int], dtype: npt.DTypeLike, what: str) -> Array:
     """:func:`_stack`, the same on every rank. Collective."""
     _, first = alike(comm, lambda: _stack(value, shape, dtype, what), lambda stack: {what: Whole(stack, "first")})
-    stack: Array = first[what]
-    return stack
+    return np.asarray(first[what])
 
 
 def projector(

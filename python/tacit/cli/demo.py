@@ -81,8 +81,7 @@ def source(x: Values, y: Values, z: Values) -> Values:
 
     def puff(x0: float, y0: float, width: float) -> Values:
         r2 = (x - x0) ** 2 + (y - y0) ** 2 + (z - 0.5) ** 2
-        value: Values = np.exp(-r2 / (2 * width**2))
-        return value
+        return np.exp(-r2 / (2 * width**2))
 
     return puff(0.3, 0.5, 0.045) + puff(0.75, 0.26, 0.045)
 

@@ -245,8 +245,7 @@ class Operator:
         if _device.is_array(x):
             agreed(self.comm, lambda: _one_vector(x))
             return self.T @ x
-        y: Array = self._apply(agreed(self.comm, lambda: as_array(x, "x")).T, True, conjugate=True).T
-        return y
+        return self._apply(agreed(self.comm, lambda: as_array(x, "x")).T, True, conjugate=True).T
 
     def __array__(self, *_: Any, **__: Any) -> Any:
         """TypeError: NumPy would take the operator for one element, so that numpy.dot(A, x) were an array of n
