@@ -62,11 +62,10 @@ def charges(
     low, high, name = _range(density, areas)
     shades = Normalize(low, high)
     colours = colormaps[name](shades(density))
-    with plotting.style():
-        views = [_turned(corners, up, turn, rise) for turn, rise in VIEWS]
-        sides = [np.ptp(seen[..., :2], axis=(0, 1)) for seen in views]
-        shapes = [float(np.clip(side[0] / max(side[1], 1e-300), 0.3, 3)) for side in sides]
-        made = plotting.figure(float(np.clip(1.6 + 4.8 * sum(shapes), 7.0, 14.0)), 5.4)
+    views = [_turned(corners, up, turn, rise) for turn, rise in VIEWS]
+    sides = [np.ptp(seen[..., :2], axis=(0, 1)) for seen in views]
+    shapes = [float(np.clip(side[0] / max(side[1], 1e-300), 0.3, 3)) for side in sides]
+    with plotting.drawing(path, float(np.clip(1.6 + 4.8 * sum(shapes), 7.0, 14.0)), 5.4) as made:
         panels = made.subplots(1, 2, width_ratios=shapes)
         for panel, seen in zip(panels, views, strict=True):
             normal = np.cross(seen[:, 1] - seen[:, 0], seen[:, 2] - seen[:, 0])
@@ -95,4 +94,3 @@ def charges(
         )
         bar.outline.set_visible(False)
         bar.set_label("charge density, ε₀ V/u")
-        plotting.save(made, os.fspath(path))

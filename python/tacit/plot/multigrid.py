@@ -44,8 +44,7 @@ def overview(facts: dict[str, Any], solution: Any, residual: Any, path: str | Pa
     """
     import numpy as np
 
-    with plotting.style():
-        made = plotting.figure(10.0, 7.6)
+    with plotting.drawing(path, 10.0, 7.6) as made:
         panels = made.subplots(2, 2)
         shape = " x ".join(map(str, facts["shape"]))
         where = ", middle plane" if len(facts["shape"]) == 3 else ""
@@ -76,8 +75,7 @@ def overview(facts: dict[str, Any], solution: Any, residual: Any, path: str | Pa
             if heights.sum() > 0:
                 panels[1, 1].bar(names, heights, bottom=below, color=colour, label=name, width=0.7)
             below += heights
-        panels[1, 1].set_ylabel("milliseconds of the solve")
-        panels[1, 1].set_title(f"{facts['seconds']['solve']:.3g} s by level and operation")
+        title = f"{facts['seconds']['solve']:.3g} s by level and operation"
+        panels[1, 1].set(title=title, ylabel="milliseconds of the solve")
         panels[1, 1].tick_params(axis="x", rotation=30)
         panels[1, 1].legend(fontsize=8, loc="best")
-        plotting.save(made, path)
