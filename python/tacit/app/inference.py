@@ -29,6 +29,7 @@ from .._files import existing, load_arrays, read_numbers
 from .._options import fill
 from .._outcome import Outcome
 from .._support import Array, as_array, core, thread_count, using_threads
+from ..op.operators import FromHandle
 
 __all__ = ["BIAS", "Inference", "Network", "network", "radixnet", "read_images", "read_network"]
 
@@ -90,23 +91,15 @@ class Network:
     def __init__(self, handle: Any) -> None:
         self._handle = handle
 
-    @property
-    def layers(self) -> int:
-        return int(self._handle.layers)
-
-    @property
-    def inputs(self) -> int:
-        return int(self._handle.inputs)
+    layers = FromHandle(int, "layers")
+    inputs = FromHandle(int, "inputs")
 
     @property
     def device(self) -> str:
         """ "host", or the GPU that holds the weights: "cuda:0" or the like."""
         return _device.of(self._handle)
 
-    @property
-    def streams(self) -> bool:
-        """Whether weights exceed `weight_bytes` and are made or read again in every inference."""
-        return bool(self._handle.streams)
+    streams = FromHandle(bool, "streams")  #: whether weights exceed `weight_bytes`: made or read in every inference
 
     def __repr__(self) -> str:
         return (

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +15,21 @@ from .. import device as _device
 from .._alike import Entries, alike, alike_and_least
 from .._support import SCALARS, Array, agreed, as_array, choose, chosen_scalar, core, to_scalar
 
+T = TypeVar("T")
+
 _SCALAR_OF = {np.dtype(scalar): scalar for scalar in SCALARS}
 
 FORMATS: list[str] = _core.choices_formats()  #: storage formats of a matrix
+
+
+class FromHandle(Generic[T]):
+    """An attribute that is read from the compiled object of an operator, as a type of Python."""
+
+    def __init__(self, kind: Callable[[Any], T], name: str) -> None:
+        self._kind, self._name = kind, name
+
+    def __get__(self, owner: Any, _: Any = None) -> T:
+        return self if owner is None else self._kind(getattr(owner._handle, self._name))  # type: ignore[return-value]
 
 
 class Operator:
@@ -376,17 +388,9 @@ class StoredMatrix(Operator):
         super().__init__(handle, comm, dtype)
         self._version = 0  # changes with the values
 
-    @property
-    def nnz(self) -> int:
-        return int(self._handle.entries)
-
-    @property
-    def format(self) -> str:
-        return str(self._handle.format)
-
-    @property
-    def storage(self) -> str:
-        return str(self._handle.storage)
+    nnz = FromHandle(int, "entries")
+    format = FromHandle(str, "format")
+    storage = FromHandle(str, "storage")
 
     def _has_new_values(self, hermitian: bool | None) -> None:
         self._hermitian = hermitian
@@ -626,10 +630,7 @@ class Stencil(Operator):
         super().__init__(handle, comm, dtype)
         self.grid = tuple(grid)  #: points along each axis
 
-    @property
-    def nnz(self) -> int:
-        """The number of entries that the stored matrix would have."""
-        return int(self._handle.entries)
+    nnz = FromHandle(int, "entries")  #: entries that the stored matrix would have
 
     @property
     def storage(self) -> str:
