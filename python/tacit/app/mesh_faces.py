@@ -55,10 +55,10 @@ def starts_of(sizes: Array) -> Array:
     return starts
 
 
-def ragged(first: Array, sizes: Array) -> Array:
-    """first[f], first[f] + 1, .., first[f] + sizes[f] - 1 for each f, one after the other."""
+def ragged(first: Array, sizes: Array, step: int = 1) -> Array:
+    """first[f], first[f] + step, .., first[f] + (sizes[f] - 1) step for each f, one after the other."""
     starts = starts_of(sizes)
-    return np.asarray(np.arange(starts[-1]) + np.repeat(first - starts[:-1], sizes))
+    return np.asarray(step * np.arange(starts[-1]) + np.repeat(first - step * starts[:-1], sizes))
 
 
 def numbers_in(text: bytes, expected: type = float) -> Array:
