@@ -80,9 +80,6 @@ class NpzRows(NamedTuple):
     arrays: list[tuple[Any, ...]]  #: of indptr, indices and data: the members of tacit::io::NpzArray
 
 
-_SMALL = 4096  # bytes of the arrays "format" and "shape", with their headers
-
-
 def npz_rows(path: str | os.PathLike[str], scalar: str | None = None) -> NpzRows | None:
     """Where the arrays of a matrix in the layout of scipy.sparse.save_npz are in their file, if it is in csr, and its
     arrays have the types that SciPy writes on this computer. None for all other files, and for damaged ones, which

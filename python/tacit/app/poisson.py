@@ -7,7 +7,6 @@ multiplication and iterative linear solvers with the communication library GPI.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -105,7 +104,3 @@ class Cube:
         own = to_scalar(layout.own_part(array, self.comm, offsets, whole), self.scalar, "x")
         largest, l2 = self._handle.distance(np.ascontiguousarray(own), solution)
         return {"max": largest, "l2": l2}
-
-    def richardson_residual(self, steps: int) -> float:
-        """||b - A x_k|| / ||b|| after so many steps of Jacobi-Richardson from zero, for "sine": cos(pi h)^k. Local."""
-        return float(math.cos(math.pi / (self.nodes - 1)) ** steps)

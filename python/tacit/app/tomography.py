@@ -46,8 +46,6 @@ from .axis import Axis, doubtful_angles, find_centre
 
 __all__ = ["Axis", "Progress", "Projector", "Reconstruction", "find_centre", "normalise", "projector", "reconstruct"]
 
-KEPT: int = RECONSTRUCT["reorthogonalise"].default  # number of first gradients to which later ones are kept orthogonal
-
 
 class Projector:
     """The matrix A, of rays x pixels, whose products are line integrals along rays through an image of square pixels.

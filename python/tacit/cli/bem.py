@@ -20,18 +20,7 @@ from tacit._described import (
     SOLVE,
     SOLVE_NAMES,
 )
-from tacit.cli.arguments import (
-    NOT_CONVERGED,
-    OK,
-    Arguments,
-    WrongUse,
-    check_files,
-    destination,
-    given,
-    matching,
-    preconditioner,
-    real,
-)
+from tacit.cli import arguments as cli
 from tacit.cli.ranks import on_ranks
 
 if TYPE_CHECKING:
@@ -70,15 +59,15 @@ def plane(text: str) -> tuple[str, float]:
     return axis, float(value)
 
 
-grid = matching(r"([1-9]\d*)x([1-9]\d*)", "copies like 2x2", lambda m, n: (int(m), int(n)))
-free = matching(
+grid = cli.matching(r"([1-9]\d*)x([1-9]\d*)", "copies like 2x2", lambda m, n: (int(m), int(n)))
+free = cli.matching(
     r"(all|\d+(?:,\d+)*)",
     "numbers of conductors from 0 like 0,2, or all",
     lambda text: text == "all" or [int(number) for number in text.split(",")],
 )
 
 
-def add(a: Arguments) -> None:
+def add(a: cli.Arguments) -> None:
     a(
         "mesh MESH",
         "triangles: .pbf, .obj, .stl, .ply, .msh, .vtu, ..; or sphere:20, sphere-pair:20, cube:20,grading=2,"
@@ -90,22 +79,22 @@ def add(a: Arguments) -> None:
     a("--field X,Y,Z", "uniform, from outside [none]", triple, [0.0, 0.0, 0.0])
     a("--plane AXIS=VALUE", "grounded, as z=0, all triangles on one side [none]", plane)
     a("--copies NxN", "of the mesh, on a grid across --up", grid)
-    a("--gap D", "between the boxes of copies [a tenth of the longer side]", real(0))
+    a("--gap D", "between the boxes of copies [a tenth of the longer side]", cli.real(0))
     a.choice("--up", ("z", "y", "x"), "of copies and of the plot", what="axis")
     a("--conductors NAME|FILE", "components, one, cell data of the mesh (gmsh:physical), or numbers in a .txt or .npy",
       None, "components")  # fmt: skip
     a("--mend", "leave out flat and repeated triangles, turn neighbours alike")
-    a("--merge D", "with --mend: vertices within D are one", real(0), 0.0)
+    a("--merge D", "with --mend: vertices within D are one", cli.real(0), 0.0)
     a.section("matrix")
     a.options(BEM)
     a.options(HMATRIX, [name for name in HMATRIX if name != "symmetry"])
     a.choice("--scalar", ("float64", "float32"))
     a.section("method")
     a.choice("--method", ("bicgstab", *(m for m in SOLVE_NAMES if m not in ("bicgstab", "auto"))))
-    named = preconditioner(HMATRIX_PRECOND, HMATRIX_PRECOND_NAMES)
+    named = cli.preconditioner(HMATRIX_PRECOND, HMATRIX_PRECOND_NAMES)
     default = {"name": "jacobi"}
     a("--precond NAME[:OPTION=VALUE,...]", f"{', '.join(HMATRIX_PRECOND_NAMES)} [jacobi]", named, default)
-    a("--rtol X", "of the residual, as recomputed", real(0), 1e-7)
+    a("--rtol X", "of the residual, as recomputed", cli.real(0), 1e-7)
     a.options(SOLVE, _SOLVING[1:])
     a("--capacitance", "the capacitance matrix, one solve a conductor")
     a.section("where it runs")
@@ -119,24 +108,24 @@ def add(a: Arguments) -> None:
     a.options(DEVICE_PRODUCT)
     a.section("what it leaves")
     a.json()
-    a("--vtu FILE", "mesh and charge density", destination(VIEWS))
+    a("--vtu FILE", "mesh and charge density", cli.destination(VIEWS))
     a.plot("two views of the charge density")
     a("--points FILE", "x y z in lines (.txt, .csv) or an array (.npy)")
     a("--at X,Y,Z", "potential and field here, into the JSON; may be said again", triple, [], action="append")
-    a("--output FILE", "with --points: x y z, potential and field", destination((".npy", ".txt", ".csv")))
+    a("--output FILE", "with --points: x y z, potential and field", cli.destination((".npy", ".txt", ".csv")))
 
 
 def run(arguments: argparse.Namespace) -> int:
     if (arguments.points is None) != (arguments.output is None):
-        raise WrongUse("--points and --output go together")
+        raise cli.WrongUse("--points and --output go together")
     if arguments.merge and not arguments.mend:
-        raise WrongUse("--merge is of --mend")
+        raise cli.WrongUse("--merge is of --mend")
     if arguments.gap is not None and not arguments.copies:
-        raise WrongUse("--gap is of --copies")
-    there = given(arguments, DEVICE_PRODUCT)
+        raise cli.WrongUse("--gap is of --copies")
+    there = cli.given(arguments, DEVICE_PRODUCT)
     if arguments.device == "host" and there:
-        raise WrongUse(f"--{next(iter(there))} is for --device cuda")
-    check_files(arguments, ("mesh", "points"), ("json", "vtu", "plot", "output"))
+        raise cli.WrongUse(f"--{next(iter(there))} is for --device cuda")
+    cli.check_files(arguments, ("mesh", "points"), ("json", "vtu", "plot", "output"))
     return on_ranks(arguments, _here)
 
 
@@ -215,10 +204,10 @@ def _here(a: argparse.Namespace, comm: Any, out: Console) -> int:
     conductors = _support.agreed(comm, lambda: _conductors(a, mesh))
     points = _support.agreed(comm, lambda: _points(a.points) if a.points else None)
     mesh_seconds = comm.all_max_real(time.perf_counter() - begin)
-    options = {**given(a, BEM), **given(a, HMATRIX), **given(a, DEVICE_PRODUCT)}
+    options = {**cli.given(a, BEM), **cli.given(a, HMATRIX), **cli.given(a, DEVICE_PRODUCT)}
     same = {name: getattr(a, name) for name in ("plane", "scalar", "device", "threads")}
     system = bem.assemble(mesh, conductors=conductors, comm=comm, **same, **options)
-    how = {"method": a.method, "precond": a.precond, **given(a, SOLVE, _SOLVING)}
+    how = {"method": a.method, "precond": a.precond, **cli.given(a, SOLVE, _SOLVING)}
     in_field = any(a.field)
     potential: Any = a.potential
     if potential is None:
@@ -243,7 +232,7 @@ def _here(a: argparse.Namespace, comm: Any, out: Console) -> int:
         if a.json:
             report.write_json(facts, a.json)
         _show(facts, a, out)
-    return OK if facts["converged"] else NOT_CONVERGED
+    return cli.OK if facts["converged"] else cli.NOT_CONVERGED
 
 
 def _facts(a: argparse.Namespace, system: Any, charges: Any) -> dict[str, Any]:

@@ -10,19 +10,7 @@ from typing import Any
 
 from tacit import report
 from tacit._described import RECONSTRUCT, RECONSTRUCT_NAMES, TILED
-from tacit.cli.arguments import (
-    INTERRUPTED,
-    NOT_CONVERGED,
-    OK,
-    Arguments,
-    WrongUse,
-    check_files,
-    destination,
-    given,
-    matching,
-    real,
-    whole,
-)
+from tacit.cli import arguments as cli
 from tacit.cli.ranks import on_ranks
 
 TEXT = "images from the sinograms of a parallel-beam scan"
@@ -31,10 +19,10 @@ IMAGES = (".tif", ".tiff", ".h5", ".hdf5", ".npy", ".png")
 PROJECTOR = [name for name, option in TILED.items() if "projector" in option.takers and name != "columns"]
 
 _N = r"([1-9]\d*)"
-sizes = matching(rf"{_N}(?:,{_N})?", "N or ROWS,COLUMNS", lambda m, n: int(m) if n is None else (int(m), int(n)))
-pair = matching(f"{_N},{_N}", "ANGLES,DETECTORS", lambda m, n: (int(m), int(n)))
-grid = matching(f"{_N}x{_N}", "DATAxBATCH like 4x3", lambda m, n: (int(m), int(n)))
-span = matching(
+sizes = cli.matching(rf"{_N}(?:,{_N})?", "N or ROWS,COLUMNS", lambda m, n: int(m) if n is None else (int(m), int(n)))
+pair = cli.matching(f"{_N},{_N}", "ANGLES,DETECTORS", lambda m, n: (int(m), int(n)))
+grid = cli.matching(f"{_N}x{_N}", "DATAxBATCH like 4x3", lambda m, n: (int(m), int(n)))
+span = cli.matching(
     r"(\d+)(?:(:)(\d*))?",
     "FIRST:END or one number",
     lambda first, colon, end: (int(first), int(first) + 1 if not colon else int(end) if end else None),
@@ -51,18 +39,18 @@ def axis(text: str) -> str:
     return text
 
 
-def add(a: Arguments) -> None:
+def add(a: cli.Arguments) -> None:
     a("file SCAN.h5", "HDF5 Data Exchange: /exchange/data, data_white, data_dark, theta", nargs="?")
     a("--sinogram FILE", "instead: raw float32 [slice][angle][detector], line integrals")
     a("--shape ANGLES,DETECTORS", "of that sinogram", pair)
     a("--theta FILE", "with it, or in place of the theta of SCAN.h5: raw float32, radians")
     a("--data NAME", "the numbers of SCAN.h5 are counts, transmission or line-integrals [counts]")
-    a("--white LEVEL", "counts without the sample, in place of data_white", real(0, True))
-    a("--dark LEVEL", "counts without the beam, in place of data_dark", real(0))
+    a("--white LEVEL", "counts without the sample, in place of data_white", cli.real(0, True))
+    a("--dark LEVEL", "counts without the beam, in place of data_dark", cli.real(0))
     a("--slices FIRST:END", "[all]", span)
     a("--centre BINS|auto", "of rotation, from the detector's left edge [the middle]", axis)
     a("--image N|ROWS,COLUMNS", "pixels [as many as bins]", sizes)
-    a("--pixel BINS", "side of a pixel", real(0, True), 1.0)
+    a("--pixel BINS", "side of a pixel", cli.real(0, True), 1.0)
     a.section("method")
     a.choice("--method", RECONSTRUCT_NAMES)
     a.options(RECONSTRUCT)
@@ -71,13 +59,13 @@ def add(a: Arguments) -> None:
     a.section("where and how it runs")
     a.options(TILED, PROJECTOR, takers=False)
     a.choice("--scalar", ("float32", "float64"))
-    a("--batch K", "slices worked on together; twice as many in memory", whole(1), 32)
+    a("--batch K", "slices worked on together; twice as many in memory", cli.whole(1), 32)
     a.where()
     a.device()
     a("--grid DATAxBATCH", "ranks that share an image x groups that share the slices [Nx1]", grid)
     a.section("what it leaves")
-    a("--output FILE", f"images: {', '.join(IMAGES)}", destination(IMAGES))
-    a("--preview FILE.png", "the middle slice as a picture", destination((".png",)))
+    a("--output FILE", f"images: {', '.join(IMAGES)}", cli.destination(IMAGES))
+    a("--preview FILE.png", "the middle slice as a picture", cli.destination((".png",)))
     a("--monitor", "show progress")
     a.json()
 
@@ -123,7 +111,7 @@ def _here(a: argparse.Namespace, world: Any, out: Any) -> int:
     """The reconstruction itself, on every rank of `world`. Only the first prints and writes."""
     from tacit.app import reconstruction, tomography
 
-    options: dict[str, Any] = given(a, RECONSTRUCT)
+    options: dict[str, Any] = cli.given(a, RECONSTRUCT)
     if a.no_reorthogonalisation:
         options["reorthogonalise"] = 0
     tomography.checked(a.method, options)
@@ -136,7 +124,7 @@ def _here(a: argparse.Namespace, world: Any, out: Any) -> int:
         out.print(f"warning: {text}", style="yellow")
     job.seconds["read"] = time.perf_counter() - begin
     making = {"image": a.image, "pixel": a.pixel, "dtype": a.scalar, "threads": a.threads, "device": a.device}
-    job.build(a.batch, **making, **given(a, TILED, PROJECTOR))
+    job.build(a.batch, **making, **cli.given(a, TILED, PROJECTOR))
     line = Line(bool(a.monitor) and world.rank == 0, job.count)
     try:
         job.run([a.output, a.preview], line, method=a.method, threads=a.threads, **options)
@@ -155,7 +143,7 @@ def _here(a: argparse.Namespace, world: Any, out: Any) -> int:
         named = ", ".join(map(str, spoilt[:8])) + (", .." if len(spoilt) > 8 else "")
         out.print(f"not reconstructed, as their numbers are not finite: slices {named}")
     wrong = bool(world.all_max_real(float(len(spoilt))))
-    return INTERRUPTED if job.interrupted else NOT_CONVERGED if wrong else OK
+    return cli.INTERRUPTED if job.interrupted else cli.NOT_CONVERGED if wrong else cli.OK
 
 
 def _axis_text(facts: dict[str, Any]) -> str:
@@ -192,12 +180,12 @@ def show(facts: dict[str, Any], out: Any) -> None:
 def _check(arguments: argparse.Namespace) -> None:
     raw = [arguments.sinogram, arguments.shape]
     if (arguments.file is None) == all(r is None for r in raw):
-        raise WrongUse("either SCAN.h5 or --sinogram, --theta and --shape")
+        raise cli.WrongUse("either SCAN.h5 or --sinogram, --theta and --shape")
     if arguments.file is None and any(r is None for r in (*raw, arguments.theta)):
-        raise WrongUse("--sinogram needs --theta and --shape beside it")
+        raise cli.WrongUse("--sinogram needs --theta and --shape beside it")
     for option in ("data", "white", "dark"):
         if arguments.file is None and getattr(arguments, option) is not None:
-            raise WrongUse(f"--{option} is of SCAN.h5; --sinogram holds line integrals")
-    check_files(arguments, ("file", "sinogram", "theta", "start"), ("output", "preview", "json"))
+            raise cli.WrongUse(f"--{option} is of SCAN.h5; --sinogram holds line integrals")
+    cli.check_files(arguments, ("file", "sinogram", "theta", "start"), ("output", "preview", "json"))
     if arguments.no_reorthogonalisation and arguments.reorthogonalise is not None:
-        raise WrongUse("--reorthogonalise and --no-reorthogonalisation are given")
+        raise cli.WrongUse("--reorthogonalise and --no-reorthogonalisation are given")

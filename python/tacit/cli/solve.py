@@ -10,21 +10,8 @@ from typing import Any
 
 from tacit import launch, report
 from tacit._described import PRECOND, PRECOND_NAMES, SOLVE, SOLVE_NAMES
+from tacit.cli import arguments as cli
 from tacit.cli import poisson, simulate
-from tacit.cli.arguments import (
-    NOT_CONVERGED,
-    OK,
-    OUTPUTS,
-    PLOTS,
-    SCALARS,
-    Arguments,
-    WrongUse,
-    check_files,
-    destination,
-    given,
-    preconditioner,
-    right_hand_side,
-)
 from tacit.cli.monitor import Monitor
 from tacit.cli.ranks import on_ranks
 
@@ -33,14 +20,14 @@ AMG_ARRAYS = ("near_null", "coordinates")
 TEXT = "solve A x = b with the matrix of a file"
 
 
-def add(a: Arguments) -> None:
+def add(a: cli.Arguments) -> None:
     a("file FILE", "the matrix: Matrix Market (.mtx, .mtx.gz), PETSc binary, SciPy's .npz")
-    a("--rhs FILE|ones|random:SEED", "b", right_hand_side, "ones")
+    a("--rhs FILE|ones|random:SEED", "b", cli.right_hand_side, "ones")
     a("--nullspace FILE|constant", "what a singular A maps to zero: vectors (columns), or all ones")
     a("--left-nullspace FILE|constant", "the same for A^H, where it differs")
     a.section("method (in brackets: what is taken when nothing is said)")
     a.choice("--method", SOLVE_NAMES)
-    named = preconditioner(PRECOND, ("auto", *PRECOND_NAMES))
+    named = cli.preconditioner(PRECOND, ("auto", *PRECOND_NAMES))
     text = f"auto (tries several), {', '.join(PRECOND_NAMES)}; say polynomial:degree=6 [auto; with a --method: none]"
     a("--precond NAME[:OPTION=VALUE,...]", text, named)
     a("--near-null FILE", "of --precond amg: vectors (columns) that A nearly maps to zero [constants]")
@@ -50,28 +37,28 @@ def add(a: Arguments) -> None:
     a.where()
     a.choice("--partition", ("rows", "graph"), "how rows go to ranks")
     a.choice("--ordering", ("none", "rcm"), "of the unknowns")
-    a.choice("--scalar", SCALARS, default="as the file needs")
+    a.choice("--scalar", cli.SCALARS, default="as the file needs")
     a.device()
     poisson.add_where(a)
     simulate.add(a)
     a.section("what it leaves")
     a("--monitor", "show the residual while it runs")
-    a("--output FILE", "write x: .mtx, .npy, .npz, .petsc", destination(OUTPUTS))
+    a("--output FILE", "write x: .mtx, .npy, .npz, .petsc", cli.destination(cli.OUTPUTS))
     a.json()
     a.plot("plot the convergence: .png, .pdf, .svg")
-    a("--plot-levels FILE", "of --precond amg: plot unknowns, entries and seconds by level", destination(PLOTS))
-    a("--trace FILE", "write what ran when, for ui.perfetto.dev", destination(()))
+    a("--plot-levels FILE", "of --precond amg: plot unknowns, entries and seconds by level", cli.destination(cli.PLOTS))
+    a("--trace FILE", "write what ran when, for ui.perfetto.dev", cli.destination(()))
 
 
 def run(arguments: argparse.Namespace) -> int:
     inputs = ("file", "rhs", "nullspace", "left_nullspace", *AMG_ARRAYS)
-    check_files(arguments, inputs, ("output", "json", "plot", "plot_levels", "trace"))
+    cli.check_files(arguments, inputs, ("output", "json", "plot", "plot_levels", "trace"))
     simulate.check(arguments)
     for name in (*AMG_ARRAYS, "plot_levels"):
         if getattr(arguments, name) is not None and (arguments.precond or {}).get("name") != "amg":
-            raise WrongUse(f"--{name.replace('_', '-')} is for --precond amg")
+            raise cli.WrongUse(f"--{name.replace('_', '-')} is for --precond amg")
     if arguments.simulate is not None:
-        return OK if simulate.run(arguments) else NOT_CONVERGED
+        return cli.OK if simulate.run(arguments) else cli.NOT_CONVERGED
     return on_ranks(arguments, _here)
 
 
@@ -99,7 +86,7 @@ def _here(arguments: argparse.Namespace, comm: Any, out: Any) -> int:
             callback=krylov.Observer(monitor.callback) if arguments.monitor or arguments.plot else None,
             **{name: getattr(arguments, name) for name in same},
             **spaces,
-            **given(arguments, SOLVE),
+            **cli.given(arguments, SOLVE),
         )
     facts = report.document(
         result,
@@ -112,7 +99,7 @@ def _here(arguments: argparse.Namespace, comm: Any, out: Any) -> int:
     written = _write(arguments, result, facts, monitor, comm)
     if comm.rank == 0:
         report.show(facts | {"written": written}, out)
-    return OK if result.converged else NOT_CONVERGED
+    return cli.OK if result.converged else cli.NOT_CONVERGED
 
 
 def _system(arguments: argparse.Namespace, comm: Any, out: Any) -> tuple[Any, Any, dict[str, Any], Any]:
