@@ -114,8 +114,7 @@ def network(o, folder, python, rival, clock, threads, now):
     np.save(pathlib.Path(folder) / "bits.npy", bits)
     for layer in range(120):
         sp.save_npz(
-            pathlib.Path(folder) / f"l{layer}.npz",
-            sp.csr_array(inference.radixnet_layer(layer, classes=classes).T),
+            pathlib.Path(folder) / f"l{layer}.npz", sp.csr_array(inference.radixnet_layer(layer, classes=classes).T)
         )
     net = inference.radixnet(classes=classes)
     peer = Peer(python, rival, "-", clock, threads)

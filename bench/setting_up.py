@@ -158,14 +158,7 @@ def show(runs: dict[Any, list[Any]], options: Any, matrix: Any) -> None:
         rows.append(row)
         print(f"{name:12}" + "".join(f"{row[head]:8.1f}" for head in heads) + f"{row['MiB']:8.0f}{row['x']:6.2f}")
         print(f"{'':12}{row['outcome']}, {row['iterations']} iterations")
-    harness.write(
-        options.json,
-        "setting_up/1",
-        n=options.n,
-        entries=int(matrix.nnz),
-        rounds=options.rounds,
-        rows=rows,
-    )
+    harness.write(options.json, "setting_up/1", n=options.n, entries=int(matrix.nnz), rounds=options.rounds, rows=rows)
 
 
 if __name__ == "__main__":

@@ -53,11 +53,7 @@ def runs(o, ranks, like):
     for precision, count in zip(PRECISIONS, ranks, strict=True):
         # The other GPUs process other slices.
         whole = o.products * o.slices / o.columns * count / ranks[0]
-        for groups, how, minibatch in (
-            ("", "direct", 0),
-            ("3,6", "by levels", 0),
-            ("3,6", "pipelined", o.minibatch),
-        ):
+        for groups, how, minibatch in (("", "direct", 0), ("3,6", "by levels", 0), ("3,6", "pipelined", o.minibatch)):
             with tempfile.TemporaryDirectory() as folder:
                 spans = pathlib.Path(folder) / "spans"
                 r = run(o, precision, count, groups, like, minibatch, spans)

@@ -186,12 +186,7 @@ def _text(data: bytes, body: int, elements: list[_Element], path: Path) -> Itera
     for element in elements:
         sizes = [(int(p.count != ""), 1) for p in element.properties]
         counts, places, end = _places(
-            len(numbers),
-            at,
-            element.count,
-            sizes,
-            lambda where, _: numbers[where],
-            [numbers.item] * len(sizes),
+            len(numbers), at, element.count, sizes, lambda where, _: numbers[where], [numbers.item] * len(sizes)
         )
         if end < 0 or (element.count and not sizes):
             line = line_of_word(text, len(numbers), data[:body].count(b"\n") + 1)
@@ -242,12 +237,7 @@ def _lists(data: bytes, at: int, order: str, element: _Element, path: Path) -> t
     sizes = [(np.dtype(p.count).itemsize if p.count else 0, np.dtype(p.kind).itemsize) for p in properties]
     length = [_length(data, order, p) for p in properties]
     counts, places, end = _places(
-        len(data),
-        at,
-        element.count,
-        sizes,
-        lambda where, k: _values(data, where, order + properties[k].count),
-        length,
+        len(data), at, element.count, sizes, lambda where, k: _values(data, where, order + properties[k].count), length
     )
     if end < 0:
         raise _ends(data, element, -1 - end, path)

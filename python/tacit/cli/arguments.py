@@ -237,10 +237,7 @@ class Arguments:
         self("--threads N", "threads of a rank [the cores, shared by the ranks]", whole(1))
 
     def device(
-        self,
-        text: str = "host; cuda: the GPU of each rank; cuda:N: that GPU",
-        other: str = "",
-        several: bool = False,
+        self, text: str = "host; cuda: the GPU of each rank; cuda:N: that GPU", other: str = "", several: bool = False
     ) -> None:
         """``--device NAME``, the same for every command; other: a further name that this one takes; several: whether it
         takes several GPUs together.

@@ -8,18 +8,11 @@ import math
 import os
 import time
 import warnings
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from tacit import report
-from tacit._described import (
-    BEM,
-    DEVICE_PRODUCT,
-    HMATRIX,
-    HMATRIX_PRECOND,
-    HMATRIX_PRECOND_NAMES,
-    SOLVE,
-    SOLVE_NAMES,
-)
+from tacit._described import BEM, DEVICE_PRODUCT, HMATRIX, HMATRIX_PRECOND, HMATRIX_PRECOND_NAMES, SOLVE, SOLVE_NAMES
 from tacit.cli import arguments as cli
 from tacit.cli.ranks import on_ranks
 
@@ -253,11 +246,7 @@ def _facts(a: argparse.Namespace, system: Any, charges: Any) -> dict[str, Any]:
         "ranks": system.comm.size,
         "threads": system.threads,
         **_where(system.A, charges),
-        "seconds": {
-            "assembly": system.seconds,
-            "solve": charges.seconds["solve"],
-            "product": system.product_seconds(),
-        },
+        "seconds": {"assembly": system.seconds, "solve": charges.seconds["solve"], "product": system.product_seconds()},
         "tolerance": system.tolerance,
         "matrix_bytes": matrix["bytes"],
         "operator_error": matrix["measured_error"],
@@ -322,54 +311,39 @@ def _numbers(values: Any, most: int = 6) -> str:
     return shown + (f", .. ({len(values)})" if len(values) > most else "")
 
 
-def _placed(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    if facts["device"] == "host":
-        return []
-    t = facts["traffic_per_iteration"]
-    sizes = ", ".join(report.size(size) for one in facts["device_bytes"] for size in one["bytes"])
-    copies = t["to_devices"] + t["to_host"] + t["between"]
-    return [
-        ("device", f"{facts['device']} ({sizes}), path {facts['path']}, overlap {facts['overlap']}"),
-        ("", f"{copies:.1f} copies, {t['reads']:.1f} reads of sums and {t['waits']:.1f} other waits an iteration"),
-    ]
+def _rows(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """What is printed, by name."""
+    seconds, surface, size = facts["seconds"], facts["surface"], report.size(facts["matrix_bytes"])
+    kind = ("closed" if surface["closed"] else "open") + ("" if surface["oriented"] else ", mixed orientation")
+    yield "mesh", f"{facts['mesh']}: {report.count(facts['unknowns'])} triangles, {kind}"
+    yield "conductors", f"{facts['conductors']} at {_numbers(facts['potential'])} V"
+    ranks = f"ranks {facts['mean_rank']:.1f} in the mean, {facts['max_rank']} at most"
+    error = f"error {facts['operator_error']:.1e} on sampled rows"
+    yield "matrix", f"{size}, {100 * facts['dense_fraction']:.2f} % of dense; {ranks}; {error}"
+    precond = "" if facts["precond"] == "none" else f", {facts['precond']}"
+    yield "result", f"{facts['reason']} after {facts['iterations']} iterations of {facts['method']}{precond}"
+    if facts["device"] != "host":
+        t = facts["traffic_per_iteration"]
+        sizes = ", ".join(report.size(size) for one in facts["device_bytes"] for size in one["bytes"])
+        copies = t["to_devices"] + t["to_host"] + t["between"]
+        yield "device", f"{facts['device']} ({sizes}), path {facts['path']}, overlap {facts['overlap']}"
+        yield "", f"{copies:.1f} copies, {t['reads']:.1f} reads of sums and {t['waits']:.1f} other waits an iteration"
+    yield "residual", f"{report.residual(facts['residual_norm'])} of the right-hand side, recomputed"
+    yield "charge", f"{_numbers(facts['charge'])} (times 4 pi eps0)"
+    for i, row in enumerate(facts.get("capacitance", ())[:6]):
+        yield "capacitance" if i == 0 else "", _numbers(row)
+    for at in facts.get("at", ()):
+        place = ", ".join(f"{c:g}" for c in at["point"])
+        yield f"at {place}", f"{at['potential']:.7g} V, field {_numbers(at['field'])}"
+    mesh, assembly, solve, product = (
+        report.seconds(seconds[name]) for name in ("mesh", "assembly", "solve", "product")
+    )
+    yield "time", f"mesh {mesh}, assembly {assembly}, solve {solve}; a product {product}"
 
 
 def _show(facts: dict[str, Any], a: argparse.Namespace, out: Console) -> None:
-    seconds, surface = facts["seconds"], facts["surface"]
-    kind = ("closed" if surface["closed"] else "open") + ("" if surface["oriented"] else ", mixed orientation")
-    rows: list[tuple[str, str]] = [
-        ("mesh", f"{facts['mesh']}: {report.count(facts['unknowns'])} triangles, {kind}"),
-        ("conductors", f"{facts['conductors']} at {_numbers(facts['potential'])} V"),
-        (
-            "matrix",
-            f"{report.size(facts['matrix_bytes'])}, {100 * facts['dense_fraction']:.2f} % of dense; ranks"
-            f" {facts['mean_rank']:.1f} in the mean, {facts['max_rank']} at most; error"
-            f" {facts['operator_error']:.1e} on sampled rows",
-        ),
-        (
-            "result",
-            f"{facts['reason']} after {facts['iterations']} iterations of {facts['method']}"
-            + ("" if facts["precond"] == "none" else f", {facts['precond']}"),
-        ),
-        *_placed(facts),
-        ("residual", f"{report.residual(facts['residual_norm'])} of the right-hand side, recomputed"),
-        ("charge", f"{_numbers(facts['charge'])} (times 4 pi eps0)"),
-    ]
-    if "capacitance" in facts:
-        rows += [("capacitance" if i == 0 else "", _numbers(row)) for i, row in enumerate(facts["capacitance"][:6])]
-    rows += [
-        ("at " + ", ".join(f"{c:g}" for c in at["point"]), f"{at['potential']:.7g} V, field {_numbers(at['field'])}")
-        for at in facts.get("at", ())
-    ]
-    rows.append(
-        (
-            "time",
-            f"mesh {report.seconds(seconds['mesh'])}, assembly {report.seconds(seconds['assembly'])}, solve"
-            f" {report.seconds(seconds['solve'])}; a product {report.seconds(seconds['product'])}",
-        )
-    )
-    rows += [("wrote", path) for path in (a.vtu, a.plot, a.output) if path]
-    report.print_facts(rows, out)
+    wrote = [("wrote", path) for path in (a.vtu, a.plot, a.output) if path]
+    report.print_facts([*_rows(facts), *wrote], out)
     for text in facts["notes"] + facts["warnings"]:
         out.print(f"note: {text}")
     if not facts["converged"] and facts["advice"]:

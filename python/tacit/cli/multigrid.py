@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from tacit import report
@@ -181,27 +182,26 @@ def _here(a: argparse.Namespace, comm: Any, out: Console) -> int:
     return OK if result.converged else NOT_CONVERGED
 
 
-def _show(facts: dict[str, Any], out: Console) -> None:
-    shape = " x ".join(map(str, facts["shape"]))
+def _rows(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """What is printed, by name."""
     seconds = facts["seconds"]
-    rows: list[tuple[str, str]] = [
-        ("problem", f"{facts['problem']}, {shape}: {report.count(facts['unknowns'])} cells"),
-        ("result", f"{facts['reason']} after {facts['cycles']} cycles"),
-        ("residual", f"{facts['residual_norm']:.2e} of the right-hand side, recomputed ({facts['norm']} norm)"),
-    ]
+    shape = " x ".join(map(str, facts["shape"]))
+    yield "problem", f"{facts['problem']}, {shape}: {report.count(facts['unknowns'])} cells"
+    yield "result", f"{facts['reason']} after {facts['cycles']} cycles"
+    yield "residual", f"{facts['residual_norm']:.2e} of the right-hand side, recomputed ({facts['norm']} norm)"
     if facts["error_norm"] is not None:
-        rows.append(("error", f"{facts['error_norm']:.3e} from {facts['error_of']}"))
+        yield "error", f"{facts['error_norm']:.3e} from {facts['error_of']}"
     if "bottom_iterations" in facts:
         text = f"{facts['bottom']}, {facts['bottom_iterations']} iterations in {facts['bottom_solves']} solves"
-        if facts["bottom_choice"]:
-            text += f" ({facts['bottom_choice']})"
-        rows.append(("bottom", text + (f", {facts['bottom_failures']} failed" if facts["bottom_failures"] else "")))
+        choice = f" ({facts['bottom_choice']})" if facts["bottom_choice"] else ""
+        yield "bottom", text + choice + (f", {facts['bottom_failures']} failed" if facts["bottom_failures"] else "")
     share = 100 * seconds["bottom"] / seconds["solve"] if seconds["solve"] else 0
-    rows.append(
-        ("time", f"{seconds['solve']:.3f} s, {share:.1f} % of it the bottom; set up in {seconds['setup']:.3f} s")
-    )
-    rows.append(("speed", f"{facts['dofs_per_second'] / 1e6:.2f} million cells a second"))
-    report.print_facts(rows, out)
+    yield "time", f"{seconds['solve']:.3f} s, {share:.1f} % of it the bottom; set up in {seconds['setup']:.3f} s"
+    yield "speed", f"{facts['dofs_per_second'] / 1e6:.2f} million cells a second"
+
+
+def _show(facts: dict[str, Any], out: Console) -> None:
+    report.print_facts(_rows(facts), out)
     names = ("down", "up", "smooth", "residual_and_restriction", "interpolation", "exchange", "move", "bottom")
     out.print(f"{'level':>18s} ranks " + " ".join(f"{name.split('_')[0]:>12s}" for name in names) + "   (ms)")
     for level in facts["levels"]:

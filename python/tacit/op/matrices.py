@@ -12,17 +12,7 @@ from .. import _core, layout
 from .. import comm as _comm
 from .. import device as _device
 from .._alike import Entries, alike, alike_and_least, scalar_bits, scalar_of_bits
-from .._support import (
-    Array,
-    agreed,
-    as_array,
-    choose,
-    chosen_scalar,
-    common_scalar,
-    core,
-    scalar_name,
-    to_scalar,
-)
+from .._support import Array, agreed, as_array, choose, chosen_scalar, common_scalar, core, scalar_name, to_scalar
 from .operators import FORMATS, Composed, Csr, DeviceCsr, Operator, Stencil, has_entries
 
 
