@@ -554,14 +554,8 @@ def write_entries(
     if kind == "npz":
         narrow = np.int32 if max(rows, columns, len(column)) < 2**31 else np.int64
         with report.replacing(name) as temporary, open(temporary, "wb") as stream:
-            np.savez_compressed(
-                stream,
-                format=np.array(b"csr"),
-                shape=np.array([rows, columns]),
-                data=value,
-                indices=column.astype(narrow),
-                indptr=start.astype(narrow),
-            )
+            lists: Any = {"data": value, "indices": column.astype(narrow), "indptr": start.astype(narrow)}
+            np.savez_compressed(stream, format=np.array(b"csr"), shape=np.array([rows, columns]), **lists)
         return
     row = np.repeat(np.arange(rows, dtype=np.int64), np.diff(start))
     write = core("write_triplets", value.dtype.name)

@@ -118,15 +118,9 @@ def cores() -> int:
 
 def family(version: str) -> str:
     """The MPI implementation in a version text, that of MPI_Get_library_version or of `mpiexec --version`."""
-    for pattern, name in (
-        (r"Open ?MPI|OpenRTE|PRRTE|prterun", "Open MPI"),
-        (r"Intel", "Intel MPI"),
-        (r"MVAPICH", "MVAPICH"),
-        (r"MPICH|HYDRA", "MPICH"),
-    ):
-        if re.search(pattern, version, re.IGNORECASE):
-            return name
-    return ""
+    kinds = {"Open MPI": r"Open ?MPI|OpenRTE|PRRTE|prterun", "Intel MPI": "Intel", "MVAPICH": "MVAPICH"}
+    kinds["MPICH"] = r"MPICH|HYDRA"
+    return next((name for name, words in kinds.items() if re.search(words, version, re.IGNORECASE)), "")
 
 
 def version_number(text: str) -> str:
@@ -271,10 +265,7 @@ def environment(ranks: int, threads: int | None = None) -> dict[str, str]:
     crowded = ranks * each > cores()
     wanted = {
         # Open MPI refuses root and more ranks than cores by default (4, then 5).
-        "OMPI_ALLOW_RUN_AS_ROOT": "1",
-        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-        "PRTE_ALLOW_RUN_AS_ROOT": "1",
-        "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        **{f"{of}_ALLOW_RUN_AS_ROOT{end}": "1" for of in ("OMPI", "PRTE") for end in ("", "_CONFIRM")},
         "OMPI_MCA_rmaps_base_oversubscribe": "1",
         "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
     }
@@ -337,14 +328,9 @@ def _cleaner(folder: Path) -> Iterator[None]:
     with contextlib.ExitStack() as held:
         held.callback(os.close, here)
         try:
-            subprocess.Popen(
-                [sys.executable, "-I", "-S", __file__, "--clean", str(folder)],
-                stdin=ends,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                cwd="/",
-                start_new_session=True,
-            )
+            command = [sys.executable, "-I", "-S", __file__, "--clean", str(folder)]
+            silent: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+            subprocess.Popen(command, stdin=ends, cwd="/", start_new_session=True, **silent)
         except OSError:  # the next job removes the folder then
             pass
         finally:

@@ -51,12 +51,8 @@ def processor() -> str:
 
 def machine() -> dict[str, Any]:
     """The machine of a run: processor, cores, operating system, Python version."""
-    return {
-        "processor": processor(),
-        "cores": launch.cores(),
-        "system": f"{platform.system()} {platform.release()}",
-        "python": platform.python_version(),
-    }
+    system = f"{platform.system()} {platform.release()}"
+    return {"processor": processor(), "cores": launch.cores(), "system": system, "python": platform.python_version()}
 
 
 # --- files and JSON ---------------------------------------------------------------------------------------------------

@@ -173,20 +173,10 @@ class Charges(Outcome):
         p, _ = alike(s.comm, look, lambda p: {what: Whole(p)})
         o = layout.blocks(len(p), s.comm.size)
         own = np.ascontiguousarray(p[o[s.comm.rank] : o[s.comm.rank + 1]])
-        accuracy = min(1e-4, s.tolerance)
+        mesh = s.mesh.vertices, s.mesh.triangles, s.plane, min(1e-4, s.tolerance)
+        density = np.ascontiguousarray(self.density, dtype=np.float64)
         with using_threads(s.threads):
-            mine = agreed(
-                s.comm,
-                lambda: core_function(name)(
-                    s.mesh.vertices,
-                    s.mesh.triangles,
-                    s.plane,
-                    accuracy,
-                    np.ascontiguousarray(self.density, dtype=np.float64),
-                    own,
-                    1 / (4 * math.pi),
-                ),
-            )
+            mine = agreed(s.comm, lambda: core_function(name)(*mesh, density, own, 1 / (4 * math.pi)))
         return layout.gather(mine, s.comm), p
 
     def potential_at(self, points: Any) -> Array:
@@ -217,17 +207,9 @@ class Charges(Outcome):
         from ..plot import bem as figures
 
         mesh = self.system.mesh
-        surface = mesh.surface
-        figures.charges(
-            mesh.vertices[mesh.triangles],
-            mesh.areas,
-            self.density,
-            path,
-            up,
-            solid=bool(surface["closed"] and surface["oriented"] and surface["volume"] > 0),
-            potential=self.potential,
-            charge=self.charge,
-        )
+        solid = bool(mesh.surface["closed"] and mesh.surface["oriented"] and mesh.surface["volume"] > 0)
+        of_bodies: Any = {"solid": solid, "potential": self.potential, "charge": self.charge}
+        figures.charges(mesh.vertices[mesh.triangles], mesh.areas, self.density, path, up, **of_bodies)
 
 
 class System:

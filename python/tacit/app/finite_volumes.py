@@ -247,17 +247,11 @@ def _cell_values(alpha: Any, cells: Cells, fourth: bool, scalar: str) -> Array:
 def _face_values(beta: Callable[..., Any], cells: Cells, fourth: bool, scalar: str) -> list[Array]:
     """beta at the faces across each axis."""
     axes = range(len(cells.shape))
-    return [
-        _values(
-            beta,
-            cells._handle.face_centres(k).reshape(-1, 3),
-            cells,
-            [d for d in axes if d != k and fourth],
-            scalar,
-            "beta",
-        )
-        for k in axes
-    ]
+    found = []
+    for k in axes:
+        centres, along = cells._handle.face_centres(k).reshape(-1, 3), [d for d in axes if d != k and fourth]
+        found.append(_values(beta, centres, cells, along, scalar, "beta"))
+    return found
 
 
 def finite_volume(

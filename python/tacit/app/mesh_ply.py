@@ -21,16 +21,8 @@ _TYPES = {
     "ulong": "u8", "uint64": "u8", "float": "f4", "float32": "f4", "double": "f8", "float64": "f8",
 }  # fmt: skip
 _CODES = {
-    "i1": "b",
-    "i2": "h",
-    "u2": "H",
-    "i4": "i",
-    "u4": "I",
-    "i8": "q",
-    "u8": "Q",
-    "f4": "f",
-    "f8": "d",
-}  # of struct
+    "i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I", "i8": "q", "u8": "Q", "f4": "f", "f8": "d",
+}  # fmt: skip
 _ORDERS = {"ascii": "", "binary_little_endian": "<", "binary_big_endian": ">"}
 
 

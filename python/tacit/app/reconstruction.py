@@ -79,14 +79,8 @@ class ScanReconstruction:
         self.batch = batch
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # doubts about the angles are in scan.assumed
-            self.projector = tomography.projector(
-                self.scan.angles,
-                self.scan.detectors,
-                centre=self.centre,
-                columns=min(batch, self.count),
-                comm=self.grid.comm,
-                **options,
-            )
+            options |= {"centre": self.centre, "columns": min(batch, self.count), "comm": self.grid.comm}
+            self.projector = tomography.projector(self.scan.angles, self.scan.detectors, **options)
         self.seconds["build"] = time.perf_counter() - begin
         if self.start is not None:
             shape = self.count, *self.projector.image_shape
@@ -131,14 +125,9 @@ class ScanReconstruction:
     def _batch(self, slices: tuple[int, int], sinograms: Any, options: dict[str, Any]) -> tuple[int, Any, list[Any]]:
         """The first slice of a batch, its images, and the history of each slice. Collective over the group."""
         first, end = (n - self.low for n in slices)
-        result = tomography.reconstruct(
-            sinograms,
-            projector=self.projector,
-            start=None if self.start is None else self.start[first:end],
-            batch=self.batch,
-            callback=lambda state: self._progress(first, state),
-            **options,
-        )
+        how = {"projector": self.projector, "batch": self.batch, **options}
+        start = None if self.start is None else self.start[first:end]
+        result = tomography.reconstruct(sinograms, start=start, callback=lambda s: self._progress(first, s), **how)
         self.interrupted = result.interrupted
         columns = result.residual.T, result.slice_iterations, result.end, result.final_residual
         return first, result.images, list(zip(*columns, strict=True))

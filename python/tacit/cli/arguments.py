@@ -222,13 +222,9 @@ class Arguments:
             if option.choices:
                 text += f": {', '.join(option.choices)}"
             default = option.absent or _shown(option.default)
-            self._section.add_argument(
-                flag,
-                dest=name,
-                type=_kind(option, flag[2:]),
-                metavar={"choice": "NAME", "real": "X", "whole": "N"}.get(option.kind, "N,N"),
-                help=_plain(f"{text} [{default}]" if default else text),
-            )
+            value = {"choice": "NAME", "real": "X", "whole": "N"}.get(option.kind, "N,N")
+            shown = _plain(f"{text} [{default}]" if default else text)
+            self._section.add_argument(flag, dest=name, type=_kind(option, flag[2:]), metavar=value, help=shown)
 
     def where(self, ranks: bool = True) -> None:
         """``--ranks N`` and ``--threads N``."""

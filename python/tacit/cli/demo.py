@@ -146,15 +146,8 @@ def work(specification: str) -> None:
         case = Case(**given)
         say({"number": number, "state": "running"})
         stamps: list[float] = []
-        result = krylov.solve(
-            A,
-            b,
-            method=case.method,
-            precond=None if case.precond == "none" else case.precond,
-            rtol=RTOL,
-            comm=comm,
-            callback=krylov.Observer(_clock(stamps)),
-        )
+        how = {"method": case.method, "precond": case.precond, "rtol": RTOL, "comm": comm}
+        result = krylov.solve(A, b, callback=krylov.Observer(_clock(stamps)), **how)
         document = report.document(result, words=["demo"], read_seconds=built, rtol=RTOL)
         setup = document["seconds"]["setup"]
         first = len(document["history"]) - len(stamps)  # the callback is not called for the initial residual

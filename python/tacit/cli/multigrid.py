@@ -18,15 +18,8 @@ if TYPE_CHECKING:
 PROBLEMS = ("helmholtz", "projection", "gravity", "diffusion")
 COEFFICIENTS = ("constant", "stored", "bubble")
 # The options that belong to one problem only.
-_OF_PROBLEM = {
-    "coefficient": "helmholtz",
-    "boundary": "helmholtz",
-    "rhs": "helmholtz",
-    "stencil": "helmholtz",
-    "jump": "projection",
-    "ell": "projection",
-    "growth": "gravity",
-}
+_OF_PROBLEM = dict.fromkeys(("coefficient", "boundary", "rhs", "stencil"), "helmholtz")
+_OF_PROBLEM |= {"jump": "projection", "ell": "projection", "growth": "gravity"}
 
 
 TEXT = "solve a problem on a grid by multigrid"

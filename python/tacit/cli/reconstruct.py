@@ -155,11 +155,11 @@ def _axis_text(facts: dict[str, Any]) -> str:
 def show(facts: dict[str, Any], out: Any) -> None:
     seconds = facts["seconds"]
     rows, columns = facts["image_shape"]
+    place = "" if facts["device"] == "host" else f" on {facts['device']}"
+    scan = f"{facts['angles']} angles x {facts['detectors']} bins"
     out.print(
-        f"{facts['slices']} slices of {rows} x {columns} pixels from {facts['angles']} angles x {facts['detectors']}"
-        f" bins,"
-        f" axis at {_axis_text(facts)}; {facts['nonzeros']:,} entries ({facts['storage']}"
-        f"{'' if facts['device'] == 'host' else ' on ' + facts['device']})"
+        f"{facts['slices']} slices of {rows} x {columns} pixels from {scan},"
+        f" axis at {_axis_text(facts)}; {facts['nonzeros']:,} entries ({facts['storage']}{place})"
     )
     if facts["residual"]:
         out.print(

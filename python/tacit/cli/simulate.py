@@ -10,6 +10,9 @@ from tacit.cli.arguments import Arguments, WrongUse, given, whole
 
 # Options of `tacit solve` for real ranks, their threads and messages, which are refused with --simulate.
 REAL = ["ranks", "threads", "levels", "monitor", "plot", "engine", "schedule", "remote_threads", "job_rows"]
+_OF_RESULT = (
+    "converged", "reason", "detail", "advice", "method", "precond", "iterations", "residual_norm", "counts", "warnings",
+)  # fmt: skip
 DEFAULTS = {"path": "auto", "partition": "rows", "ordering": "none", "device": "host"}
 
 
@@ -53,22 +56,11 @@ def run(arguments: argparse.Namespace) -> bool:
     if arguments.trace:
         r.save_trace(arguments.trace)
     if arguments.json:
-        of_result = (
-            "converged",
-            "reason",
-            "detail",
-            "advice",
-            "method",
-            "precond",
-            "iterations",
-            "residual_norm",
-            "counts",
-        )
         facts = report.header("tacit.simulate/1", arguments.words) | {
             "simulated": True,
             **{name: getattr(made, name) for name in ("ranks", "machine", "seconds", "messages", "bytes")},
             "phases": [phase._asdict() for phase in made.phases],
-            **{name: getattr(r, name) for name in (*of_result, "warnings")},
+            **{name: getattr(r, name) for name in _OF_RESULT},
             "file": arguments.file,
             "rhs": arguments.rhs,
         }

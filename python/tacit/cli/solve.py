@@ -77,25 +77,12 @@ def _here(arguments: argparse.Namespace, comm: Any, out: Any) -> int:
     monitor = Monitor(arguments, out, live, goal)
     same = ("method", "path", "partition", "ordering", "threads", "device", "scalar")
     with monitor:
-        result = krylov.solve(
-            A,
-            b,
-            precond=precond,
-            trace=arguments.trace is not None,
-            comm=comm,
-            callback=krylov.Observer(monitor.callback) if arguments.monitor or arguments.plot else None,
-            **{name: getattr(arguments, name) for name in same},
-            **spaces,
-            **cli.given(arguments, SOLVE),
-        )
-    facts = report.document(
-        result,
-        words=arguments.words,
-        read_seconds=read_seconds,
-        file=arguments.file,
-        rhs=arguments.rhs,
-        **{name: getattr(result, name) for name in ("rtol", "atol", "projected_norm")},
-    )
+        observed = krylov.Observer(monitor.callback) if arguments.monitor or arguments.plot else None
+        how = {name: getattr(arguments, name) for name in same} | {"trace": arguments.trace is not None, **spaces}
+        result = krylov.solve(A, b, precond=precond, comm=comm, callback=observed, **how, **cli.given(arguments, SOLVE))
+    more = {"file": arguments.file, "rhs": arguments.rhs}
+    more |= {name: getattr(result, name) for name in ("rtol", "atol", "projected_norm")}
+    facts = report.document(result, words=arguments.words, read_seconds=read_seconds, **more)
     written = _write(arguments, result, facts, monitor, comm)
     if comm.rank == 0:
         report.show(facts | {"written": written}, out)

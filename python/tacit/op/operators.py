@@ -363,14 +363,8 @@ class Operator:
         """This operator as a scipy.sparse.linalg.LinearOperator; on several ranks its calls are collective."""
         from scipy.sparse.linalg import LinearOperator
 
-        return LinearOperator(
-            self.shape,
-            matvec=self.matvec,
-            rmatvec=self.rmatvec,
-            matmat=self.matmat,
-            rmatmat=self.rmatmat,
-            dtype=self.dtype,
-        )
+        products = {name: getattr(self, name) for name in ("matvec", "rmatvec", "matmat", "rmatmat")}
+        return LinearOperator(self.shape, dtype=self.dtype, **products)
 
     def is_hermitian(self) -> bool:
         """Whether A equals its conjugate transpose to rounding, as far as the operator knows its entries.
