@@ -148,10 +148,8 @@ def _read_array(path: str, stream: Any, size: int, what: str) -> Array:
     head = array_header(path, stream, what)
     needed = head.size * head.dtype.itemsize
     if needed > size:
-        refuse(
-            path,
-            f"{what} declares {head.size} elements of {head.dtype.itemsize} bytes, but there are {size} bytes at most",
-        )
+        elements = f"{head.size} elements of {head.dtype.itemsize} bytes"
+        refuse(path, f"{what} declares {elements}, but there are {size} bytes at most")
     data, have = np.empty(needed, np.uint8), 0  # which takes memory where it is written only
     while have < needed:
         got = stream.read(min(_BLOCK, needed - have))

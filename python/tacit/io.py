@@ -185,11 +185,8 @@ def _npz_form(path: str, archive: Archive) -> tuple[str, int, int]:
     """The format, the rows and the columns of a matrix in SciPy's layout."""
     missing = [name for name in ("format", "shape", "data") if name not in archive]
     if missing:
-        _refuse(
-            path,
-            "expected the layout of scipy.sparse.save_npz, or one dense array; there is no array "
-            f"{missing[0]}, found {', '.join(sorted(archive.names)) or 'none'}",
-        )
+        wanted = "expected the layout of scipy.sparse.save_npz, or one dense array; there is no array"
+        _refuse(path, f"{wanted} {missing[0]}, found {', '.join(sorted(archive.names)) or 'none'}")
     word, data = archive.header("format"), archive.header("data")
     if word.shape != () or word.dtype.kind not in "SU":
         _refuse(path, "format is no word")
@@ -269,11 +266,8 @@ def _npz_dia(path: str, archive: Archive, rows: int, columns: int) -> Share:
 def _dense_matrix(path: str, array: Array) -> tuple[int, int, Share]:
     """The entries other than zero of an array of two dimensions."""
     if array.ndim != 2 or array.dtype.kind not in "biufc":
-        _refuse(
-            path,
-            f"an array of shape {array.shape} and type {array.dtype}; a matrix of numbers is needed (tacit.read_vector"
-            " reads vectors)",
-        )
+        found = f"an array of shape {array.shape} and type {array.dtype}"
+        _refuse(path, f"{found}; a matrix of numbers is needed (tacit.read_vector reads vectors)")
     row, column = np.nonzero(array)
     return *array.shape, Share(row, column, array[row, column], len(row))
 

@@ -195,11 +195,9 @@ class Charges(Outcome):
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Writes the mesh with charge density, conductor and potential of each triangle: .vtu, .vtk, .. Local."""
-        data = {
-            "charge_density": np.asarray(self.density, dtype=np.float64),
-            "conductor": self.system.conductor.astype(np.int32),
-            "potential": self.potential[self.system.conductor],
-        }
+        of = self.system.conductor
+        data = {"charge_density": np.asarray(self.density, dtype=np.float64), "conductor": of.astype(np.int32)}
+        data["potential"] = self.potential[of]
         Mesh(self.system.mesh.vertices, self.system.mesh.triangles).write(path, data)
 
     def plot(self, path: str | os.PathLike[str], up: str = "z") -> None:

@@ -172,10 +172,8 @@ class Mesh:
 
     def joined(self, other: Mesh) -> Mesh:
         """The triangles of this mesh and then those of the other, without cell data."""
-        return Mesh(
-            np.concatenate([self.vertices, other.vertices]),
-            np.concatenate([self.triangles, other.triangles + np.int32(len(self.vertices))]),
-        )
+        triangles = np.concatenate([self.triangles, other.triangles + np.int32(len(self.vertices))])
+        return Mesh(np.concatenate([self.vertices, other.vertices]), triangles)
 
     def moved(self, by: Sequence[float]) -> Mesh:
         return Mesh(self.vertices + np.asarray(by, dtype=np.float64), self.triangles, self.cell_data)

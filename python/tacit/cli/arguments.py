@@ -159,11 +159,8 @@ class Parser(argparse.ArgumentParser):
             parser = getattr(arguments, "parser", self)
             known = [name for name in parser._option_string_actions if name.startswith("--")]
             word = rest[0].partition("=")[0]
-            parser.error(
-                f'unknown option "{word}"{nearest(word, known)}'
-                if word.startswith("-")
-                else f'unexpected argument "{word}"'
-            )
+            unknown = f'unknown option "{word}"{nearest(word, known)}'
+            parser.error(unknown if word.startswith("-") else f'unexpected argument "{word}"')
         return arguments
 
 

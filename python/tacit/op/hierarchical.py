@@ -144,14 +144,9 @@ class HMatrix(Operator):
         >>> bool(np.allclose(A @ x, y)), plan["padded_bytes"] >= plan["bytes"]
         (True, True)
         """
-        self._handle.use_batches(
-            choose("order", order, TASK_ORDERS),
-            choose("cut", cut, BATCH_CUTS),
-            whole_number(count, "count"),
-            [whole_number(r, "ranges") for r in ranges],
-            bool(padded),
-            whole_number(queues, "queues"),
-        )
+        how = choose("order", order, TASK_ORDERS), choose("cut", cut, BATCH_CUTS), whole_number(count, "count")
+        rows = [whole_number(r, "ranges") for r in ranges]
+        self._handle.use_batches(*how, rows, bool(padded), whole_number(queues, "queues"))
         plan = self.batches
         assert plan is not None
         return plan

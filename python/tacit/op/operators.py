@@ -526,11 +526,8 @@ class Csr(StoredMatrix):
     def _whole(self) -> tuple[Array, Array, Array]:
         start, column, value = self.local_rows()
         counts = layout.gather(np.diff(start), self.comm)
-        return (
-            np.concatenate([[0], np.cumsum(counts)]),
-            layout.gather(column, self.comm),
-            layout.gather(value, self.comm),
-        )
+        starts = np.concatenate([[0], np.cumsum(counts)])
+        return starts, layout.gather(column, self.comm), layout.gather(value, self.comm)
 
     def astype(self, scalar: npt.DTypeLike) -> Csr:
         """This matrix with values of another scalar type. Collective."""

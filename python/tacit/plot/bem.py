@@ -76,11 +76,8 @@ def charges(
             front = front[np.argsort(seen[front, :, 2].mean(axis=1), kind="stable")]
             shaded = colours[front].copy()
             shaded[:, :3] *= (0.45 + 0.55 * towards[front])[:, None]
-            panel.add_collection(
-                PolyCollection(
-                    seen[front, :, :2], facecolors=shaded, edgecolors=shaded, linewidths=0.15, antialiased=True
-                )
-            )
+            look = {"facecolors": shaded, "edgecolors": shaded, "linewidths": 0.15, "antialiased": True}
+            panel.add_collection(PolyCollection(seen[front, :, :2], **look))
             panel.set_aspect("equal")
             panel.autoscale_view()
             panel.set_axis_off()
