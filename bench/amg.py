@@ -217,9 +217,9 @@ def child(system, solver, scale, ranks):
     clock = time.process_time if ranks == 1 else time.perf_counter
     barrier()
     start = clock()
-    x, iterations, *answer = solve(rows, own)
+    x, iterations, *times = solve(rows, own)
     barrier()
-    seconds = answer[0] if answer else clock() - start
+    seconds = times[0] if times else clock() - start
     x = whole(x)
     if rank == 0:
         residual = float(np.linalg.norm(b - given.a @ x) / np.linalg.norm(b))

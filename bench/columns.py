@@ -45,9 +45,7 @@ def compare(name: str, what: str, run: Any, B: Any, repeats: int) -> dict[str, A
     k = B.shape[1]
     columns = [np.ascontiguousarray(b) for b in B.T]
     alone, together = alternate(
-        repeats,
-        lambda: sum(run(b) for b in columns) / k,
-        lambda: run(B if k > 1 else columns[0]) / k,
+        repeats, lambda: sum(run(b) for b in columns) / k, lambda: run(B if k > 1 else columns[0]) / k
     )
     print(f"{name:16} {what:20} {k:3} {1e3 * alone:9.1f} {1e3 * together:9.1f}   {alone / together:.2f}", flush=True)
     return {"grid": name, "what": what, "columns": k, "alone": alone, "together": together}

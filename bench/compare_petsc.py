@@ -47,8 +47,8 @@ PETSC_SETTINGS = {
 
 
 def run(mpiexec, ranks, program, arguments):
-    """The JSON line of a run with one thread per rank. An OpenBLAS older than the processor gets the name of the kernels
-    to use, as Tacit does only for itself."""
+    """The JSON line of a run with one thread per rank. An OpenBLAS older than the processor has to know which kernels to
+    use, as Tacit does only for itself."""
     kernels = os.environ.get("OPENBLAS_CORETYPE") or _core.blas_kernels()
     more = {"OPENBLAS_CORETYPE": kernels} if kernels else {}
     return harness.facts([mpiexec, "--bind-to", "core", "-n", ranks, program, *arguments], **more)

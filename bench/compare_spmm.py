@@ -43,7 +43,7 @@ class Peer:
         if self.process.stdout.readline().strip() != "ready":
             raise SystemExit(f"the peer {which} did not start")
 
-    def ask(self, line):
+    def answer(self, line):
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
         return [float(word) for word in self.process.stdout.readline().split()]
@@ -80,6 +80,60 @@ def many_columns(A, k, rounds, now):
     return found
 
 
+def products(o, ours, peers, rival, nnz, now):
+    """Gflop/s of A and A^T times k columns, of ours and of the peers."""
+    found, some = [], next(iter(ours.values()))
+    for k in map(int, o.columns.split(",")):
+        for way in ("A", "T"):
+            rng = np.random.default_rng(0)
+            x = rng.random((some.shape[1 if way == "A" else 0], k), np.float32)
+            runs = {name: lambda peer=peer, answer=f"{way} {k}": peer.answer(answer)[0] for name, peer in peers.items()}
+            for name, operator in ours.items():
+                product = operator if way == "A" else operator.H
+                runs[name] = functools.partial(timed, now, functools.partial(product.__matmul__, x))
+            runs["list kernel"] = functools.partial(some._handle.time_product, x, way == "T", o.cpu)
+            best = {name: min(seconds) for name, seconds in harness.turns(o.rounds, runs).items()}
+            rates = {name: 2e-9 * nnz * k / s for name, s in best.items()}
+            line = ", ".join(
+                f"{n if isinstance(n, str) else ' '.join(n)} {r:.1f} ({r / rates[rival]:.2f})" for n, r in rates.items()
+            )
+            print(f"k {k:3d} {'A  ' if way == 'A' else 'A^T'}: {line}", flush=True)
+            found.append(
+                {"columns": k, "way": way} | {n if isinstance(n, str) else " ".join(n): r for n, r in rates.items()}
+            )
+    return found
+
+
+def network(o, folder, python, rival, clock, threads, now):
+    """Seconds of the challenge's network of 1024 neurons, by the rival and by Tacit."""
+    sys.path.insert(0, o.network)
+    import radixnet_1024 as official
+
+    classes = official.row_classes()
+    bits = np.packbits(official.images(), axis=1)
+    np.save(pathlib.Path(folder) / "bits.npy", bits)
+    for layer in range(120):
+        sp.save_npz(
+            pathlib.Path(folder) / f"l{layer}.npz", sp.csr_array(inference.radixnet_layer(layer, classes=classes).T)
+        )
+    net = inference.radixnet(classes=classes)
+    peer = Peer(python, rival, "-", clock, threads)
+    best = {rival: 1e9, "tacit": 1e9}
+    for _ in range(2):
+        seconds, categories = peer.answer(f"network {folder}")
+        best[rival] = min(best[rival], seconds)
+        for _ in range(2):
+            begin = now()
+            r = net.infer(bits, packed=True)
+            best["tacit"] = min(best["tacit"], now() - begin)
+    peer.end()
+    print(
+        f"network 1024 x 120: {rival} {best[rival]:.3f} s, tacit {best['tacit']:.3f} s ({best[rival] / best['tacit']:.2f}),"
+        f" {r.edges / best['tacit'] / 1e9:.0f} G edges/s, {int(categories)} and {len(r.categories)} categories"
+    )
+    return {"network": best}
+
+
 def main():
     words = harness.parser(__doc__, rounds=5, threads=len(os.sched_getaffinity(0)))
     words.add_argument("--peer-python")
@@ -93,7 +147,6 @@ def main():
     now = time.thread_time if o.cpu else time.perf_counter
     tacit._core.set_threads(threads)
     angles = (np.arange(o.angles) * np.pi / o.angles).astype(np.float32)
-    found = []
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / "a.npz"
         ours = {
@@ -114,57 +167,13 @@ def main():
             peers["mkl"] = Peer(python, "mkl", file, clock, threads)
         rival = "mkl" if "mkl" in peers else "scipy"
         print(f"{nnz:,} entries, {threads} threads, {clock}; Gflop/s (ratio to {rival})")
-        for k in map(int, o.columns.split(",")):
-            for way in ("A", "T"):
-                rng = np.random.default_rng(0)
-                x = rng.random((some.shape[1 if way == "A" else 0], k), np.float32)
-                runs = {name: lambda peer=peer, ask=f"{way} {k}": peer.ask(ask)[0] for name, peer in peers.items()}
-                for name, operator in ours.items():
-                    product = operator if way == "A" else operator.H
-                    runs[name] = functools.partial(timed, now, functools.partial(product.__matmul__, x))
-                runs["list kernel"] = functools.partial(some._handle.time_product, x, way == "T", o.cpu)
-                best = {name: min(seconds) for name, seconds in harness.turns(o.rounds, runs).items()}
-                rates = {name: 2e-9 * nnz * k / s for name, s in best.items()}
-                line = ", ".join(
-                    f"{n if isinstance(n, str) else ' '.join(n)} {r:.1f} ({r / rates[rival]:.2f})"
-                    for n, r in rates.items()
-                )
-                print(f"k {k:3d} {'A  ' if way == 'A' else 'A^T'}: {line}", flush=True)
-                found.append(
-                    {"columns": k, "way": way} | {n if isinstance(n, str) else " ".join(n): r for n, r in rates.items()}
-                )
+        found = products(o, ours, peers, rival, nnz, now)
         for peer in peers.values():
             peer.end()
         found.append({"many columns": many_columns(some, max(map(int, o.columns.split(","))), o.rounds, now)})
         if o.network:
-            sys.path.insert(0, o.network)
-            import radixnet_1024 as official
-
-            classes = official.row_classes()
-            bits = np.packbits(official.images(), axis=1)
-            np.save(pathlib.Path(folder) / "bits.npy", bits)
-            for layer in range(120):
-                sp.save_npz(
-                    pathlib.Path(folder) / f"l{layer}.npz",
-                    sp.csr_array(inference.radixnet_layer(layer, classes=classes).T),
-                )
             file.unlink()
-            net = inference.radixnet(classes=classes)
-            peer = Peer(python, rival, "-", clock, threads)
-            best = {rival: 1e9, "tacit": 1e9}
-            for _ in range(2):
-                seconds, categories = peer.ask(f"network {folder}")
-                best[rival] = min(best[rival], seconds)
-                for _ in range(2):
-                    begin = now()
-                    r = net.infer(bits, packed=True)
-                    best["tacit"] = min(best["tacit"], now() - begin)
-            peer.end()
-            print(
-                f"network 1024 x 120: {rival} {best[rival]:.3f} s, tacit {best['tacit']:.3f} s ({best[rival] / best['tacit']:.2f}),"
-                f" {r.edges / best['tacit'] / 1e9:.0f} G edges/s, {int(categories)} and {len(r.categories)} categories"
-            )
-            found.append({"network": best})
+            found.append(network(o, folder, python, rival, clock, threads, now))
     harness.write(o.json, "spmm/1", rows=found)
 
 

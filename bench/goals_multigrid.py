@@ -45,8 +45,7 @@ def rms(v: np.ndarray) -> float:
     return float(np.sqrt((v * v).mean()))
 
 
-def answers() -> None:
-    print("answers of independent programs")
+def helmholtz() -> None:
     for n, f, u, most, first in (
         (32, 0.191323554412, 1.751317001012670e-3, 5.431614365694362e-3, -3.752722609194743e-6),
         (64, 0.192168249255, 1.753464999882835e-3, 5.526862999092175e-3, -4.711809630641613e-7),
@@ -81,6 +80,9 @@ def answers() -> None:
                 expected,
                 1e-4,
             )
+
+
+def projections() -> None:
     for axes, n, jump, ell, expected in (
         (2, 64, 10, False, (-2.851178998e-1, 5.827759317e-1, 1.370409194e-1)),
         (2, 64, 10, True, (-3.998749629e-1, 1.831581806e-1, 1.122927815e-1)),
@@ -97,6 +99,9 @@ def answers() -> None:
         what = f"projection, {axes}-D {n}, ratio {jump}{', L-shaped' if ell else ''}"
         for name, seen, value in zip(("min", "max", "rms"), (x.min(), x.max(), rms(x)), expected, strict=True):
             near(f"{what}: {name} phi", seen, value, 2e-8)
+
+
+def gravity() -> None:
     for growth, sigma, f_rms, phi_rms, least, force in (
         (0.1, None, 0.233617942, 2.723207468597e-4, -1.077303474760e-3, 2.088852619e-2),
         (0.3, None, 0.859023612, 7.978691103535e-4, -5.237531487239e-3, 1.183670386e-1),
@@ -112,6 +117,9 @@ def answers() -> None:
         near("  largest force", np.sqrt(sum(s * s for s in slopes)).max(), force, 1e-8)
         at_most("  largest difference from the Fourier transform", np.abs(grid - p.A.to_grid(p.exact)).max() / np.abs(grid).max(),
                 1e-8)  # fmt: skip
+
+
+def diffusion() -> None:
     p = problems.diffusion(64, boxes=8)
     counts = {}
     for bottom in ("bicgstab", "ca-bicgstab"):
@@ -120,8 +128,14 @@ def answers() -> None:
             counts["ca-bicgstab"].bottom_iterations / counts["bicgstab"].bottom_iterations, 1.02)  # fmt: skip
 
 
+def answers() -> None:
+    print("answers of independent programs")
+    for check in (helmholtz, projections, gravity, diffusion):
+        check()
+
+
 def bottoms() -> None:
-    print("bottoms with s = 8, and the residuals that they claim")
+    print("bottoms with s = 8, and the residuals that they report")
     # A triangle wave with noise, like the residuals on a V-cycle's coarsest level: for the wave alone all methods are
     # fast.
     p = problems.helmholtz(64)

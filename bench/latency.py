@@ -56,6 +56,32 @@ def run(command, environment):
     return json.loads(lines[-1])
 
 
+def measured(name, words, common, launches, environment, options):
+    """The row of a method, printed; none where a run has failed."""
+    runs_of = {
+        where: lambda launch=launch: run([*launch, *common, *words], environment) for where, launch in launches.items()
+    }
+    found = {}
+    for where, runs in harness.turns(options.rounds, runs_of).items():
+        if runs := [r for r in runs if r]:
+            found[where] = {
+                key: statistics.median(r[key] for r in runs)
+                for key in ("iteration_us", "product_us", "sum_us", "reductions", "iterations")
+            }
+    if len(found) < 2:
+        return []
+    on, off = found["wire"], found["free"]
+    sums = on["reductions"] / on["iterations"]
+    exposed = on["iteration_us"] - off["iteration_us"]
+    hidden = 1 - exposed / (sums * (on["sum_us"] - off["sum_us"]))
+    row = {"method": name, "delay_ms": options.delay, "hidden": hidden, "sums": sums, **found}
+    print(
+        f"{name:26} {on['iteration_us']:12.0f} {off['iteration_us']:9.0f} {on['product_us']:10.0f} {on['sum_us']:7.0f} {sums:18.2f} {100 * hidden:6.0f} %",
+        flush=True,
+    )
+    return [row]
+
+
 def main():
     parser = harness.parser(__doc__, rounds=3)
     parser.add_argument("--rig", type=pathlib.Path)
@@ -105,30 +131,8 @@ def main():
         )
         results = []
         for name, words in METHODS.items():
-            if options.only and not any(part in name for part in options.only):
-                continue
-            launches = {
-                where: lambda launch=launch, words=words: run([*launch, *common, *words], environment)
-                for where, launch in (("wire", slow), ("free", fast))
-            }
-            found = {}
-            for where, runs in harness.turns(options.rounds, launches).items():
-                if runs := [r for r in runs if r]:
-                    found[where] = {
-                        key: statistics.median(r[key] for r in runs)
-                        for key in ("iteration_us", "product_us", "sum_us", "reductions", "iterations")
-                    }
-            if len(found) < 2:
-                continue
-            on, off = found["wire"], found["free"]
-            sums = on["reductions"] / on["iterations"]
-            exposed = on["iteration_us"] - off["iteration_us"]
-            hidden = 1 - exposed / (sums * (on["sum_us"] - off["sum_us"]))
-            results.append({"method": name, "delay_ms": options.delay, "hidden": hidden, "sums": sums, **found})
-            print(
-                f"{name:26} {on['iteration_us']:12.0f} {off['iteration_us']:9.0f} {on['product_us']:10.0f} {on['sum_us']:7.0f} {sums:18.2f} {100 * hidden:6.0f} %",
-                flush=True,
-            )
+            if not options.only or any(part in name for part in options.only):
+                results += measured(name, words, common, {"wire": slow, "free": fast}, environment, options)
     harness.write(options.json, "latency/1", rounds=options.rounds, rows=results)
 
 

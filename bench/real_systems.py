@@ -94,7 +94,7 @@ def scipy_settings(hermitian):
 SETTINGS = {"tacit": tacit_settings, "petsc": petsc_settings, "scipy": scipy_settings}
 
 
-# ---- one solve of a program: x, whether it claims success, and what else it says ----
+# ---- one solve of a program: x, whether it reports success, and what else it says ----
 
 
 def tacit_solve(a, b, arguments, limits):
@@ -102,8 +102,8 @@ def tacit_solve(a, b, arguments, limits):
 
     more = {"max_iterations": limits["iterations"]} if arguments else {}
     r = tacit.solve(a, b, rtol=limits["rtol"], **arguments, **more)
-    said = {"reason": r.reason, "products": r.counts["operator_applies"], "detail": (r.detail or "")[:200]}
-    return r.x, r.converged, said | ({"choice": r.choice} if r.choice else {})
+    facts = {"reason": r.reason, "products": r.counts["operator_applies"], "detail": (r.detail or "")[:200]}
+    return r.x, r.converged, facts | ({"choice": r.choice} if r.choice else {})
 
 
 def petsc_solve(a, b, arguments, limits):
@@ -207,21 +207,21 @@ def attempt(program, a, b, arguments, limits):
     since = lambda: time.perf_counter() - begin  # noqa: E731
     while not seconds or since() < (limits["repeat"] if len(seconds) < 3 else min(0.01, limits["repeat"])):
         start = time.process_time()
-        x, claimed = None, False
+        x, reported = None, False
         signal.alarm(limits["seconds"])
         try:
-            x, claimed, said = SOLVE[program](a, b, arguments, limits)
+            x, reported, facts = SOLVE[program](a, b, arguments, limits)
         except (TimeOut, KeyboardInterrupt):
-            said = {"reason": "time"}
+            facts = {"reason": "time"}
         except (ValueError, RuntimeError, MemoryError, ArithmeticError) as error:
-            said = {"reason": f"{type(error).__name__}: {error}"[:200]}
+            facts = {"reason": f"{type(error).__name__}: {error}"[:200]}
         signal.alarm(0)
         seconds.append(time.process_time() - start)
         if x is None:
             break
     residual = relative_residual(a, b, x)
     solved = residual is not None and residual <= 1.1 * limits["rtol"]
-    return {"seconds": min(seconds), "residual": residual, "solved": solved, "claimed": bool(claimed), **said}
+    return {"seconds": min(seconds), "residual": residual, "solved": solved, "claimed": bool(reported), **facts}
 
 
 def child(program, path, limits):
@@ -349,8 +349,8 @@ def falsely_converged(systems):
     for program in PROGRAMS:
         found = [(key(s), r) for s in systems for r in s["runs"].get(program, [])]
         false = [(name, r) for name, r in found if r["false"]]
-        converged = sum(r["claimed"] for _, r in found)
-        yield f"falsely converged in {program}: {len(false)} of {converged} that it called converged, {len(found)} solves"
+        reported = sum(r["claimed"] for _, r in found)
+        yield f"falsely converged by {program}: {len(false)} of {reported} that it reports, {len(found)} solves"
         if program == "tacit":
             yield from (f"    {name}: {r['setting']}, residual {r['residual']}" for name, r in false)
 
@@ -414,7 +414,7 @@ def report(systems):
 
 
 def lean(system):
-    """The facts, the seconds of each setting that solves, those falsely converged, and how many settings ran."""
+    """The facts, the seconds of each setting that solves, those that are falsely converged, and how many settings ran."""
     runs = system["runs"].items()
     return system | {
         "runs": {p: len(records) for p, records in runs},

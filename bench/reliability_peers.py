@@ -68,7 +68,7 @@ class System:
 
 class Answer(NamedTuple):
     x: object
-    claim: bool
+    converged: bool
     reason: str
     iterations: int
 
@@ -152,7 +152,7 @@ def work(peer, folder, output):
                                 "rtol": rtol,
                                 "attainable": attainable,
                                 "reason": answer.reason,
-                                "claim": answer.claim,
+                                "claim": answer.converged,
                                 "iterations": answer.iterations,
                                 "seconds": seconds,
                                 "true_residual": truth if math.isfinite(truth) else None,
@@ -184,7 +184,7 @@ def tabulate(cases):
     rows = []
     for (solver, method, ranks, positive), group in groups.items():
         outcomes = collections.Counter(map(outcome, group))
-        claims = [c["true_residual"] / c["rtol"] for c in group if outcome(c) in ("true", "FALSE")]
+        ratios = [c["true_residual"] / c["rtol"] for c in group if outcome(c) in ("true", "FALSE")]
         rows.append(
             {
                 "solver": solver,
@@ -193,7 +193,7 @@ def tabulate(cases):
                 "ranks": ranks,
                 "possible": sum(c["attainable"] <= c["rtol"] for c in group),
                 **{name: outcomes[name] for name in ("true", "FALSE", "honest", "non-finite")},
-                "worst": float(f"{max(claims, default=0):.4g}"),
+                "worst": float(f"{max(ratios, default=0):.4g}"),
                 "seconds": round(sum(c["seconds"] for c in group), 1),
                 "reasons": dict(collections.Counter(c["reason"] for c in group if outcome(c) == "honest")),
                 "cases": group,

@@ -107,12 +107,12 @@ def once(what: str, name: str, path: str) -> None:
         result, held = harness.growth(lambda: tacit.solve(a, b, threads=1, **options))
         size = (a.data.nbytes + a.indices.nbytes + a.indptr.nbytes) / 2**20
         words = result.choice or f"{result.method} with {result.precond}"
-        row: dict[str, Any] = {"MiB": held, "x": held / size, "setting": words, "iterations": result.iterations}
+        facts: dict[str, Any] = {"MiB": held, "x": held / size, "outcome": words, "iterations": result.iterations}
     elif what == "stages":
-        row = stages(a, b, precond) | {"product": product(a, b)}
+        facts = stages(a, b, precond) | {"product": product(a, b)}
     else:
-        row = {key: first_callback(a, b, **options) for key in ("cold", "warm")} | {"product": product(a, b)}
-    print(json.dumps(row))
+        facts = {key: first_callback(a, b, **options) for key in ("cold", "warm")} | {"product": product(a, b)}
+    print(json.dumps(facts))
 
 
 def main() -> None:
@@ -157,15 +157,8 @@ def show(runs: dict[Any, list[Any]], options: Any, matrix: Any) -> None:
         row |= held[0] | {key: statistics.median(run[key] for run in held) for key in ("MiB", "x")}
         rows.append(row)
         print(f"{name:12}" + "".join(f"{row[head]:8.1f}" for head in heads) + f"{row['MiB']:8.0f}{row['x']:6.2f}")
-        print(f"{'':12}{row['setting']}, {row['iterations']} iterations")
-    harness.write(
-        options.json,
-        "setting_up/1",
-        n=options.n,
-        entries=int(matrix.nnz),
-        rounds=options.rounds,
-        rows=rows,
-    )
+        print(f"{'':12}{row['outcome']}, {row['iterations']} iterations")
+    harness.write(options.json, "setting_up/1", n=options.n, entries=int(matrix.nnz), rounds=options.rounds, rows=rows)
 
 
 if __name__ == "__main__":

@@ -212,6 +212,55 @@ def formatted(name: str, text: str) -> str:
     return subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
 
 
+METHODS = "Methods of :func:`tacit.solve` as objects: ``tacit.solve(A, b, method=tacit.methods.CaGmres(step=10))``."
+PRECONDS = "Preconditioners as objects: ``precond=tacit.precond.Ilu0(blocks=4)``."
+# Of each page of the reference: title, text, and the tables of its options.
+PAGES = {
+    "methods": ("Methods and options of a solve", METHODS, "solve"),
+    "multigrid": (
+        "Options of multigrid",
+        "Of `tacit.multigrid.multigrid`, `tacit.multigrid.solve` and `tacit multigrid`; then of a solve by cycles.",
+        "multigrid",
+        "multigrid_solve",
+    ),
+    "h-matrices": (
+        "Options of H-matrices",
+        "Of `tacit.hmatrix`, `tacit.bem.assemble` and `tacit bem`; then what the latter two take besides; then what"
+        " these two and `HMatrix.to` take for GPUs.",
+        "hmatrix",
+        "bem",
+        "device_product",
+    ),
+    "preconditioners": (
+        "Preconditioners",
+        PRECONDS + " First those of stored matrices, then those of H-matrices.",
+        "precond",
+        "hmatrix_precond",
+    ),
+    "tiled": (
+        "Options of tiled matrices",
+        "Of `tacit.tiled`, `tacit.tomography.projector` and `tacit reconstruct`.",
+        "tiled",
+    ),
+    "tomography": (
+        "Options of reconstructions",
+        "Of `tacit.tomography.reconstruct` and `tacit reconstruct`; of its projector: [tiled matrices](tiled.md).",
+        "reconstruct",
+    ),
+    "inference": (
+        "Options of sparse networks",
+        "Of `tacit.inference.network`, `radixnet`, `read_network` and `Network.infer`, and of `tacit infer`.",
+        "inference",
+    ),
+    "machines": (
+        "Parameters of a simulated machine",
+        "Of `tacit.simulate.machine` and of the files of `tacit solve --machine`; then of an item of `levels`.",
+        "machine",
+        "machine_level",
+    ),
+}
+
+
 def files() -> dict[str, str]:
     described = {
         name.removeprefix("describe_"): getattr(_core, name)() for name in dir(_core) if name.startswith("describe_")
@@ -221,60 +270,14 @@ def files() -> dict[str, str]:
     choices = {n.removeprefix("choices_"): getattr(_core, n)() for n in dir(_core) if n.startswith("choices_")}
     names = 'def names() -> list[str]:\n    """The names that ``method=`` knows."""\n'
     names += "    return [method.name for method in Method.__subclasses__() if method.__module__ == __name__]\n"
-    methods = "Methods of :func:`tacit.solve` as objects: ``tacit.solve(A, b, method=tacit.methods.CaGmres(step=10))``."
-    preconds = "Preconditioners as objects: ``precond=tacit.precond.Ilu0(blocks=4)``."
-    pages = {
-        "methods": ("Methods and options of a solve", methods, "solve"),
-        "multigrid": (
-            "Options of multigrid",
-            "Of `tacit.multigrid.multigrid`, `tacit.multigrid.solve` and `tacit multigrid`; then of a solve by cycles.",
-            "multigrid",
-            "multigrid_solve",
-        ),
-        "h-matrices": (
-            "Options of H-matrices",
-            "Of `tacit.hmatrix`, `tacit.bem.assemble` and `tacit bem`; then what the latter two take besides; then what"
-            " these two and `HMatrix.to` take for GPUs.",
-            "hmatrix",
-            "bem",
-            "device_product",
-        ),
-        "preconditioners": (
-            "Preconditioners",
-            preconds + " First those of stored matrices, then those of H-matrices.",
-            "precond",
-            "hmatrix_precond",
-        ),
-        "tiled": (
-            "Options of tiled matrices",
-            "Of `tacit.tiled`, `tacit.tomography.projector` and `tacit reconstruct`.",
-            "tiled",
-        ),
-        "tomography": (
-            "Options of reconstructions",
-            "Of `tacit.tomography.reconstruct` and `tacit reconstruct`; of its projector: [tiled matrices](tiled.md).",
-            "reconstruct",
-        ),
-        "inference": (
-            "Options of sparse networks",
-            "Of `tacit.inference.network`, `radixnet`, `read_network` and `Network.infer`, and of `tacit infer`.",
-            "inference",
-        ),
-        "machines": (
-            "Parameters of a simulated machine",
-            "Of `tacit.simulate.machine` and of the files of `tacit solve --machine`; then of an item of `levels`.",
-            "machine",
-            "machine_level",
-        ),
-    }
     found = {
         "python/tacit/_described.py": tables_file(described, choices),
-        "python/tacit/methods.py": classes_file(methods, "Method", [described["solve"]], names),
+        "python/tacit/methods.py": classes_file(METHODS, "Method", [described["solve"]], names),
         "python/tacit/_preconds.py": classes_file(
-            preconds, "Preconditioner", [described["precond"], described["hmatrix_precond"]]
+            PRECONDS, "Preconditioner", [described["precond"], described["hmatrix_precond"]]
         ),
     }
-    for name, (title, text, *tables) in pages.items():
+    for name, (title, text, *tables) in PAGES.items():
         found[f"docs/reference/{name}.md"] = reference_page(title, text, *(described[table] for table in tables))
     return {name: formatted(name, text) for name, text in found.items()}
 

@@ -1,4 +1,4 @@
-"""Arrays, tables and HDF5 datasets of files: what a file claims is compared with its bytes before memory is allocated,
+"""Arrays, tables and HDF5 datasets of files: what a file declares is compared with its bytes before memory is taken,
 and whatever a library raises on the content of a file becomes an InputError with its name and what was expected.
 """
 
@@ -148,10 +148,8 @@ def _read_array(path: str, stream: Any, size: int, what: str) -> Array:
     head = array_header(path, stream, what)
     needed = head.size * head.dtype.itemsize
     if needed > size:
-        refuse(
-            path,
-            f"{what} claims {head.size} elements of {head.dtype.itemsize} bytes, but there are {size} bytes at most",
-        )
+        elements = f"{head.size} elements of {head.dtype.itemsize} bytes"
+        refuse(path, f"{what} declares {elements}, but there are {size} bytes at most")
     data, have = np.empty(needed, np.uint8), 0  # which takes memory where it is written only
     while have < needed:
         got = stream.read(min(_BLOCK, needed - have))
@@ -205,9 +203,9 @@ class Archive:
 
     def _look(self) -> None:
         entries, path = self._file.infolist(), self.path
-        claimed = sum(entry.file_size for entry in entries)
-        if len(entries) > _ARRAYS or claimed > EXPANSION * os.path.getsize(path) + FREE:
-            refuse(path, f"expected a few arrays, found {len(entries)} that claim {claimed} bytes")
+        declared = sum(entry.file_size for entry in entries)
+        if len(entries) > _ARRAYS or declared > EXPANSION * os.path.getsize(path) + FREE:
+            refuse(path, f"expected a few arrays, found {len(entries)} that declare {declared} bytes")
         for entry in entries:
             name = entry.filename.removesuffix(".npy")
             if name in self._entries:
@@ -217,8 +215,8 @@ class Archive:
             with reading(path, _ARCHIVE), self._file.open(entry) as stream:
                 head = self._headers[name] = array_header(path, stream, name)
             if head.size * head.dtype.itemsize > entry.file_size:
-                claim = f"{head.size} elements of {head.dtype.itemsize} bytes"
-                refuse(path, f"{name} claims {claim}, but there are {entry.file_size} bytes at most")
+                elements = f"{head.size} elements of {head.dtype.itemsize} bytes"
+                refuse(path, f"{name} declares {elements}, but there are {entry.file_size} bytes at most")
             self._entries[name] = entry
 
     def __enter__(self) -> Archive:

@@ -173,14 +173,9 @@ class DeviceArray:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        return {
-            "shape": self.shape,
-            "typestr": self.dtype.str,
-            "data": (self._handle.address if self.size else 0, False),
-            "strides": None,
-            "stream": _OWN_STREAM,
-            "version": 3,
-        }
+        address = self._handle.address if self.size else 0
+        array = {"shape": self.shape, "typestr": self.dtype.str, "data": (address, False), "strides": None}
+        return {**array, "stream": _OWN_STREAM, "version": 3}
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return _DLPACK_CUDA, self._handle.gpu

@@ -116,20 +116,10 @@ def info(path: str, json: str | None) -> int:
 
 def describe(path: str) -> dict[str, Any]:
     header = io.header(path)
-    facts: dict[str, Any] = {
-        "schema": INFO_SCHEMA,
-        "version": report.version(),
-        "file": path,
-        "bytes": os.path.getsize(path),
-        "kind": header.kind,
-        "rows": header.rows,
-        "columns": header.columns,
-        "entries": header.entries,
-        "scalar": header.scalar,
-        "dense": header.dense,
-    }
-    if header.vectors:
-        facts["vectors"] = header.vectors
+    facts: dict[str, Any] = {"schema": INFO_SCHEMA, "version": report.version(), "file": path}
+    facts |= {"bytes": os.path.getsize(path), **header._asdict()}
+    if not header.vectors:
+        del facts["vectors"]
     if header.kind == "matrix_market":
         facts |= banner(path)
     vector = header.dense and min(header.rows, header.columns) <= 1
@@ -142,11 +132,8 @@ def describe(path: str) -> dict[str, Any]:
 def _spread(magnitudes: npt.NDArray[Any]) -> dict[str, Any]:
     """The largest and the smallest magnitude other than zero, and the number of zeros."""
     some = magnitudes[magnitudes > 0]
-    return {
-        "largest": float(some.max()) if len(some) else 0.0,
-        "smallest": float(some.min()) if len(some) else 0.0,
-        "zeros": int(len(magnitudes) - len(some)),
-    }
+    largest, smallest = (float(some.max()), float(some.min())) if len(some) else (0.0, 0.0)
+    return {"largest": largest, "smallest": smallest, "zeros": int(len(magnitudes) - len(some))}
 
 
 def _counts(lengths: npt.NDArray[Any]) -> dict[str, Any] | None:

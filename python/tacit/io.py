@@ -80,9 +80,6 @@ class NpzRows(NamedTuple):
     arrays: list[tuple[Any, ...]]  #: of indptr, indices and data: the members of tacit::io::NpzArray
 
 
-_SMALL = 4096  # bytes of the arrays "format" and "shape", with their headers
-
-
 def npz_rows(path: str | os.PathLike[str], scalar: str | None = None) -> NpzRows | None:
     """Where the arrays of a matrix in the layout of scipy.sparse.save_npz are in their file, if it is in csr, and its
     arrays have the types that SciPy writes on this computer. None for all other files, and for damaged ones, which
@@ -188,11 +185,8 @@ def _npz_form(path: str, archive: Archive) -> tuple[str, int, int]:
     """The format, the rows and the columns of a matrix in SciPy's layout."""
     missing = [name for name in ("format", "shape", "data") if name not in archive]
     if missing:
-        _refuse(
-            path,
-            "expected the layout of scipy.sparse.save_npz, or one dense array; there is no array "
-            f"{missing[0]}, found {', '.join(sorted(archive.names)) or 'none'}",
-        )
+        wanted = "expected the layout of scipy.sparse.save_npz, or one dense array; there is no array"
+        _refuse(path, f"{wanted} {missing[0]}, found {', '.join(sorted(archive.names)) or 'none'}")
     word, data = archive.header("format"), archive.header("data")
     if word.shape != () or word.dtype.kind not in "SU":
         _refuse(path, "format is no word")
@@ -272,11 +266,8 @@ def _npz_dia(path: str, archive: Archive, rows: int, columns: int) -> Share:
 def _dense_matrix(path: str, array: Array) -> tuple[int, int, Share]:
     """The entries other than zero of an array of two dimensions."""
     if array.ndim != 2 or array.dtype.kind not in "biufc":
-        _refuse(
-            path,
-            f"an array of shape {array.shape} and type {array.dtype}; a matrix of numbers is needed (tacit.read_vector"
-            " reads vectors)",
-        )
+        found = f"an array of shape {array.shape} and type {array.dtype}"
+        _refuse(path, f"{found}; a matrix of numbers is needed (tacit.read_vector reads vectors)")
     row, column = np.nonzero(array)
     return *array.shape, Share(row, column, array[row, column], len(row))
 
@@ -509,19 +500,14 @@ def read_vector(path: str | os.PathLike[str], scalar: npt.DTypeLike | None = Non
     return array
 
 
+_PETSC = (".petsc", ".dat", ".bin")
+
+
 def written_kind(path: str) -> str:
     """The kind of file to write, by the suffix of the name."""
-    name = Path(path).name
-    for ending, kind in (
-        (".mtx", "mtx"),
-        (".mtx.gz", "mtx"),
-        (".npz", "npz"),
-        (".npy", "npy"),
-        (".petsc", "petsc"),
-        (".dat", "petsc"),
-        (".bin", "petsc"),
-    ):
-        if name.endswith(ending):
+    kinds = {".mtx": "mtx", ".mtx.gz": "mtx", ".npz": "npz", ".npy": "npy"} | dict.fromkeys(_PETSC, "petsc")
+    for ending, kind in kinds.items():
+        if Path(path).name.endswith(ending):
             return kind
     raise ValueError(
         f"{path}: the ending tells what to write: .mtx, .mtx.gz, .npz, .npy (vectors), or .petsc, .dat, .bin (PETSc)"
@@ -562,14 +548,8 @@ def write_entries(
     if kind == "npz":
         narrow = np.int32 if max(rows, columns, len(column)) < 2**31 else np.int64
         with report.replacing(name) as temporary, open(temporary, "wb") as stream:
-            np.savez_compressed(
-                stream,
-                format=np.array(b"csr"),
-                shape=np.array([rows, columns]),
-                data=value,
-                indices=column.astype(narrow),
-                indptr=start.astype(narrow),
-            )
+            lists: Any = {"data": value, "indices": column.astype(narrow), "indptr": start.astype(narrow)}
+            np.savez_compressed(stream, format=np.array(b"csr"), shape=np.array([rows, columns]), **lists)
         return
     row = np.repeat(np.arange(rows, dtype=np.int64), np.diff(start))
     write = core("write_triplets", value.dtype.name)

@@ -118,15 +118,9 @@ def cores() -> int:
 
 def family(version: str) -> str:
     """The MPI implementation in a version text, that of MPI_Get_library_version or of `mpiexec --version`."""
-    for pattern, name in (
-        (r"Open ?MPI|OpenRTE|PRRTE|prterun", "Open MPI"),
-        (r"Intel", "Intel MPI"),
-        (r"MVAPICH", "MVAPICH"),
-        (r"MPICH|HYDRA", "MPICH"),
-    ):
-        if re.search(pattern, version, re.IGNORECASE):
-            return name
-    return ""
+    kinds = {"Open MPI": r"Open ?MPI|OpenRTE|PRRTE|prterun", "Intel MPI": "Intel", "MVAPICH": "MVAPICH"}
+    kinds["MPICH"] = r"MPICH|HYDRA"
+    return next((name for name, words in kinds.items() if re.search(words, version, re.IGNORECASE)), "")
 
 
 def version_number(text: str) -> str:
@@ -231,11 +225,11 @@ def refuse_crowds(ranks: int, threads: int | None = None) -> None:
     most = on * max(64, 16 * cores())
     if ranks * each <= most:
         return
-    asked = [f"{ranks} ranks"] if ranks > 1 else []
+    crowd = [f"{ranks} ranks"] if ranks > 1 else []
     if each > 1:
-        asked += [f"{each} threads{' of each' if ranks > 1 else ''}{'' if threads else ' (OMP_NUM_THREADS)'}"]
+        crowd += [f"{each} threads{' of each' if ranks > 1 else ''}{'' if threads else ' (OMP_NUM_THREADS)'}"]
     raise ValueError(
-        f"{' with '.join(asked)}: at most {most} are started here,"
+        f"{' with '.join(crowd)}: at most {most} are started here,"
         f" 16 for each of {cores()} processors{f' on {on} machines' if on > 1 else ''} and 64 on any machine; ask for"
         " fewer, or try many ranks as simulated ones (tacit solve --simulate, tacit.simulate)"
     )
@@ -270,11 +264,8 @@ def environment(ranks: int, threads: int | None = None) -> dict[str, str]:
     each = threads or threads_for(ranks)
     crowded = ranks * each > cores()
     wanted = {
-        # Open MPI refuses root and more ranks than cores unless set otherwise (4, then 5).
-        "OMPI_ALLOW_RUN_AS_ROOT": "1",
-        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-        "PRTE_ALLOW_RUN_AS_ROOT": "1",
-        "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        # Open MPI refuses root and more ranks than cores by default (4, then 5).
+        **{f"{of}_ALLOW_RUN_AS_ROOT{end}": "1" for of in ("OMPI", "PRTE") for end in ("", "_CONFIRM")},
         "OMPI_MCA_rmaps_base_oversubscribe": "1",
         "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
     }
@@ -337,14 +328,9 @@ def _cleaner(folder: Path) -> Iterator[None]:
     with contextlib.ExitStack() as held:
         held.callback(os.close, here)
         try:
-            subprocess.Popen(
-                [sys.executable, "-I", "-S", __file__, "--clean", str(folder)],
-                stdin=ends,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                cwd="/",
-                start_new_session=True,
-            )
+            command = [sys.executable, "-I", "-S", __file__, "--clean", str(folder)]
+            silent: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+            subprocess.Popen(command, stdin=ends, cwd="/", start_new_session=True, **silent)
         except OSError:  # the next job removes the folder then
             pass
         finally:
@@ -441,12 +427,12 @@ def _wait(command: Sequence[str], variables: dict[str, str], meanwhile: Callable
     """The exit code of a command. It runs in a process group of its own, so that the terminal's Ctrl-C does not reach
     it directly; this function passes the signal on.
     """
-    asked: list[int] = []
+    signals: list[int] = []
 
     def pass_on(number: int, _frame: FrameType | None) -> None:
-        asked.append(number)
+        signals.append(number)
         with contextlib.suppress(ProcessLookupError):
-            if len(asked) == 1:
+            if len(signals) == 1:
                 job.send_signal(signal.SIGINT if number == signal.SIGINT else signal.SIGTERM)
             else:
                 os.killpg(job.pid, signal.SIGKILL)
@@ -469,7 +455,7 @@ def _wait(command: Sequence[str], variables: dict[str, str], meanwhile: Callable
                 except subprocess.TimeoutExpired:
                     if meanwhile is not None:
                         meanwhile()
-                    if asked and limit is None:
+                    if signals and limit is None:
                         limit = time.monotonic() + 5
                     if limit is not None and time.monotonic() > limit:
                         with contextlib.suppress(ProcessLookupError):
@@ -477,8 +463,8 @@ def _wait(command: Sequence[str], variables: dict[str, str], meanwhile: Callable
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
-    if asked:
-        return 128 + asked[0]
+    if signals:
+        return 128 + signals[0]
     return code
 
 

@@ -379,9 +379,9 @@ def _amg(
         return found, points, o
 
     vectors, points, o = agreed(on, look)
-    facts = {"near_null": "none" if vectors is None else f"{vectors.shape[1]} vectors"}
-    facts["coordinates"] = "none" if points is None else f"of {points.shape[1]} dimensions"
-    agree(on, o, PRECOND, precond="amg", **facts)
+    arrays = {"near_null": "none" if vectors is None else f"{vectors.shape[1]} vectors"}
+    arrays["coordinates"] = "none" if points is None else f"of {points.shape[1]} dimensions"
+    agree(on, o, PRECOND, precond="amg", **arrays)
     if points is not None:
         o.block = points.shape[1]
     if not isinstance(A, DeviceCsr):
@@ -421,8 +421,7 @@ def _modes_of(points: Array, on: Any, offsets: Any) -> Array:
     nodes = [begin // d for begin in offsets]
     whole = layout.form(on, points, nodes, "coordinates")
     part = np.ascontiguousarray(layout.own_part(points, on, nodes, whole))
-    made: Array = core("rigid_body_modes")(on, part)
-    return made
+    return np.asarray(core("rigid_body_modes")(on, part))
 
 
 def rigid_body_modes(coordinates: Any, comm: Any = None) -> Array:
@@ -461,8 +460,7 @@ def rigid_body_modes(coordinates: Any, comm: Any = None) -> Array:
     """
     on = _comm.resolve(comm)
     points, _ = alike(on, lambda: _points(coordinates), lambda points: {"coordinates": f"{points.shape[1]} columns"})
-    made: Array = core("rigid_body_modes")(on, points)
-    return made
+    return np.asarray(core("rigid_body_modes")(on, points))
 
 
 def inner(A: Operator, **options: Any) -> Reporting:

@@ -51,12 +51,8 @@ def processor() -> str:
 
 def machine() -> dict[str, Any]:
     """The machine of a run: processor, cores, operating system, Python version."""
-    return {
-        "processor": processor(),
-        "cores": launch.cores(),
-        "system": f"{platform.system()} {platform.release()}",
-        "python": platform.python_version(),
-    }
+    system = f"{platform.system()} {platform.release()}"
+    return {"processor": processor(), "cores": launch.cores(), "system": system, "python": platform.python_version()}
 
 
 # --- files and JSON ---------------------------------------------------------------------------------------------------
@@ -231,37 +227,22 @@ def header(schema: str, words: list[str]) -> dict[str, Any]:
 
 # --- the document of a solve ------------------------------------------------------------------------------------------
 
+_OF_RESULT = (
+    "method", "choice", "converged", "reason", "detail", "advice", "warnings", "iterations", "restarts", "norm",
+    "residual_norm", "recurrence_residual_norm", "history", "unknowns", "nonzeros", "ranks", "threads", "device",
+    "scalar", "levels",
+)  # fmt: skip
 COUNTS = ("reductions", "operator_applies", "preconditioner_applies", "exchanges", "messages", "bytes")
 
 
 def document(result: Any, *, words: list[str], read_seconds: float, **more: Any) -> dict[str, Any]:
     """What `--json` writes about a tacit.Result. `more`: further keys (file, rtol, atol, ...)."""
-    seconds = {"read": read_seconds, **result.seconds}
     facts: dict[str, Any] = {
         **header(SCHEMA, words),
-        "method": result.method,
+        **{name: getattr(result, name) for name in _OF_RESULT},
         "precond": result.precond or "none",
-        "choice": result.choice,
-        "converged": bool(result.converged),
-        "reason": str(result.reason),
-        "detail": result.detail,
-        "advice": result.advice,
-        "warnings": list(result.warnings),
-        "iterations": int(result.iterations),
-        "restarts": int(result.restarts),
-        "residual_norm": float(result.residual_norm),
-        "recurrence_residual_norm": float(result.recurrence_residual_norm),
-        "norm": result.norm,
-        "history": [float(value) for value in result.history],
-        "unknowns": int(result.unknowns),
-        "nonzeros": int(result.nonzeros),
-        "ranks": int(result.ranks),
-        "threads": int(result.threads),
-        "device": result.device,
-        "scalar": result.scalar,
-        "seconds": {name: float(value) for name, value in seconds.items()},
-        "counts": {name: int(result.counts[name]) for name in COUNTS},
-        "levels": result.levels,
+        "seconds": {"read": read_seconds, **result.seconds},
+        "counts": {name: result.counts[name] for name in COUNTS},
     }
     return plain(facts | more)  # type: ignore[no-any-return]
 
@@ -358,56 +339,20 @@ def show(facts: dict[str, Any], out: Console) -> None:
     """The one-page report of a solve, from its document."""
     from rich.text import Text
 
-    counts, times = facts["counts"], facts["seconds"]
-    good = facts["converged"]
-    file = facts.get("file", "")
-    precond = facts["precond"]
+    good, file, precond = facts["converged"], facts.get("file", ""), facts["precond"]
     verdict = "converged" if good else f"NOT CONVERGED: {facts['reason'].replace('_', ' ')}"
     system = f"{plural(facts['unknowns'], 'unknown')}, {plural(facts['nonzeros'], 'nonzero')}, {facts['scalar']}"
-    rows: list[tuple[str, str | Text]] = [
-        ("system", system),
-        (
-            "method",
-            facts["method"] + ("" if precond in ("none", facts["method"]) else f", preconditioned by {precond}"),
-        ),
-        *([("", Text(facts["choice"]))] if facts["choice"] else []),
-        ("ran on", f"{plural(facts['ranks'], 'rank')} x {plural(facts['threads'], 'thread')}, {facts['device']}"),
-        ("verdict", Text(verdict, style="bold green" if good else "bold red")),
-    ]
+    method = facts["method"] + ("" if precond in ("none", facts["method"]) else f", preconditioned by {precond}")
+    place = f"{plural(facts['ranks'], 'rank')} x {plural(facts['threads'], 'thread')}, {facts['device']}"
+    rows: list[tuple[str, str | Text]] = [("system", system), ("method", method)]
+    if facts["choice"]:
+        rows.append(("", Text(facts["choice"])))
+    rows += [("ran on", place), ("verdict", Text(verdict, style="bold green" if good else "bold red"))]
     if facts["detail"]:
         rows.append(("", Text(facts["detail"])))
     if facts["advice"]:
         rows.append(("advice", Text(facts["advice"], style="yellow")))
-    asked = f", asked for {facts['rtol']:.1e}" if facts.get("rtol") is not None else ""
-    norm = " in the largest element" if facts["norm"] == "max" else ""
-    rows += [
-        ("residual", f"{residual(facts['residual_norm'])} = |b - A x| / |b|{norm}, recomputed{asked}"),
-        ("", f"{residual(facts['recurrence_residual_norm'])} by the recurrence"),
-        *(
-            [("taken out of b", f"{residual(facts['projected_norm'])}, orthogonal to the range of A")]
-            if facts.get("projected_norm")
-            else []
-        ),
-        (
-            "iterations",
-            count(facts["iterations"]) + (f", {plural(facts['restarts'], 'restart')}" if facts["restarts"] else ""),
-        ),
-        (
-            "work",
-            f"{plural(counts['operator_applies'], 'product')} with A"
-            + ("" if precond == "none" else f", {count(counts['preconditioner_applies'])} with the preconditioner"),
-        ),
-        (
-            "communication",
-            f"{plural(counts['reductions'], 'reduction')}; {plural(counts['exchanges'], 'exchange')}:"
-            f" {plural(counts['messages'], 'message')}, {size(counts['bytes'])}",
-        ),
-        (
-            "time",
-            f"{seconds(times['read'])} reading, {seconds(times['setup'])} setting up,"
-            f" {seconds(times['solve'])} solving",
-        ),
-    ]
+    rows += _cost(facts)
     if facts.get("levels"):
         table = levels_table(facts["levels"]).splitlines()
         rows += [("levels" if i == 0 else "", Text(line)) for i, line in enumerate(table)]
@@ -416,6 +361,27 @@ def show(facts: dict[str, Any], out: Console) -> None:
     if file:
         out.print(Text(printable(file), style="bold"))
     print_facts(rows, out)
+
+
+def _cost(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Rows of the residual and of what it took."""
+    counts, times = facts["counts"], facts["seconds"]
+    wanted = f", asked for {facts['rtol']:.1e}" if facts.get("rtol") is not None else ""
+    norm = " in the largest element" if facts["norm"] == "max" else ""
+    yield "residual", f"{residual(facts['residual_norm'])} = |b - A x| / |b|{norm}, recomputed{wanted}"
+    yield "", f"{residual(facts['recurrence_residual_norm'])} by the recurrence"
+    if facts.get("projected_norm"):
+        yield "taken out of b", f"{residual(facts['projected_norm'])}, orthogonal to the range of A"
+    restarts = f", {plural(facts['restarts'], 'restart')}" if facts["restarts"] else ""
+    yield "iterations", count(facts["iterations"]) + restarts
+    applies = count(counts["preconditioner_applies"])
+    with_precond = "" if facts["precond"] == "none" else f", {applies} with the preconditioner"
+    yield "work", f"{plural(counts['operator_applies'], 'product')} with A{with_precond}"
+    messages = f"{plural(counts['messages'], 'message')}, {size(counts['bytes'])}"
+    exchanges = f"{plural(counts['reductions'], 'reduction')}; {plural(counts['exchanges'], 'exchange')}"
+    yield "communication", f"{exchanges}: {messages}"
+    phases = (("read", "reading"), ("setup", "setting up"), ("solve", "solving"))
+    yield "time", ", ".join(f"{seconds(times[name])} {doing}" for name, doing in phases)
 
 
 def peak_memory() -> int:

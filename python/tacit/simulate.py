@@ -190,6 +190,14 @@ class Simulated:
         return "\n".join(lines)
 
 
+def _scalar_for(A: Any, b: Any) -> str:
+    """The smallest scalar that holds A and b."""
+    parts = [scalar_of(A, "A") or "float64" if hasattr(A, "dtype") else None, scalar_name(b.dtype, "b")]
+    if isinstance(A, (list, tuple)):
+        parts.append(scalar_name(as_array(A, "A").dtype, "A"))
+    return common_scalar(*(part for part in parts if part is not None))
+
+
 def solve(
     A: Any,
     b: Any,
@@ -256,31 +264,17 @@ def solve(
     fill(choices, "a simulated solve", _OPTIONS, given, ("method", "precond", "scalar", "trace"))
     on = _comm.self_()
     right = as_vector(b, "b")
-    wanted = chosen_scalar(scalar)
-    if wanted is None:
-        parts = [scalar_of(A, "A") or "float64" if hasattr(A, "dtype") else None, scalar_name(right.dtype, "b")]
-        if isinstance(A, (list, tuple)):
-            parts.append(scalar_name(as_array(A, "A").dtype, "A"))
-        wanted = common_scalar(*(part for part in parts if part is not None))
-    matrix = stored(as_operator(A, on, wanted), "a simulated solve")
+    matrix = stored(as_operator(A, on, chosen_scalar(scalar) or _scalar_for(A, right)), "a simulated solve")
     if matrix.shape[0] != matrix.shape[1] or matrix.shape[0] != len(right):
         raise ValueError(f"A has shape {matrix.shape}, b {right.shape}; a square matrix and as many values are needed")
     kind = matrix._scalar
-    name, precond_options, symmetric = _precond.named(precond, "on simulated ranks")
+    name, preconditioner, symmetric = _precond.named(precond, "on simulated ranks")
     hermitian = choices.method == "auto" and symmetric and matrix.is_hermitian()
     events = None
     try:
-        solution, report, times = core("simulate_solve", kind)(
-            matrix._handle,
-            to_scalar(right, kind, "b"),
-            int(ranks),
-            model,
-            name,
-            precond_options,
-            choices,
-            hermitian,
-            bool(trace),
-        )
+        given_b = to_scalar(right, kind, "b")
+        how = (model, name, preconditioner, choices, hermitian, bool(trace))
+        solution, report, times = core("simulate_solve", kind)(matrix._handle, given_b, int(ranks), *how)
     finally:
         if trace:  # also after a solve that has failed, so that the next trace begins empty
             _core.trace_stop()

@@ -13,9 +13,10 @@ from conftest import ROOT, laplacian
 import tacit
 
 sys.path.insert(0, str(ROOT / "bench"))
+import diagnosed_systems as systems
 import diagnoses
 
-CASES = {case.name: case for case in diagnoses.table()}
+CASES = {case.name: case for case in systems.CASES}
 QUICK = [
     "Neumann problem",
     "weighted null vector",
@@ -81,7 +82,7 @@ def test_transposes_of_hermitian_matrices_are_hermitian() -> None:
 def test_more_iterations_are_not_the_advice_where_the_residual_rests() -> None:
     rested = 0
     for seed in range(60):
-        A = diagnoses.singular_values(np.r_[np.logspace(0, -10, 17), 0, 0, 0], seed)
+        A = systems.singular_values(np.r_[np.logspace(0, -10, 17), 0, 0, 0], seed)
         r = tacit.solve(A, A @ np.ones(20), method="bicgstab", rtol=1e-10, fallbacks=False, history=True)
         if r.reason == "max_iterations" and np.argmin(r.history) < 0.7 * r.iterations:
             rested += 1
@@ -94,9 +95,9 @@ def test_a_solution_within_the_tolerance_is_not_denied() -> None:
     solved = 0
     for seed in range(8):
         values = np.r_[np.linspace(1, 2, 34), 1e-7, 1e-8, 3e-9, 3e-9, 1e-9, 8e-15]
-        part = np.r_[diagnoses.normal(34, seed), np.zeros(5)]
-        b = diagnoses.orthogonal(40, seed) @ np.r_[part / np.linalg.norm(part), 2e-7]
-        A = diagnoses.singular_values(values, seed)
+        part = np.r_[systems.normal(34, seed), np.zeros(5)]
+        b = systems.orthogonal(40, seed) @ np.r_[part / np.linalg.norm(part), 2e-7]
+        A = systems.singular_values(values, seed)
         solved += tacit.solve(A, b, method="gmres", precond="none").converged
         r = tacit.solve(A, b, method="idr", precond="none", max_iterations=400)
         assert "inconsistent" not in r.detail, r.detail
@@ -107,14 +108,14 @@ def test_bicgstab_leaves_a_run_that_wanders() -> None:
     # Where the spectrum surrounds 0, steps of least residual along t = A s are too short.
     for values in (np.linspace(1, 2, 60), np.r_[np.linspace(1, 2, 50), np.zeros(10)]):
         for seed in range(5):
-            A = diagnoses.singular_values(values, seed)
+            A = systems.singular_values(values, seed)
             r = tacit.solve(A, A @ np.ones(60), method="bicgstab")
             assert r.converged, r.advice
 
 
 def test_a_nearly_singular_matrix_is_not_called_inconsistent() -> None:
     values = np.r_[1e-14, np.linspace(1, 2, 59)]
-    r = tacit.solve(diagnoses.spectrum(values), diagnoses.normal(60), method="gmres")
+    r = tacit.solve(systems.spectrum(values), systems.normal(60), method="gmres")
     assert not r.converged
     assert "nearly singular" in r.detail
     assert "inconsistent" not in r.detail

@@ -242,7 +242,7 @@ def test_bombs_and_claims(tmp_path: Path) -> None:
     np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (10**15,)})
     path = tmp_path / "claim.npy"
     path.write_bytes(header.getvalue() + b"12345678")
-    with pytest.raises(tacit.InputError, match="claims"):
+    with pytest.raises(tacit.InputError, match="declares"):
         tacit.read_vector(path)
     path = tmp_path / "bomb.npz"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:

@@ -22,6 +22,7 @@ from conftest import ALLOW, ROOT
 
 import tacit
 from tacit import cli, tomography
+from tacit._described import RECONSTRUCT
 from tacit._support import using_threads
 from tacit.app import scans
 
@@ -669,10 +670,11 @@ def test_help_says_what_reorthogonalisation_keeps() -> None:
     parser = cli.build_parser()
     commands = next(action for action in parser._subparsers._group_actions if action.choices).choices  # type: ignore
     options = commands["reconstruct"]._option_string_actions
-    assert options["--reorthogonalise"].help.endswith(f"[{tomography.KEPT}]")
+    kept = RECONSTRUCT["reorthogonalise"].default
+    assert options["--reorthogonalise"].help.endswith(f"[{kept}]")
     numbers = {"one image": 1, "two images": 2, "five images": 5}
     said = [count for words, count in numbers.items() if f"{words} less" in options["--no-reorthogonalisation"].help]
-    assert said == [tomography.KEPT]
+    assert said == [kept]
 
 
 def spoilt_scan(path: Path, change: Any, slices: int = 3) -> None:

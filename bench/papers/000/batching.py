@@ -57,6 +57,35 @@ def best_of(A, x, repeat):
     return best
 
 
+def draw(o, A, x):
+    """The batches of four plans: rows, rates and thread blocks with work."""
+    figure, axes = plt.subplots(3, 4, figsize=(16, 9), sharex="col")
+    for column, (name, plan) in enumerate(PANELS):
+        A.use_batches(**{"count": o.count, **plan})
+        rates = []
+        for _ in range(o.repeat):
+            A @ x
+            rates.append([2 * b["numbers"] / max(b["seconds"], 1e-9) / 1e9 for b in A.batches["batches"]])
+        batches = A.batches["batches"]
+        at = np.arange(len(batches))
+        colour = ["#2b6cb0" if b["list"] == 0 else "#c05621" for b in batches]
+        axes[0, column].vlines(
+            at, [b["rows"][0] for b in batches], [b["rows"][1] + 1 for b in batches], colors=colour, lw=3
+        )
+        axes[1, column].bar(at, np.max(rates, axis=0), color=colour)
+        axes[2, column].bar(at, [b["thread_blocks"][0] / b["thread_blocks"][1] for b in batches], color=colour)
+        axes[0, column].set(title=name, yscale="log")
+        axes[2, column].set(xlabel="batch", ylim=(0, 1.05))
+    axes[0, 0].set_ylabel("rows (Fig. 7)")
+    axes[1, 0].set_ylabel("Gflop/s (Fig. 8)")
+    axes[2, 0].set_ylabel("thread blocks with work")
+    figure.suptitle("blue: dense blocks and factors V, brown: factors U")
+    figure.tight_layout()
+    path = pathlib.Path(o.out) / "batching.png"
+    figure.savefig(path, dpi=110)
+    print(path)
+
+
 def main():
     words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     words.add_argument("--points", type=int, default=8000)
@@ -87,39 +116,15 @@ def main():
     for name, plan, paper in WAYS:
         plan = dict(plan)
         share = plan.pop("share", 1)
-        plan_made = A.use_batches(**{"count": max(1, int(o.count * share)), **plan})
+        batches = A.use_batches(**{"count": max(1, int(o.count * share)), **plan})
         assert np.linalg.norm(A @ x - y) < 1e-10 * np.linalg.norm(y)
         seconds = best_of(A, x, o.repeat)
-        working, started = np.sum([b["thread_blocks"] for b in plan_made["batches"]], axis=0)
+        working, started = np.sum([b["thread_blocks"] for b in batches["batches"]], axis=0)
         print(
-            f"{name:40} {len(plan_made['batches']):7} {plan_made['padded_bytes'] / plan_made['bytes']:8.2f} {working / started:5.2f}"
+            f"{name:40} {len(batches['batches']):7} {batches['padded_bytes'] / batches['bytes']:8.2f} {working / started:5.2f}"
             f" {2 * numbers / seconds / 1e9:8.2f} {'' if paper is None else f'{paper:9.2f}'}"
         )
-    figure, axes = plt.subplots(3, 4, figsize=(16, 9), sharex="col")
-    for column, (name, plan) in enumerate(PANELS):
-        A.use_batches(**{"count": o.count, **plan})
-        rates = []
-        for _ in range(o.repeat):
-            A @ x
-            rates.append([2 * b["numbers"] / max(b["seconds"], 1e-9) / 1e9 for b in A.batches["batches"]])
-        plan_made = A.batches["batches"]
-        at = np.arange(len(plan_made))
-        colour = ["#2b6cb0" if b["list"] == 0 else "#c05621" for b in plan_made]
-        axes[0, column].vlines(
-            at, [b["rows"][0] for b in plan_made], [b["rows"][1] + 1 for b in plan_made], colors=colour, lw=3
-        )
-        axes[1, column].bar(at, np.max(rates, axis=0), color=colour)
-        axes[2, column].bar(at, [b["thread_blocks"][0] / b["thread_blocks"][1] for b in plan_made], color=colour)
-        axes[0, column].set(title=name, yscale="log")
-        axes[2, column].set(xlabel="batch", ylim=(0, 1.05))
-    axes[0, 0].set_ylabel("rows (Fig. 7)")
-    axes[1, 0].set_ylabel("Gflop/s (Fig. 8)")
-    axes[2, 0].set_ylabel("thread blocks with work")
-    figure.suptitle("blue: dense blocks and factors V, brown: factors U")
-    figure.tight_layout()
-    path = pathlib.Path(o.out) / "batching.png"
-    figure.savefig(path, dpi=110)
-    print(path)
+    draw(o, A, x)
 
 
 if __name__ == "__main__":

@@ -62,10 +62,8 @@ def tables(rows):
     print("\nFig. 16 (and 17(b)): ms an iteration, SIMULATED | the paper's, 100ts; in brackets of MPI")
     for layout, paper in FIGURE_16.items():
         for row in of(rows, figure=16, layout=layout, vectors="redundant"):
-            published = paper.get(row["nodes"])
-            beside = (
-                f"{published[1] / published[0]:5.2f} ({published[2] / published[0]:4.2f})" if published else "    -"
-            )
+            theirs = paper.get(row["nodes"])
+            beside = f"{theirs[1] / theirs[0]:5.2f} ({theirs[2] / theirs[0]:4.2f})" if theirs else "    -"
             shared = of(rows, figure=16, layout=layout, vectors="shared", nodes=row["nodes"])
             note = f"   shared vectors {shared[0]['ms']:.2f}" if shared else ""
             print(f"{row['nodes']:4d} nodes {layout:<11} {row['ms']:6.2f} ({row['messages']:5.2f}) | {beside}{note}")
@@ -79,32 +77,34 @@ def tables(rows):
         for gpus in sorted({row["nodes"] for row in of(rows, figure=19)}):
             ours = {row["vectors"]: row["ms"] for row in of(rows, figure=19, nodes=gpus, kernel=kernel)}
             plain = ours.pop("redundant")
-            published = FIGURE_19.get(gpus)
-            beside = "  ".join(f"{t:5.1f}" for t in published) if published else "-"
-            ratio = "  ".join(f"{published[0] / t:4.2f}" for t in published[1:]) if published else "-"
+            theirs = FIGURE_19.get(gpus)
+            beside = "  ".join(f"{t:5.1f}" for t in theirs) if theirs else "-"
+            ratio = "  ".join(f"{theirs[0] / t:4.2f}" for t in theirs[1:]) if theirs else "-"
             mine = "  ".join(f"{name} {ms:6.3f} ({plain / ms:4.2f})" for name, ms in ours.items())
             print(f"{gpus:4d} GPUs: block {plain:6.3f}  {mine} | {beside}   gains {ratio}")
 
 
-def draw(rows, path):
-    figure, axes = plt.subplots(2, 2, figsize=(14, 10))
-    # 10 and 11: phases over nodes, one device per process.
+STYLES = {"per-gpu": ("o", "#2b6cb0"), "per-socket": ("s", "#c05621"), "per-node": ("^", "#2f855a")}
+
+
+def draw_phases(panel, rows):
+    """10 and 11: phases over nodes, one device per process."""
     bars = sorted(of(rows, figure=16, layout="per-gpu", vectors="redundant"), key=lambda row: row["nodes"])
     at = np.arange(len(bars))
     below = np.zeros(len(bars))
     for phase in PHASES:
         heights = np.array([row[phase] for row in bars])
-        axes[0, 0].bar(at, heights, bottom=below, color=COLOURS[phase], width=0.6, label=phase.removesuffix("_ms"))
+        panel.bar(at, heights, bottom=below, color=COLOURS[phase], width=0.6, label=phase.removesuffix("_ms"))
         below += heights
     host = of(rows, figure=10)
     if host:
         without = [1e3 * 2 * host[0]["bytes"] / (host[0]["socket"] * 2 * row["nodes"]) for row in bars]
-        axes[0, 0].plot(at, without, "o", color="#3182ce", mec="black", label="without GPUs: products alone")
+        panel.plot(at, without, "o", color="#3182ce", mec="black", label="without GPUs: products alone")
         for i, row in enumerate(bars):
-            axes[0, 0].annotate(
+            panel.annotate(
                 f"{without[i] / row['ms']:.1f}x", (at[i], without[i]), xytext=(6, 4), textcoords="offset points"
             )
-    axes[0, 0].set(
+    panel.set(
         xticks=at,
         xticklabels=[str(row["nodes"]) for row in bars],
         xlabel="nodes of 4 GPUs, a process each",
@@ -113,14 +113,16 @@ def draw(rows, path):
         title="Figs. 10, 11 (the paper: 8.5x on 1 node, 4.2x on 8, of which > 46% messages)",
     )
     if bars:
-        axes[0, 0].legend(fontsize=8)
-    # 14 and 15
-    styles = {"per-gpu": ("o", "#2b6cb0"), "per-socket": ("s", "#c05621"), "per-node": ("^", "#2f855a")}
-    for layout, (marker, colour) in styles.items():
+        panel.legend(fontsize=8)
+
+
+def draw_gathers(panel, rows):
+    """14 and 15."""
+    for layout, (marker, colour) in STYLES.items():
         line = of(rows, figure=14, layout=layout)
         nodes = [row["nodes"] for row in line]
         for key, dash in (("messages", ":"), ("peer", "-"), ("copy", "--"), ("direct", "-.")):
-            axes[0, 1].plot(
+            panel.plot(
                 nodes,
                 [row[key] or np.nan for row in line],
                 dash,
@@ -130,19 +132,18 @@ def draw(rows, path):
                 label=f"{layout}, {key}",
             )
     if of(rows, figure=14):
-        axes[0, 1].set(
-            xscale="log", yscale="log", xlabel="nodes", ylabel="GB/s of 8 MB", title="Figs. 14, 15: a gather"
-        )
-        axes[0, 1].set_xticks([1, 2, 4, 8, 16], ["1", "2", "4", "8", "16"])
-        axes[0, 1].legend(fontsize=6, ncol=3)
-    # 16
-    for layout, (marker, colour) in styles.items():
+        panel.set(xscale="log", yscale="log", xlabel="nodes", ylabel="GB/s of 8 MB", title="Figs. 14, 15: a gather")
+        panel.set_xticks([1, 2, 4, 8, 16], ["1", "2", "4", "8", "16"])
+        panel.legend(fontsize=6, ncol=3)
+
+
+def draw_layouts(panel, rows):
+    """16."""
+    for layout, (marker, colour) in STYLES.items():
         ours = sorted(of(rows, figure=16, layout=layout, vectors="redundant"), key=lambda row: row["nodes"])
-        axes[1, 0].plot(
-            [r["nodes"] for r in ours], [r["ms"] for r in ours], "-", marker=marker, color=colour, label=layout
-        )
+        panel.plot([r["nodes"] for r in ours], [r["ms"] for r in ours], "-", marker=marker, color=colour, label=layout)
         shared = sorted(of(rows, figure=16, layout=layout, vectors="shared"), key=lambda row: row["nodes"])
-        axes[1, 0].plot(
+        panel.plot(
             [r["nodes"] for r in shared],
             [r["ms"] for r in shared],
             "--",
@@ -152,7 +153,7 @@ def draw(rows, path):
             label=f"{layout}, shared vectors (17b)" if shared else None,
         )
         paper = FIGURE_16[layout]
-        axes[1, 0].plot(
+        panel.plot(
             list(paper),
             [t / i for i, t, _ in paper.values()],
             ":",
@@ -161,12 +162,15 @@ def draw(rows, path):
             alpha=0.5,
             label=f"{layout}, the paper",
         )
-    axes[1, 0].set(
+    panel.set(
         xscale="log", xlabel="nodes of 4 GPUs", ylabel="ms an iteration", title="Fig. 16: layouts", ylim=(0, None)
     )
-    axes[1, 0].set_xticks([1, 2, 4, 8, 16], ["1", "2", "4", "8", "16"])
-    axes[1, 0].legend(fontsize=7)
-    # 19
+    panel.set_xticks([1, 2, 4, 8, 16], ["1", "2", "4", "8", "16"])
+    panel.legend(fontsize=7)
+
+
+def draw_pipelines(panel, rows):
+    """19."""
     gpus = sorted({row["nodes"] for row in of(rows, figure=19)})
     names = ("pipe1", "pipe2")
     colours = ("#90cdf4", "#2b6cb0")
@@ -176,19 +180,26 @@ def draw(rows, path):
             plain = [of(rows, figure=19, nodes=g, vectors="redundant", kernel=kernel)[0]["ms"] for g in gpus]
             at = np.arange(len(gpus)) + 0.2 * (k + 2 * part - 1.5)
             label = f"{name}, {'P100' if part == 0 else 'slow kernels'}"
-            axes[1, 1].bar(at, np.array(plain) / ms, 0.18, label=label, color=colours[k], hatch="//" if part else None)
+            panel.bar(at, np.array(plain) / ms, 0.18, label=label, color=colours[k], hatch="//" if part else None)
     for k, (name, mark) in enumerate(zip(names, ("kx", "k*"), strict=True), 1):
-        published = [FIGURE_19[g][0] / FIGURE_19[g][k] if g in FIGURE_19 else np.nan for g in gpus]
-        axes[1, 1].plot(np.arange(len(gpus)), published, mark, label=f"{name}, the paper")
-    axes[1, 1].axhline(1, color="#888", lw=0.5)
-    axes[1, 1].set(
+        paper = [FIGURE_19[g][0] / FIGURE_19[g][k] if g in FIGURE_19 else np.nan for g in gpus]
+        panel.plot(np.arange(len(gpus)), paper, mark, label=f"{name}, the paper")
+    panel.axhline(1, color="#888", lw=0.5)
+    panel.set(
         xticks=np.arange(len(gpus)),
         xticklabels=[str(g) for g in gpus],
         xlabel="GPUs, a process each, over TCP",
         ylabel="time of block over time",
         title="Fig. 19: pipelined BiCGStab",
     )
-    axes[1, 1].legend(fontsize=7, ncol=2)
+    panel.legend(fontsize=7, ncol=2)
+
+
+def draw(rows, path):
+    figure, axes = plt.subplots(2, 2, figsize=(14, 10))
+    panels = (draw_phases, draw_gathers, draw_layouts, draw_pipelines)
+    for panel, fill in zip(axes.flat, panels, strict=True):
+        fill(panel, rows)
     n = next((row["n"] for row in rows if row["figure"] in (16, 19)), 0)
     figure.suptitle(f"SIMULATED ranks and devices, n = {n:,}; rates of single parts from the paper")
     figure.tight_layout()
@@ -210,16 +221,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         path = o.json or pathlib.Path(folder) / "rows.json"
         if not o.json:
-            run = [
-                o.program,
-                f"figures={o.figures}",
-                f"mesh={o.mesh}",
-                f"nodes={o.nodes}",
-                f"gpus={o.gpus}",
-                f"steps={o.steps}",
-                f"json={path}",
-            ]
-            subprocess.run(run, check=True)
+            words = [f"{name}={getattr(o, name)}" for name in ("figures", "mesh", "nodes", "gpus", "steps")]
+            subprocess.run([o.program, *words, f"json={path}"], check=True)
         rows = [json.loads(line) for line in path.read_text().splitlines()]
     tables(rows)
     draw(rows, o.out / "cluster.png")

@@ -70,6 +70,103 @@ def problem(name, meshes):
     return body, {"potential": 0.0, "field": (0.0, 1.0, 0.0)}, None
 
 
+HEAD = (
+    f"{'problem':<8}{'setting':<8}{'n':>10}{'MB':>9}{'n log2 n':>9}{'dense':>8}{'ranks':>11}{'error':>9}"
+    f"{'assembly s':>11}{'cpu s':>8}{'product ms':>11}{'Gflop/s':>8}{'its':>5}{'ms/it':>8}{'charge error':>14}"
+)
+
+
+def numbers_of(report):
+    return report["bytes_float64"] / 8 + report["bytes_float32"] / 4 + report["bytes_int16"] / 2
+
+
+def milliseconds(charges):
+    """Of an iteration."""
+    return 1e3 * charges.seconds["solve"] / max(1, charges.iterations)
+
+
+def solved(o, name, setting, mesh, what, exact):
+    """A row of the table: assembles, solves and prints."""
+    options = dict(SETTINGS[setting])
+    own = options.pop("precond", None)
+    precond = o.precond or own
+    begin = time.process_time()
+    system = bem.assemble(mesh, threads=o.threads, **options)
+    cpu = time.process_time() - begin
+    r, n = system.A.report, len(mesh)
+    numbers = numbers_of(r)
+    product = system.product_seconds(20)
+    charges = system.solve(rtol=1e-7, precond=precond, method="bicgstab", **what)
+    row = {
+        "problem": name,
+        "setting": setting,
+        "n": n,
+        **{key: r[key] for key in ("bytes", "dense_fraction", "mean_rank", "max_rank")},
+        "numbers_over_n_log2_n": numbers / (n * math.log2(n)),
+        "error": r["measured_error"],
+        "assembly_seconds": system.seconds,
+        "assembly_processor_seconds": cpu,
+        "product_seconds": product,
+        "gflops": 2e-9 * numbers / product,
+        **{key: getattr(charges, key) for key in ("iterations", "reason", "residual_norm")},
+        "milliseconds_an_iteration": milliseconds(charges),
+        "charge": charges.charge.tolist(),
+        "charge_error": abs(charges.charge[0] / exact - 1) if exact else math.nan,
+    }
+    show(row, charges.converged)
+    if o.pipelined:
+        other = system.solve(rtol=1e-7, precond=precond, method="pipelined-bicgstab", **what)
+        step = milliseconds(other)
+        row["pipelined"] = {"iterations": other.iterations, "milliseconds_an_iteration": step}
+        ratio = step / row["milliseconds_an_iteration"]
+        print(f"{'':<16}pipelined-bicgstab: {other.iterations} its, {step:.1f} ms/it, {ratio:.2f} of bicgstab's")
+    if o.inner:
+        row["inner"] = with_inner_solves(system, what, charges)
+    return row
+
+
+def show(row, converged):
+    paper = PAPER.get(row["problem"], ("-",) * 6)
+    beside = f"{paper[0]:,}" if paper[0] != "-" else "-"
+    print(
+        f"{row['problem']:<8}{row['setting']:<8}{row['n']:>10,}{row['bytes'] / 1e6:>9.1f}{row['numbers_over_n_log2_n']:>9.1f}"
+        f"{100 * row['dense_fraction']:>7.2f}%{row['mean_rank']:>7.1f}/{row['max_rank']:<3d}{row['error']:>9.1e}"
+        f"{row['assembly_seconds']:>11.2f}{row['assembly_processor_seconds']:>8.2f}{1e3 * row['product_seconds']:>11.2f}"
+        f"{row['gflops']:>8.1f}{row['iterations']:>5}{row['milliseconds_an_iteration']:>8.1f}{row['charge_error']:>14.2e}"
+        f"   | {beside}, {paper[1]}, {paper[2]} ({paper[3]}), {paper[4]}, {paper[5]}"
+        + ("" if converged else f"   {row['reason']}"),
+        flush=True,
+    )
+
+
+def with_inner_solves(system, what, charges):
+    """The copy of rank one: its size, its iterations, and a solve with inner solves by it as preconditioner."""
+    coarse = system.A.coarse(rank=1)
+    r, ones = coarse.report, np.ones(system.A.shape[0])
+    how = {"method": "bicgstab", "precond": "jacobi", "rtol": 1e-15, "max_iterations": 20, "explain": False}
+    begin = time.perf_counter()
+    twenty = tacit.solve(coarse, ones, **how)
+    each = 1e3 * (time.perf_counter() - begin) / max(1, twenty.iterations)
+    share = numbers_of(r) / numbers_of(system.A.report)
+    inner = {"name": "inner", "rank": 1, "iterations": 20}
+    outer = system.solve(rtol=1e-7, precond=inner, method="bicgstab", **what)
+    print(
+        f"{'':<16}rank one: {r['bytes'] / 1e6:.1f} MB, {share:.2f} of the numbers (the paper 0.10),"
+        f" {each:.1f} ms/it; as preconditioner, 20 iterations each: {outer.iterations} outer its ({outer.reason}),"
+        f" {outer.seconds['solve']:.2f} s, without {charges.seconds['solve']:.2f} s",
+        flush=True,
+    )
+    return {
+        "bytes": r["bytes"],
+        "numbers_of_matrix": share,
+        "milliseconds_an_iteration": each,
+        "outer_iterations": outer.iterations,
+        "outer_reason": outer.reason,
+        "outer_seconds": outer.seconds["solve"],
+        "plain_seconds": charges.seconds["solve"],
+    }
+
+
 def main():
     words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     words.add_argument("--problems", default="10ts,100ts,hum1,hum2")
@@ -82,104 +179,11 @@ def main():
     words.add_argument("--json", type=pathlib.Path)
     o = words.parse_args()
     rows = []
-    head = (
-        f"{'problem':<8}{'setting':<8}{'n':>10}{'MB':>9}{'n log2 n':>9}{'dense':>8}{'ranks':>11}{'error':>9}"
-        f"{'assembly s':>11}{'cpu s':>8}{'product ms':>11}{'Gflop/s':>8}{'its':>5}{'ms/it':>8}{'charge error':>14}"
-    )
-    print(head + "   | paper: n, its, ms/it (GPUs), Gflop/s P100, host", flush=True)
+    print(HEAD + "   | paper: n, its, ms/it (GPUs), Gflop/s P100, host", flush=True)
     for name in o.problems.split(","):
         mesh, what, exact = problem(name, o.meshes)
         for setting in o.settings.split(","):
-            options = dict(SETTINGS[setting])
-            precond = o.precond or options.pop("precond")
-            options.pop("precond", None)
-            begin = time.process_time()
-            system = bem.assemble(mesh, threads=o.threads, **options)
-            cpu = time.process_time() - begin
-            r = system.A.report
-            numbers = r["bytes_float64"] / 8 + r["bytes_float32"] / 4 + r["bytes_int16"] / 2
-            product = system.product_seconds(20)
-            charges = system.solve(rtol=1e-7, precond=precond, method="bicgstab", **what)
-            each = 1e3 * charges.seconds["solve"] / max(1, charges.iterations)
-            error = abs(charges.charge[0] / exact - 1) if exact else math.nan
-            n = len(mesh)
-            row = {
-                "problem": name,
-                "setting": setting,
-                "n": n,
-                "bytes": r["bytes"],
-                "numbers_over_n_log2_n": numbers / (n * math.log2(n)),
-                "dense_fraction": r["dense_fraction"],
-                "mean_rank": r["mean_rank"],
-                "max_rank": r["max_rank"],
-                "error": r["measured_error"],
-                "assembly_seconds": system.seconds,
-                "assembly_processor_seconds": cpu,
-                "product_seconds": product,
-                "gflops": 2e-9 * numbers / product,
-                "iterations": charges.iterations,
-                "reason": charges.reason,
-                "residual_norm": charges.residual_norm,
-                "milliseconds_an_iteration": each,
-                "charge": charges.charge.tolist(),
-                "charge_error": error,
-            }
-            rows.append(row)
-            published = PAPER.get(name, ("-",) * 6)
-            beside = f"{published[0]:,}" if published[0] != "-" else "-"
-            print(
-                f"{name:<8}{setting:<8}{n:>10,}{r['bytes'] / 1e6:>9.1f}{row['numbers_over_n_log2_n']:>9.1f}"
-                f"{100 * r['dense_fraction']:>7.2f}%{r['mean_rank']:>7.1f}/{r['max_rank']:<3d}{r['measured_error']:>9.1e}"
-                f"{system.seconds:>11.2f}{cpu:>8.2f}{1e3 * product:>11.2f}{row['gflops']:>8.1f}{charges.iterations:>5}"
-                f"{each:>8.1f}{error:>14.2e}   | {beside}, {published[1]}, {published[2]} ({published[3]}), {published[4]}, {published[5]}"
-                + ("" if charges.converged else f"   {charges.reason}"),
-                flush=True,
-            )
-            if o.pipelined:
-                other = system.solve(rtol=1e-7, precond=precond, method="pipelined-bicgstab", **what)
-                step = 1e3 * other.seconds["solve"] / max(1, other.iterations)
-                row["pipelined"] = {"iterations": other.iterations, "milliseconds_an_iteration": step}
-                print(
-                    f"{'':<16}pipelined-bicgstab: {other.iterations} its, {step:.1f} ms/it, {step / each:.2f} of bicgstab's"
-                )
-            if o.inner:
-                coarse = system.A.coarse(rank=1)
-                report_coarse = coarse.report
-                began = time.perf_counter()
-                twenty = tacit.solve(
-                    coarse,
-                    np.ones(n),
-                    method="bicgstab",
-                    precond="jacobi",
-                    rtol=1e-15,
-                    max_iterations=20,
-                    explain=False,
-                )
-                twenty_seconds = time.perf_counter() - began
-                kept = (
-                    report_coarse["bytes_float64"] / 8
-                    + report_coarse["bytes_float32"] / 4
-                    + report_coarse["bytes_int16"] / 2
-                )
-                outer = system.solve(
-                    rtol=1e-7, precond={"name": "inner", "rank": 1, "iterations": 20}, method="bicgstab", **what
-                )
-                row["inner"] = {
-                    "bytes": report_coarse["bytes"],
-                    "numbers_of_matrix": kept / numbers,
-                    "milliseconds_an_iteration": 1e3 * twenty_seconds / max(1, twenty.iterations),
-                    "outer_iterations": outer.iterations,
-                    "outer_reason": outer.reason,
-                    "outer_seconds": outer.seconds["solve"],
-                    "plain_seconds": charges.seconds["solve"],
-                }
-                print(
-                    f"{'':<16}rank one: {report_coarse['bytes'] / 1e6:.1f} MB, {kept / numbers:.2f} of the numbers (the paper 0.10),"
-                    f" {row['inner']['milliseconds_an_iteration']:.1f} ms/it; as preconditioner, 20 iterations each:"
-                    f" {outer.iterations} outer its ({outer.reason}), {outer.seconds['solve']:.2f} s, without {charges.seconds['solve']:.2f} s",
-                    flush=True,
-                )
-            del system, charges
+            rows.append(solved(o, name, setting, mesh, what, exact))
     if o.json:
         o.json.write_text(json.dumps(rows, indent=1))
 

@@ -63,6 +63,43 @@ def solve(matrix, words, options, precond):
     return json.loads(done.stdout)
 
 
+def run(k, name, words, matrix, options, precond, axes, below, reference):
+    """Solves with method k, prints and draws; returns its history and its row."""
+    one = solve(matrix, words, options, precond)
+    history = np.array(one["history"], dtype=float)
+    reference = history if reference is None else reference
+    common = min(len(history), len(reference))
+    difference = np.abs(history[:common] / reference[:common] - 1)
+    apart = float(np.max(difference))
+    print(
+        f"{name:34} {one['iterations']:5} iterations  {one['residual_norm']:.6e}  history apart by {apart:.1e}"
+        f"  {one['counts']['reductions']:5} sums  {one['reason']}",
+        flush=True,
+    )
+    row = {
+        "precond": precond,
+        "name": name,
+        "iterations": one["iterations"],
+        "reason": one["reason"],
+        "residual": one["residual_norm"],
+        "apart": apart,
+        "reductions": one["counts"]["reductions"],
+        "history": history[:: max(1, len(history) // 200)].tolist(),
+    }
+    every = max(1, len(history) // 12)  # shifted markers, because the curves coincide
+    look = {
+        "lw": 1,
+        "color": f"C{k}",
+        "marker": "osD^v<>Phx"[k],
+        "ms": 4,
+        "markevery": (k * every // len(METHODS), every),
+    }
+    axes.semilogy(history, label=name, **look)
+    if k:
+        below.semilogy(np.maximum(difference, 1e-16), **look)
+    return history, row
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--n", type=int, default=512)
@@ -81,40 +118,9 @@ def main():
             reference = None
             print(f"\n{options.n}^2, GMRES({options.restart}), precond {precond}, {options.ranks} ranks")
             for k, (name, words) in enumerate(METHODS.items()):
-                one = solve(matrix, words, options, precond)
-                history = np.array(one["history"], dtype=float)
+                history, row = run(k, name, words, matrix, options, precond, axes, below, reference)
                 reference = history if reference is None else reference
-                common = min(len(history), len(reference))
-                difference = np.abs(history[:common] / reference[:common] - 1)
-                apart = float(np.max(difference))
-                print(
-                    f"{name:34} {one['iterations']:5} iterations  {one['residual_norm']:.6e}  history apart by {apart:.1e}"
-                    f"  {one['counts']['reductions']:5} sums  {one['reason']}",
-                    flush=True,
-                )
-                results.append(
-                    {
-                        "precond": precond,
-                        "name": name,
-                        "iterations": one["iterations"],
-                        "reason": one["reason"],
-                        "residual": one["residual_norm"],
-                        "apart": apart,
-                        "reductions": one["counts"]["reductions"],
-                        "history": history[:: max(1, len(history) // 200)].tolist(),
-                    }
-                )
-                every = max(1, len(history) // 12)  # shifted markers, because the curves coincide
-                look = {
-                    "lw": 1,
-                    "color": f"C{k}",
-                    "marker": "osD^v<>Phx"[k],
-                    "ms": 4,
-                    "markevery": (k * every // len(METHODS), every),
-                }
-                axes.semilogy(history, label=name, **look)
-                if k:
-                    below.semilogy(np.maximum(difference, 1e-16), **look)
+                results.append(row)
             axes.set_title(
                 "no preconditioner" if precond == "none" else "sparse approximate inverse of each rank's block"
             )

@@ -48,8 +48,8 @@ def main() -> None:
         paper = FIGURE_10.get(ranks, {})
         for name, row in found.items():
             there = paper.get(name)
-            published = f"{paper['gmres'] / there:.2f}" if there else ""
-            print(f"  {name:26s} {cgs / row['seconds']:10.2f} {one / row['seconds']:18.2f} {published:>14s}")
+            ratio = f"{paper['gmres'] / there:.2f}" if there else ""
+            print(f"  {name:26s} {cgs / row['seconds']:10.2f} {one / row['seconds']:18.2f} {ratio:>14s}")
         fastest = {
             kind: min((r["seconds"], n) for n, r in found.items() if n.startswith(kind))
             for kind in ("ca-gmres", "pipelined-gmres", "pipelined-ca-gmres")

@@ -55,60 +55,36 @@ def solved(name: str, n: int, box: int, bottom: str, step: int | None) -> dict:
     return total
 
 
-def scaling(arguments: argparse.Namespace, out: pathlib.Path, which: int, figures) -> None:
-    """`figures`: the module figures.py, with the model."""
+def modelled(name: str, n: int, axes: int, classical: dict, avoiding: dict, figures) -> dict:
+    """How many times faster the bottom and the solve are by the model, on n^axes ranks."""
     m = figures.MACHINES["fitted"]
-    names = ["LMC, 3-D", "LMC, 2-D"] if which == 7 else ["Nyx, 3-D"]
-    rows = []
-    print(f"\nFigure {which}: {len(LMC) if which == 7 else len(NYX)} time steps, bicgstab against ca-bicgstab s = 4")
-    print(f"  seconds by the model {m}")
-    for name in names:
-        axes = 3 if name.endswith("3-D") else 2
-        box = 16 if axes == 3 else 32
-        print(f"  {name}; paper: {PAPER[name]}")
-        print(
-            "    ranks   V-cycles    iterations      failed | hybrid: bottom  solve  share | flat: bottom  solve  share"
+    ranks, face = n**axes, 8 * 2 ** (axes - 1)
+    sides = axes / 3  # of a box's messages in three dimensions
+    seconds = []
+    for total, counts in ((classical, figures.classical_six), (avoiding, figures.s_step(4, True))):
+        sums, halos = counts(total["iterations"], total["solves"])
+        scaled = [h * face / figures.FACE for h in halos]
+        seconds.append(
+            sum(figures.sum_time(m, ranks, size) for size in sums)
+            + sides * sum(figures.halo_time(m, size) for size in scaled)
         )
-        for n in (2, 4, 8, 16):
-            if n > arguments.largest * (2 if axes == 2 else 1):
-                continue
-            classical = solved(name, n, box, "bicgstab", None)
-            avoiding = solved(name, n, box, "ca-bicgstab", 4)
-            ranks, face = n**axes, 8 * 2 ** (axes - 1)
-            sides = axes / 3  # of a box's messages in three dimensions
-            seconds = []
-            for total, counts in ((classical, figures.classical_six), (avoiding, figures.s_step(4, True))):
-                sums, halos = counts(total["iterations"], total["solves"])
-                scaled = [h * face / figures.FACE for h in halos]
-                seconds.append(
-                    sum(figures.sum_time(m, ranks, size) for size in sums)
-                    + sides * sum(figures.halo_time(m, size) for size in scaled)
-                )
-            # Boxes of 64 to 2 cells: five levels above the bottom, an exchange for each half sweep, residual and
-            # interpolation.
-            halo = sum(
-                (4 * SWEEPS + 2) * sides * figures.halo_time(m, 8 * (64 >> level) ** (axes - 1)) for level in range(5)
-            )
-            work = figures.V_CYCLE * SWEEPS / 2 * (64**axes * 2**axes / (2**axes - 1)) / (64**3 * 8 / 7)
-            row = {"case": name, "ranks": ranks, "classical": classical, "avoiding": avoiding}
-            for mode, cores in (("hybrid", 1), ("flat", 6)):
-                # V_CYCLE is measured with six cores.
-                above = [t["cycles"] * (work * cores + halo) for t in (classical, avoiding)]
-                row[mode] = {
-                    "bottom": seconds[0] / seconds[1],
-                    "solve": (above[0] + seconds[0]) / (above[1] + seconds[1]),
-                    "share": seconds[0] / (above[0] + seconds[0]),
-                }
-            rows.append(row)
-            text = " | ".join(
-                f"{row[k]['bottom']:14.2f} {row[k]['solve']:6.2f} {100 * row[k]['share']:5.0f} %"
-                for k in ("hybrid", "flat")
-            )
-            print(
-                f"    {ranks:5d} {classical['cycles']:5d} {avoiding['cycles']:5d} {classical['iterations']:7d}"
-                f" {avoiding['iterations']:7d} {classical['failures']:5d} {avoiding['failures']:3d}  | {text}"
-            )
-    (out / f"figure{which}_scaling.json").write_text(json.dumps(rows, indent=1))
+    # Boxes of 64 to 2 cells: five levels above the bottom, an exchange for each half sweep, residual and
+    # interpolation.
+    halo = sum((4 * SWEEPS + 2) * sides * figures.halo_time(m, 8 * (64 >> level) ** (axes - 1)) for level in range(5))
+    work = figures.V_CYCLE * SWEEPS / 2 * (64**axes * 2**axes / (2**axes - 1)) / (64**3 * 8 / 7)
+    row = {"case": name, "ranks": ranks, "classical": classical, "avoiding": avoiding}
+    for mode, cores in (("hybrid", 1), ("flat", 6)):
+        # V_CYCLE is measured with six cores.
+        above = [t["cycles"] * (work * cores + halo) for t in (classical, avoiding)]
+        row[mode] = {
+            "bottom": seconds[0] / seconds[1],
+            "solve": (above[0] + seconds[0]) / (above[1] + seconds[1]),
+            "share": seconds[0] / (above[0] + seconds[0]),
+        }
+    return row
+
+
+def draw(names: list[str], rows: list[dict], which: int, path: pathlib.Path) -> None:
     figure, panels = plt.subplots(1, len(names), figsize=(5.2 * len(names), 3.8), squeeze=False)
     for axes, name in zip(panels[0], names, strict=True):
         mine = [r for r in rows if r["case"] == name]
@@ -128,7 +104,41 @@ def scaling(arguments: argparse.Namespace, out: pathlib.Path, which: int, figure
         axes.set_xlabel("ranks"), axes.set_ylabel("times faster than bicgstab, model"), axes.legend(fontsize=7)
         axes.set_title(f"{name}, as figure {which}", loc="left")
     figure.tight_layout()
-    figure.savefig(out / f"figure{which}.png", dpi=150)
+    figure.savefig(path, dpi=150)
     plt.close(figure)
+
+
+def scaling(arguments: argparse.Namespace, out: pathlib.Path, which: int, figures) -> None:
+    """`figures`: the module figures.py, with the model."""
+    m = figures.MACHINES["fitted"]
+    names = ["LMC, 3-D", "LMC, 2-D"] if which == 7 else ["Nyx, 3-D"]
+    rows = []
+    print(f"\nFigure {which}: {len(LMC) if which == 7 else len(NYX)} time steps, bicgstab against ca-bicgstab s = 4")
+    print(f"  seconds by the model {m}")
+    for name in names:
+        axes = 3 if name.endswith("3-D") else 2
+        box = 16 if axes == 3 else 32
+        print(f"  {name}; paper: {PAPER[name]}")
+        print(
+            "    ranks   V-cycles    iterations      failed | hybrid: bottom  solve  share | flat: bottom  solve  share"
+        )
+        for n in (2, 4, 8, 16):
+            if n > arguments.largest * (2 if axes == 2 else 1):
+                continue
+            classical = solved(name, n, box, "bicgstab", None)
+            avoiding = solved(name, n, box, "ca-bicgstab", 4)
+            row = modelled(name, n, axes, classical, avoiding, figures)
+            rows.append(row)
+            ranks = row["ranks"]
+            text = " | ".join(
+                f"{row[k]['bottom']:14.2f} {row[k]['solve']:6.2f} {100 * row[k]['share']:5.0f} %"
+                for k in ("hybrid", "flat")
+            )
+            print(
+                f"    {ranks:5d} {classical['cycles']:5d} {avoiding['cycles']:5d} {classical['iterations']:7d}"
+                f" {avoiding['iterations']:7d} {classical['failures']:5d} {avoiding['failures']:3d}  | {text}"
+            )
+    (out / f"figure{which}_scaling.json").write_text(json.dumps(rows, indent=1))
+    draw(names, rows, which, out / f"figure{which}.png")
     assert all(math.isfinite(r["flat"]["bottom"]) for r in rows)
     assert all(r["classical"]["failures"] == r["avoiding"]["failures"] == 0 for r in rows), "a bottom solve failed"

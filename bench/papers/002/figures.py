@@ -87,6 +87,33 @@ def solve_on(n: int, box: int, bottom: str, step: int | None = None, **more):
     return mg.solve(p.A, p.f, cycle="U", smallest_box=4, bottom=bottom, step=step, bottom_norm="max", **more)
 
 
+def model_row(m: dict, n: int, classical, avoiding) -> dict:
+    """A solve on n^3 ranks by the model: (seconds in sums, in exchanges) of each variant, and their gains. Prints."""
+    ranks, solves = n**3, classical.bottom_solves
+    six = modelled(m, ranks, *classical_six(classical.bottom_iterations, solves))
+    three = modelled(m, ranks, *classical_ours(classical.bottom_iterations, solves))
+    s4 = modelled(m, ranks, *s_step(4, False)(avoiding.bottom_iterations, avoiding.bottom_solves))
+    pairs = modelled(m, ranks, *s_step(4, True)(avoiding.bottom_iterations, avoiding.bottom_solves))
+    smooth = V_CYCLE * classical.cycles
+    gain = [sum(six) / sum(s4), sum(six) / sum(pairs), six[0] / s4[0]]
+    whole = [(smooth + sum(six)) / (smooth + sum(x)) for x in (s4, pairs)]
+    print(
+        f"  {ranks:5d}  {six[0]:11.4f} {six[1]:8.4f}  | {sum(three):.4f}  | {s4[0]:10.4f} {s4[1]:8.4f}  |  {sum(pairs):.4f}  |"
+        f"  {gain[0]:5.2f}   {gain[1]:5.2f}  {gain[2]:5.1f}  {whole[0]:5.2f}   {whole[1]:5.2f}"
+    )
+    return {
+        "ranks": ranks,
+        "six": six,
+        "three": three,
+        "s4": s4,
+        "pairs": pairs,
+        "gain": gain,
+        "solve": whole,
+        "iterations": [classical.bottom_iterations, avoiding.bottom_iterations],
+        "cycles": [classical.cycles, avoiding.cycles],
+    }
+
+
 def weak_scaling(arguments, out) -> None:
     rows = []
     n = 2
@@ -111,39 +138,14 @@ def weak_scaling(arguments, out) -> None:
         print(
             "  ranks   6 sums: sums   halos  | 3 sums  | s = 4: sums   halos  | in pairs | bottom   pairs   sums  solve   pairs"
         )
-        for n, classical, avoiding in rows:
-            ranks, solves = n**3, classical.bottom_solves
-            six = modelled(m, ranks, *classical_six(classical.bottom_iterations, solves))
-            three = modelled(m, ranks, *classical_ours(classical.bottom_iterations, solves))
-            s4 = modelled(m, ranks, *s_step(4, False)(avoiding.bottom_iterations, avoiding.bottom_solves))
-            pairs = modelled(m, ranks, *s_step(4, True)(avoiding.bottom_iterations, avoiding.bottom_solves))
-            smooth = V_CYCLE * classical.cycles
-            gain = [sum(six) / sum(s4), sum(six) / sum(pairs), six[0] / s4[0]]
-            whole = [(smooth + sum(six)) / (smooth + sum(x)) for x in (s4, pairs)]
-            print(
-                f"  {ranks:5d}  {six[0]:11.4f} {six[1]:8.4f}  | {sum(three):.4f}  | {s4[0]:10.4f} {s4[1]:8.4f}  |  {sum(pairs):.4f}  |"
-                f"  {gain[0]:5.2f}   {gain[1]:5.2f}  {gain[2]:5.1f}  {whole[0]:5.2f}   {whole[1]:5.2f}"
-            )
-            document.append(
-                {
-                    "machine": name,
-                    "ranks": ranks,
-                    "six": six,
-                    "three": three,
-                    "s4": s4,
-                    "pairs": pairs,
-                    "gain": gain,
-                    "solve": whole,
-                }
-                | {
-                    "iterations": [classical.bottom_iterations, avoiding.bottom_iterations],
-                    "cycles": [classical.cycles, avoiding.cycles],
-                }
-            )
+        document += [{"machine": name} | model_row(m, *row) for row in rows]
     (out / "weak_scaling.json").write_text(json.dumps(document, indent=1))
+    draw_weak_scaling(rows, [d for d in document if d["machine"] == "published"], out / "weak_scaling.png")
+
+
+def draw_weak_scaling(rows: list, of: list[dict], path: pathlib.Path) -> None:
     figure, (left, middle, right) = plt.subplots(1, 3, figsize=(13, 4))
     ranks = [n**3 for n, *_ in rows]
-    of = [d for d in document if d["machine"] == "published"]
     left.loglog(ranks, [d["six"][0] + d["six"][1] for d in of], "o--", color="#c53030", label="bottom, 6 sums")
     left.loglog(ranks, [sum(d["pairs"]) for d in of], "s--", color="#2b6cb0", label="bottom, s = 4 in pairs")
     smooth = [V_CYCLE * classical.cycles for _, classical, _ in rows]
@@ -179,7 +181,7 @@ def weak_scaling(arguments, out) -> None:
     right.set_ylabel(f"ms of all bottoms on {ranks[-1]} ranks, model"), right.legend(fontsize=8)
     right.set_title("as figure 5", loc="left")
     figure.tight_layout()
-    figure.savefig(out / "weak_scaling.png", dpi=150)
+    figure.savefig(path, dpi=150)
 
 
 def residuals(arguments, out) -> None:
@@ -210,8 +212,47 @@ def residuals(arguments, out) -> None:
     (out / "residuals.json").write_text(json.dumps(seen, indent=1))
 
 
+BOTTOMS = [("bicgstab", None), ("ca-bicgstab", 4), ("ca-bicgstab", 8)]
+
+
+def case_totals(which: int, name: str, axes: int, n: int, jump: float, ell: bool, steps: list) -> tuple[dict, float]:
+    """(V-cycles, bottom iterations, failures, seconds, seconds of the bottom) by solver, and the largest error."""
+    totals = {b: [0, 0, 0, 0.0, 0.0] for b in BOTTOMS}
+    start = dict.fromkeys(BOTTOMS)
+    worst = 0.0
+    for t in steps:
+        if which == 7:
+            p = problems.projection(n, axes=axes, jump=jump, ell=ell, time=t)
+        else:
+            p = problems.gravity(n, growth=t, boxes=8)
+        for b in BOTTOMS:
+            # Boxes of n/8 cells are not agglomerated: they are coarsened to boxes of 2.
+            r = mg.solve(
+                p.A,
+                p.f,
+                x0=start[b],
+                cycle="U",
+                smallest_box=2 if which == 8 or ell else 4,
+                bottom=b[0],
+                step=b[1],
+                pre=3,
+                post=3,
+                max_cycles=1000,
+            )
+            assert r.converged, (name, b, r)
+            start[b] = r.x
+            total = totals[b]
+            total[0] += r.cycles
+            total[1] += r.bottom_iterations
+            total[2] += r.bottom_failures
+            total[3] += r.seconds["solve"]
+            total[4] += r.seconds["bottom"]
+            if p.exact is not None:
+                worst = max(worst, np.abs(r.x - p.exact).max() / np.abs(p.exact).max())
+    return totals, worst
+
+
 def applications(arguments, out, which: int) -> None:
-    bottoms = [("bicgstab", None), ("ca-bicgstab", 4), ("ca-bicgstab", 8)]
     rows = []
     if which == 7:
         print(
@@ -225,39 +266,8 @@ def applications(arguments, out, which: int) -> None:
         cases = [("clustered matter, 64^3", 3, 64, 0, False)]
         steps = [0.05, 0.1, 0.15, 0.2, 0.25, 0.3]
     for name, axes, n, jump, ell in cases:
-        totals = {b: [0, 0, 0, 0.0, 0.0] for b in bottoms}
-        start = dict.fromkeys(bottoms)
-        worst = 0.0
-        for t in steps:
-            if which == 7:
-                p = problems.projection(n, axes=axes, jump=jump, ell=ell, time=t)
-            else:
-                p = problems.gravity(n, growth=t, boxes=8)
-            for b in bottoms:
-                # Boxes of n/8 cells are not agglomerated: they are coarsened to boxes of 2.
-                r = mg.solve(
-                    p.A,
-                    p.f,
-                    x0=start[b],
-                    cycle="U",
-                    smallest_box=2 if which == 8 or ell else 4,
-                    bottom=b[0],
-                    step=b[1],
-                    pre=3,
-                    post=3,
-                    max_cycles=1000,
-                )
-                assert r.converged, (name, b, r)
-                start[b] = r.x
-                total = totals[b]
-                total[0] += r.cycles
-                total[1] += r.bottom_iterations
-                total[2] += r.bottom_failures
-                total[3] += r.seconds["solve"]
-                total[4] += r.seconds["bottom"]
-                if p.exact is not None:
-                    worst = max(worst, np.abs(r.x - p.exact).max() / np.abs(p.exact).max())
-        for b in bottoms:
+        totals, worst = case_totals(which, name, axes, n, jump, ell, steps)
+        for b in BOTTOMS:
             cycles, iterations, failures, seconds, bottom = totals[b]
             s = f" s = {b[1]}" if b[1] else ""
             more = f", {worst:.1e} from the Fourier transform" if worst else ""

@@ -27,6 +27,33 @@ from tacit import tomography
 COLOURS = {"tiled product": "#2b6cb0", "reduce": "#a0aec0", "wait for halo": "#c53030"}
 
 
+def show(o, place, minibatch, seconds, events):
+    """Draws, prints and writes the products and sums of rank 0."""
+    found = [(name, b, e) for name, _, b, e, *_ in events if e > 0]
+    for line, (name, colour) in enumerate(COLOURS.items()):
+        place.broken_barh([(b * 1e3, (e - b) * 1e3) for n, b, e in found if n == name], (line, 0.8), color=colour)
+    place.set_yticks(np.arange(len(COLOURS)) + 0.4, list(COLOURS))
+    place.set_title(f"minibatch {minibatch or o.columns}: {seconds * 1e3:.1f} ms"), place.set_xlabel("ms")
+    products = [(b, e) for n, b, e in found if n == "tiled product"]
+    sums = [(b, e) for n, b, e in found if n == "reduce"]
+    first = min(b for b, _ in sums)
+    hidden = sum(b > first for b, _ in products)
+    print(
+        f"minibatch {minibatch or o.columns}: {seconds * 1e3:.1f} ms, {len(products)} products, of which {hidden} run while"
+        " sums of the one before are under way"
+    )
+    path = pathlib.Path(o.out) / f"pipelining-{minibatch}.json"
+    path.write_text(
+        json.dumps(
+            {
+                "traceEvents": [
+                    {"name": n, "ph": "X", "pid": 0, "tid": 0, "ts": b * 1e6, "dur": (e - b) * 1e6} for n, b, e in found
+                ]
+            }
+        )
+    )
+
+
 def main():
     words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     words.add_argument("--size", type=int, default=128)
@@ -63,30 +90,7 @@ def main():
             return None
 
         seconds, events = tacit.comm.run_threads(o.ranks, rank)[0]
-        found = [(name, b, e) for name, _, b, e, *_ in events if e > 0]
-        for line, (name, colour) in enumerate(COLOURS.items()):
-            place.broken_barh([(b * 1e3, (e - b) * 1e3) for n, b, e in found if n == name], (line, 0.8), color=colour)
-        place.set_yticks(np.arange(len(COLOURS)) + 0.4, list(COLOURS))
-        place.set_title(f"minibatch {minibatch or o.columns}: {seconds * 1e3:.1f} ms"), place.set_xlabel("ms")
-        products = [(b, e) for n, b, e in found if n == "tiled product"]
-        sums = [(b, e) for n, b, e in found if n == "reduce"]
-        first = min(b for b, _ in sums)
-        hidden = sum(b > first for b, _ in products)
-        print(
-            f"minibatch {minibatch or o.columns}: {seconds * 1e3:.1f} ms, {len(products)} products, of which {hidden} run while"
-            " sums of the one before are under way"
-        )
-        path = pathlib.Path(o.out) / f"pipelining-{minibatch}.json"
-        path.write_text(
-            json.dumps(
-                {
-                    "traceEvents": [
-                        {"name": n, "ph": "X", "pid": 0, "tid": 0, "ts": b * 1e6, "dur": (e - b) * 1e6}
-                        for n, b, e in found
-                    ]
-                }
-            )
-        )
+        show(o, place, minibatch, seconds, events)
     figure.tight_layout()
     path = pathlib.Path(o.out) / "pipelining.png"
     figure.savefig(path, dpi=110)

@@ -47,6 +47,68 @@ def run(o, precision, ranks, groups, like, minibatch=0, spans=None):
     return found
 
 
+def runs(o, ranks, like):
+    """(seconds by part of each run, volumes of each level, spans of rank 0 in single precision, the machine). Prints."""
+    bars, volumes, kept = [], [], {}
+    for precision, count in zip(PRECISIONS, ranks, strict=True):
+        # The other GPUs process other slices.
+        whole = o.products * o.slices / o.columns * count / ranks[0]
+        for groups, how, minibatch in (("", "direct", 0), ("3,6", "by levels", 0), ("3,6", "pipelined", o.minibatch)):
+            with tempfile.TemporaryDirectory() as folder:
+                spans = pathlib.Path(folder) / "spans"
+                r = run(o, precision, count, groups, like, minibatch, spans)
+                if precision == "single":
+                    kept[how] = [line.split("\t") for line in spans.read_text().splitlines()]
+            seconds = {name: whole * s for name, s in r["parts"].items()}
+            total = whole * r["seconds"]
+            bars.append((f"{precision}\n{how}", seconds, total))
+            first = next(b for b in bars if b[0] == f"{precision}\ndirect")
+            less = f", {1 - total / first[2]:.0%} less than direct" if how != "direct" else ""
+            print(f"  {precision:6s} {how:9s} on {count} ranks: {total:7.1f} s{less}; "
+                  + ", ".join(f"{n} {s:.1f}" for n, s in seconds.items()), flush=True)  # fmt: skip
+            if minibatch == 0:
+                for name, v in r["levels"].items():
+                    rate = v["bytes"] / r["parts"][name] / count / 1e9
+                    volumes.append((f"{precision}, {how}\n{name}", v["bytes"] / 1e9, rate))
+                    print(f"         {name}: {v['sent']:,} values a column sent of {v['touched']:,}, "
+                          f"{v['bytes'] / 1e9:.2f} GB a product, {rate:.1f} GB/s a rank")  # fmt: skip
+    return bars, volumes, kept, r["machine"]
+
+
+def draw_seconds(place, bars, ranks, like):
+    bottom = np.zeros(len(bars))
+    for name, colour in COLOURS.items():
+        height = np.array([b[1].get(name, 0.0) for b in bars])
+        place.bar([b[0] for b in bars], height, bottom=bottom, color=colour, label=name)
+        bottom += height
+    place.plot([b[0] for b in bars], [b[2] for b in bars], "k_", markersize=16, label="until the last rank is done")
+    place.set_title(f"figures 8, 11a: {ranks[0]} simulated GPUs, {like} bins")
+    place.set_ylabel("simulated seconds"), place.legend(fontsize=7), place.tick_params(axis="x", labelsize=6)
+
+
+def draw_volumes(place, volumes):
+    at = np.arange(len(volumes))
+    place.bar(at, [v[1] for v in volumes], color="#a0aec0")
+    place.set_xticks(at, [v[0] for v in volumes], rotation=75, fontsize=6), place.set_ylabel("GB a product, sent")
+    beside = place.twinx()
+    beside.plot(at, [v[2] for v in volumes], "o", color="#c53030"), beside.set_yscale("log")
+    beside.set_ylabel("GB/s a rank (o)"), place.set_title("figure 11b: volume and bandwidth by level, simulated")
+
+
+def draw_spans(place, kept, o):
+    colours = {"tiled product": "products", "sums, level 1": "within sockets", "sums, level 2": "within nodes",
+               "sums, level 3": "between nodes"}  # fmt: skip
+    rows = ("by levels", "pipelined")
+    for line, how in enumerate(rows):
+        begin = min(float(b) for _, b, _ in kept[how])
+        for name, b, e in kept[how]:
+            if name in colours:
+                place.broken_barh([((float(b) - begin) * 1e3, (float(e) - float(b)) * 1e3)], (line + 0.1, 0.8),
+                                  color=COLOURS[colours[name]])  # fmt: skip
+    place.set_yticks(np.arange(len(rows)) + 0.5, rows), place.set_xlabel("simulated ms")
+    place.set_title(f"figure 12: rank 0, {o.columns} slices at once or by {o.minibatch}, single precision")
+
+
 def main():
     words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     words.add_argument("--program", default="build/release/bench/bench_simulated_tomography")
@@ -66,62 +128,11 @@ def main():
         ranks = [int(r) for r in ranks.split(",")]
         print(f"SIMULATED: {o.angles} x {o.size} standing for {like} bins, {o.columns} slices at once; seconds of "
               f"{o.products} products of {o.slices} slices on {ranks[0]} GPUs")  # fmt: skip
-        bars, volumes, kept = [], [], {}
-        for precision, count in zip(PRECISIONS, ranks, strict=True):
-            # The other GPUs process other slices.
-            whole = o.products * o.slices / o.columns * count / ranks[0]
-            for groups, how, minibatch in (
-                ("", "direct", 0),
-                ("3,6", "by levels", 0),
-                ("3,6", "pipelined", o.minibatch),
-            ):
-                with tempfile.TemporaryDirectory() as folder:
-                    spans = pathlib.Path(folder) / "spans"
-                    r = run(o, precision, count, groups, like, minibatch, spans)
-                    if precision == "single":
-                        kept[how] = [line.split("\t") for line in spans.read_text().splitlines()]
-                seconds = {name: whole * s for name, s in r["parts"].items()}
-                total = whole * r["seconds"]
-                bars.append((f"{precision}\n{how}", seconds, total))
-                first = next(b for b in bars if b[0] == f"{precision}\ndirect")
-                less = f", {1 - total / first[2]:.0%} less than direct" if how != "direct" else ""
-                print(f"  {precision:6s} {how:9s} on {count} ranks: {total:7.1f} s{less}; "
-                      + ", ".join(f"{n} {s:.1f}" for n, s in seconds.items()), flush=True)  # fmt: skip
-                if minibatch == 0:
-                    for name, v in r["levels"].items():
-                        rate = v["bytes"] / r["parts"][name] / count / 1e9
-                        volumes.append((f"{precision}, {how}\n{name}", v["bytes"] / 1e9, rate))
-                        print(f"         {name}: {v['sent']:,} values a column sent of {v['touched']:,}, "
-                              f"{v['bytes'] / 1e9:.2f} GB a product, {rate:.1f} GB/s a rank")  # fmt: skip
-        print(f"  machine: {r['machine']}")
-        place = row[0]
-        bottom = np.zeros(len(bars))
-        for name, colour in COLOURS.items():
-            height = np.array([b[1].get(name, 0.0) for b in bars])
-            place.bar([b[0] for b in bars], height, bottom=bottom, color=colour, label=name)
-            bottom += height
-        place.plot([b[0] for b in bars], [b[2] for b in bars], "k_", markersize=16, label="until the last rank is done")
-        place.set_title(f"figures 8, 11a: {ranks[0]} simulated GPUs, {like} bins")
-        place.set_ylabel("simulated seconds"), place.legend(fontsize=7), place.tick_params(axis="x", labelsize=6)
-        place = row[1]
-        at = np.arange(len(volumes))
-        place.bar(at, [v[1] for v in volumes], color="#a0aec0")
-        place.set_xticks(at, [v[0] for v in volumes], rotation=75, fontsize=6), place.set_ylabel("GB a product, sent")
-        beside = place.twinx()
-        beside.plot(at, [v[2] for v in volumes], "o", color="#c53030"), beside.set_yscale("log")
-        beside.set_ylabel("GB/s a rank (o)"), place.set_title("figure 11b: volume and bandwidth by level, simulated")
-        place = row[2]
-        colours = {"tiled product": "products", "sums, level 1": "within sockets", "sums, level 2": "within nodes",
-                   "sums, level 3": "between nodes"}  # fmt: skip
-        rows = ("by levels", "pipelined")
-        for line, how in enumerate(rows):
-            begin = min(float(b) for _, b, _ in kept[how])
-            for name, b, e in kept[how]:
-                if name in colours:
-                    place.broken_barh([((float(b) - begin) * 1e3, (float(e) - float(b)) * 1e3)], (line + 0.1, 0.8),
-                                      color=COLOURS[colours[name]])  # fmt: skip
-        place.set_yticks(np.arange(len(rows)) + 0.5, rows), place.set_xlabel("simulated ms")
-        place.set_title(f"figure 12: rank 0, {o.columns} slices at once or by {o.minibatch}, single precision")
+        bars, volumes, kept, machine = runs(o, ranks, like)
+        print(f"  machine: {machine}")
+        draw_seconds(row[0], bars, ranks, like)
+        draw_volumes(row[1], volumes)
+        draw_spans(row[2], kept, o)
     figure.tight_layout()
     figure.savefig(out / "simulated.png", dpi=110)
     print(f"drawn in {out / 'simulated.png'}")

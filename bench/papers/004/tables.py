@@ -155,10 +155,7 @@ def main():
 
     if "1" in o.tables or "2" in o.tables:
         table = Table(o, "Tables 1 and 2: cg, schedules of the product (ratio: to SS)", 866)
-        both["1"] = [
-            *table.schedules(),
-            *table.rows([tacit("csr, 1 rank", "cg", "none", 1, 2)]),
-        ]
+        both["1"] = [*table.schedules(), *table.rows([tacit("csr, 1 rank", "cg", "none", 1, 2)])]
         print(PAPER["1"], PAPER["2"], sep="\n")
     if "3" in o.tables:
         table = Table(o, "Table 3: cg (ratio: to PETSc on as many cores)", 866)

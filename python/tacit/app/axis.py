@@ -246,6 +246,15 @@ def residuals(F: Array, C: list[Array], fits: list[tuple[Array, Array, float]]) 
 # --- the sample fits on the detector ----------------------------------------------------------------------------------
 
 
+def _spectrum(s: Array, w: Array) -> tuple[Array, Array, float]:
+    """(transform at the frequencies w, mean energy at each, energy of the noise by the highest frequencies)."""
+    place = np.arange(s.shape[1]) + 0.5
+    F = s @ np.exp(-1j * np.outer(place, w))
+    energy = (np.abs(F) ** 2).mean(0)
+    high = np.abs(s @ np.exp(-1j * np.outer(place, np.linspace(0.7, 1.0, 16) * np.pi))) ** 2
+    return F, energy, max(float(np.median(high)) / 2, 1e-12 * float(energy.max()))
+
+
 class Consistency:
     """-2 log likelihood of an axis, from the transform of whole projections at the lowest frequencies."""
 
@@ -258,13 +267,9 @@ class Consistency:
         unit = np.pi * 2 / (self.PAD * n)
         top = min(self.PAD * n // 3, FREQUENCIES)
         self.w = unit * np.arange(1, top + 1)
-        place = np.arange(n) + 0.5
-        self.F = s @ np.exp(-1j * np.outer(place, self.w))
+        self.F, self.energy, noise = _spectrum(s, self.w)
         self.C = [b.T @ self.F for b in self.harmonics.basis]
-        self.energy = (np.abs(self.F) ** 2).mean(0)
-        high = np.linspace(0.7, 1.0, 16) * np.pi
-        spectrum = np.abs(s @ np.exp(-1j * np.outer(place, high))) ** 2
-        self.noise = np.full(top, max(float(np.median(spectrum)) / 2, 1e-12 * float(self.energy.max())))
+        self.noise = np.full(top, noise)
 
     def fit(self, radius: float) -> None:
         """Computes the residuals as functions of the axis, for a sample of this radius."""
@@ -490,9 +495,7 @@ def _by_windows(s: Array, t: Array, low: float, high: float, step: float) -> Fou
     harmonics = Harmonics(t)
     w = 2 * np.pi / n * np.arange(1, min(n // 3, 36) + 1)
     place = np.arange(n) + 0.5
-    energy = (np.abs(fine @ np.exp(-1j * np.outer(place, w))) ** 2).mean(0)
-    high_energy = np.abs(fine @ np.exp(-1j * np.outer(place, np.linspace(0.7, 1, 16) * np.pi))) ** 2
-    noise = max(float(np.median(high_energy)) / 2, 1e-12 * float(energy.max()))
+    _, energy, noise = _spectrum(fine, w)
     # A window widens the wedge by a few orders.
     fits = [[harmonics.fit(p, n / 2 * x + 4, energy[m], noise) for p in (0, 1)] for m, x in enumerate(w)]
     left = np.array([f[0][2] + f[1][2] for f in fits])

@@ -58,22 +58,9 @@ from .._support import (
 from .meshes import Mesh, bodies, body, core_function, cube, ellipsoid, read, ring_sphere, sphere, sphere_pair
 
 __all__ = [
-    "EPS0",
-    "Capacitance",
-    "Charges",
-    "Mesh",
-    "System",
-    "assemble",
-    "bodies",
-    "body",
-    "cube",
-    "ellipsoid",
-    "read",
-    "ring_sphere",
-    "solve",
-    "sphere",
-    "sphere_pair",
-]
+    "EPS0", "Capacitance", "Charges", "Mesh", "System", "assemble", "bodies", "body", "cube", "ellipsoid", "read",
+    "ring_sphere", "solve", "sphere", "sphere_pair"
+]  # fmt: skip
 
 EPS0 = 8.8541878188e-12  #: F / m (CODATA 2022)
 
@@ -89,6 +76,43 @@ class Capacitance(NamedTuple):
     iterations: int  #: the sum over all solves
     residual_norm: float  #: the largest of all solves
     seconds: float
+
+
+class _BoundaryData(NamedTuple):
+    """What a solve is given, checked."""
+
+    potential: Array  #: by triangle, less that of the field; 0 on floating conductors
+    by_conductor: Array
+    free: list[int]  #: the floating conductors
+    net_charge: Array
+    field: tuple[float, float, float]
+    origin: Array
+
+    def compared(self) -> dict[str, Any]:
+        """What all ranks must give alike."""
+        arrays = {"potential": self.potential, "net_charge": self.net_charge}
+        arrays |= {"field": np.array(self.field), "origin": self.origin}
+        return {"floating": self.free, **{name: Whole(array, "first") for name, array in arrays.items()}}
+
+
+def _joint(results: list[krylov.Result]) -> dict[str, Any]:
+    """The facts of several solves together: those of the first that failed, else of the first, and sums over all."""
+    worst = next((r for r in results if not r.converged), results[0])
+
+    def total(name: str) -> dict[str, Any]:
+        return {key: sum((getattr(r, name) or {})[key] for r in results) for key in getattr(worst, name)}
+
+    return {
+        **{name: getattr(worst, name) for name in ("reason", "advice", "method", "device")},
+        "converged": all(r.converged for r in results),
+        "precond": worst.precond or "none",
+        "_iterations": sum(r.iterations for r in results),
+        "residual_norm": float(worst.residual_norm),
+        "warnings": list(dict.fromkeys(text for r in results for text in r.warnings)),
+        "history": [float(value) for value in worst.history],
+        "counts": total("counts"),
+        "traffic": None if worst.traffic is None else total("traffic"),
+    }
 
 
 class Charges(Outcome):
@@ -114,25 +138,18 @@ class Charges(Outcome):
     def __init__(self, system: System, density: Array, facts: dict[str, Any]) -> None:
         self.system = system
         self.density = density
-        self.charge: Array = np.bincount(
-            system.conductor, weights=density * system.mesh.areas, minlength=system.conductors
-        ) / (4 * math.pi)
-        self.potential: Array = facts["potential"]
-        self.field: tuple[float, float, float] = facts["field"]
-        self.origin: Array = facts["origin"]
-        self.converged: bool = facts["converged"]
-        self.reason: str = facts["reason"]
-        self.advice: str = facts["advice"]
-        self._iterations: int = facts["iterations"]
-        self.residual_norm: float = facts["residual_norm"]
-        self.method: str = facts["method"]
-        self.precond: str = facts["precond"]
-        self.warnings: list[str] = facts["warnings"]
-        self.history: list[float] = facts["history"]
-        self.seconds: dict[str, float] = {"setup": system.seconds, "solve": facts["seconds"]}
-        self.counts: dict[str, int] = facts["counts"]
-        self.device: str = facts["device"]
-        self.traffic: dict[str, float] | None = facts["traffic"]
+        self.charge: Array = system.charge(density)
+        self.__dict__ |= facts
+
+    potential: Array
+    field: tuple[float, float, float]
+    origin: Array
+    advice: str
+    method: str
+    precond: str
+    device: str
+    traffic: dict[str, float] | None
+    _iterations: int
 
     @property
     def iterations(self) -> int:
@@ -156,20 +173,10 @@ class Charges(Outcome):
         p, _ = alike(s.comm, look, lambda p: {what: Whole(p)})
         o = layout.blocks(len(p), s.comm.size)
         own = np.ascontiguousarray(p[o[s.comm.rank] : o[s.comm.rank + 1]])
-        accuracy = min(1e-4, s.tolerance)
+        mesh = s.mesh.vertices, s.mesh.triangles, s.plane, min(1e-4, s.tolerance)
+        density = np.ascontiguousarray(self.density, dtype=np.float64)
         with using_threads(s.threads):
-            mine = agreed(
-                s.comm,
-                lambda: core_function(name)(
-                    s.mesh.vertices,
-                    s.mesh.triangles,
-                    s.plane,
-                    accuracy,
-                    np.ascontiguousarray(self.density, dtype=np.float64),
-                    own,
-                    1 / (4 * math.pi),
-                ),
-            )
+            mine = agreed(s.comm, lambda: core_function(name)(*mesh, density, own, 1 / (4 * math.pi)))
         return layout.gather(mine, s.comm), p
 
     def potential_at(self, points: Any) -> Array:
@@ -177,24 +184,20 @@ class Charges(Outcome):
         field. Collective. The points are divided among ranks; each takes a sum over all triangles.
         """
         phi, p = self._at(points, "bem_potential", "points")
-        total: Array = phi - (p - self.origin) @ np.asarray(self.field)
-        return total
+        return np.asarray(phi - (p - self.origin) @ np.asarray(self.field))
 
     def field_at(self, points: Any) -> Array:
         """The field in V / u at points (n, 3), of shape (n, 3). It jumps by sigma / eps0 across a triangle; on a
         triangle this is the mean of both sides. Collective; cost as of :meth:`potential_at`.
         """
         field, _ = self._at(points, "bem_field", "points")
-        total: Array = field + np.asarray(self.field)
-        return total
+        return np.asarray(field + np.asarray(self.field))
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Writes the mesh with charge density, conductor and potential of each triangle: .vtu, .vtk, .. Local."""
-        data = {
-            "charge_density": np.asarray(self.density, dtype=np.float64),
-            "conductor": self.system.conductor.astype(np.int32),
-            "potential": self.potential[self.system.conductor],
-        }
+        of = self.system.conductor
+        data = {"charge_density": np.asarray(self.density, dtype=np.float64), "conductor": of.astype(np.int32)}
+        data["potential"] = self.potential[of]
         Mesh(self.system.mesh.vertices, self.system.mesh.triangles).write(path, data)
 
     def plot(self, path: str | os.PathLike[str], up: str = "z") -> None:
@@ -202,17 +205,9 @@ class Charges(Outcome):
         from ..plot import bem as figures
 
         mesh = self.system.mesh
-        surface = mesh.surface
-        figures.charges(
-            mesh.vertices[mesh.triangles],
-            mesh.areas,
-            self.density,
-            path,
-            up,
-            solid=bool(surface["closed"] and surface["oriented"] and surface["volume"] > 0),
-            potential=self.potential,
-            charge=self.charge,
-        )
+        solid = bool(mesh.surface["closed"] and mesh.surface["oriented"] and mesh.surface["volume"] > 0)
+        of_bodies: Any = {"solid": solid, "potential": self.potential, "charge": self.charge}
+        figures.charges(mesh.vertices[mesh.triangles], mesh.areas, self.density, path, up, **of_bodies)
 
 
 class System:
@@ -288,9 +283,13 @@ class System:
             raise ValueError("potential has a value that is not finite")
         return by_conductor[self.conductor], by_conductor
 
+    def charge(self, density: Array) -> Array:
+        """The charge of each conductor, over 4 pi eps0, from the density of each triangle. Local."""
+        weights = density * self.mesh.areas
+        return np.bincount(self.conductor, weights, minlength=self.conductors) / (4 * math.pi)
+
     def _right_side(self, phi: Array) -> Array:
-        b: Array = (phi * self.weight)[self.order].astype(self.A.dtype)
-        return b
+        return np.asarray((phi * self.weight)[self.order].astype(self.A.dtype))
 
     def _density(self, x: Array) -> Array:
         sigma = np.empty(len(self.mesh))
@@ -336,42 +335,9 @@ class System:
         ValueError
             For arguments of a wrong shape, conductors that do not exist, and fields that are not along a plane's axis.
         """
-        k = self.conductors
-
-        def look() -> tuple[Array, Array, list[int], Array, tuple[float, float, float], Array]:
-            e = np.asarray(as_array(field, "field"), dtype=np.float64)
-            if e.shape != (3,) or not np.isfinite(e).all():
-                raise ValueError(f"field is {field!r}; three numbers are needed")
-            zero = np.zeros(3) if origin is None else np.asarray(as_array(origin, "origin"), dtype=np.float64)
-            if zero.shape != (3,) or not np.isfinite(zero).all():
-                raise ValueError(f"origin is {origin!r}; three numbers are needed")
-            if self.plane is not None and e.any():
-                axis, value = self.plane
-                if np.delete(e, axis).any():
-                    raise ValueError(
-                        f"field is {tuple(e.tolist())}; over the grounded plane {'xyz'[axis]} = {value:g} it is along"
-                        f" {'xyz'[axis]}"
-                    )
-                zero[axis] = value
-            if floating is True or floating is False:
-                free = list(range(k)) if floating else []
-            else:
-                free = sorted({whole_number(c, "a floating conductor") for c in floating})
-                if any(not 0 <= c < k for c in free):
-                    raise ValueError(f"floating is {list(floating)}; conductors are 0 to {k - 1}")
-            net = np.broadcast_to(np.asarray(as_array(net_charge, "net_charge"), dtype=np.float64), (len(free),))
-            phi, by_conductor = self._potentials(potential)
-            held = np.isin(self.conductor, free)
-            phi = np.where(held, 0.0, phi) + (self.mesh.centroids - zero) @ e
-            by_conductor[free] = np.nan
-            return phi, by_conductor, free, net, (float(e[0]), float(e[1]), float(e[2])), zero
-
-        def tell(found: tuple[Array, Array, list[int], Array, tuple[float, float, float], Array]) -> dict[str, Any]:
-            phi, _, free, net, e, zero = found
-            numbers = {"potential": phi, "net_charge": net, "field": np.array(e), "origin": zero}
-            return {"floating": free, **{name: Whole(array, "first") for name, array in numbers.items()}}
-
-        (_, by_conductor, free, _, e, zero), first = alike(self.comm, look, tell)
+        data, first = alike(
+            self.comm, lambda: self._data(potential, floating, net_charge, field, origin), _BoundaryData.compared
+        )
         phi, net = first["potential"], first["net_charge"]
         if isinstance(self.A, op.DeviceHMatrix):
             agreed(self.comm, lambda: check_on_gpus(method, precond))
@@ -380,68 +346,65 @@ class System:
         results = []
 
         def solved(values: Array) -> Array:
-            b = self._right_side(values)
+            how = {"callback": callback, "raise_on_failure": raise_on_failure, "threads": self.threads}
             r = krylov.solve(
-                self.A,
-                b,
-                method=method,
-                precond=precond,
-                threads=self.threads,
-                comm=self.comm,
-                callback=callback,
-                raise_on_failure=raise_on_failure,
-                **options,
+                self.A, self._right_side(values), method=method, precond=precond, comm=self.comm, **how, **options
             )
             results.append(r)
             return self._density(np.asarray(r.x))
 
-        sigma = solved(phi) if np.any(phi) or not free else np.zeros(len(self.mesh))
-        if free:
-            areas, units = self.mesh.areas, []
-            for c in free:
-                units.append(solved((self.conductor == c).astype(np.float64)))
-
-            def charges(density: Array) -> Array:
-                q = np.bincount(self.conductor, weights=density * areas, minlength=k) / (4 * math.pi)
-                chosen: Array = q[free]
-                return chosen
-
-            matrix = np.column_stack([charges(unit) for unit in units])
-            found = np.linalg.solve(matrix, net - charges(sigma))
-            for c, volts, unit in zip(free, found, units, strict=True):
-                by_conductor[c] = volts
+        sigma = solved(phi) if np.any(phi) or not data.free else np.zeros(len(self.mesh))
+        if data.free:
+            units = [solved((self.conductor == c).astype(np.float64)) for c in data.free]
+            matrix = np.column_stack([self.charge(unit)[data.free] for unit in units])
+            found = np.linalg.solve(matrix, net - self.charge(sigma)[data.free])
+            for c, volts, unit in zip(data.free, found, units, strict=True):
+                data.by_conductor[c] = volts
                 phi = phi + volts * (self.conductor == c)
                 sigma = sigma + volts * unit
-        worst = next((r for r in results if not r.converged), results[0])
-        residual = float(worst.residual_norm)
+        facts = _joint(results)
         if len(results) > 1:
-            b = self._right_side(phi)
-            x = (sigma * self.weight)[self.order].astype(self.A.dtype)
-            with using_threads(self.threads):
-                size = float(np.linalg.norm(b))
-                residual = float(np.linalg.norm(b - self.A.matvec(x))) / (size if size > 0 else 1.0)
-        warned = list(dict.fromkeys(text for r in results for text in r.warnings))
-        facts = {
-            "potential": by_conductor,
-            "field": e,
-            "origin": zero,
-            "converged": all(r.converged for r in results),
-            "reason": worst.reason,
-            "advice": worst.advice,
-            "iterations": sum(r.iterations for r in results),
-            "residual_norm": residual,
-            "method": worst.method,
-            "precond": worst.precond or "none",
-            "warnings": warned,
-            "history": [float(value) for value in worst.history],
-            "counts": {name: sum(r.counts[name] for r in results) for name in worst.counts},
-            "device": worst.device,
-            "traffic": None
-            if worst.traffic is None
-            else {name: sum((r.traffic or {})[name] for r in results) for name in worst.traffic},
-            "seconds": self.comm.all_max_real(time.perf_counter() - begin),
-        }
-        return Charges(self, sigma, facts)
+            facts["residual_norm"] = self._residual(phi, sigma)
+        seconds = {"setup": self.seconds, "solve": self.comm.all_max_real(time.perf_counter() - begin)}
+        given = {"potential": data.by_conductor, "field": data.field, "origin": data.origin}
+        return Charges(self, sigma, facts | given | {"seconds": seconds})
+
+    def _data(self, potential: Any, floating: Any, net_charge: Any, field: Any, origin: Any) -> _BoundaryData:
+        """The arguments of :meth:`solve`, checked. Local."""
+        e = np.asarray(as_array(field, "field"), dtype=np.float64)
+        if e.shape != (3,) or not np.isfinite(e).all():
+            raise ValueError(f"field is {field!r}; three numbers are needed")
+        zero = np.zeros(3) if origin is None else np.asarray(as_array(origin, "origin"), dtype=np.float64)
+        if zero.shape != (3,) or not np.isfinite(zero).all():
+            raise ValueError(f"origin is {origin!r}; three numbers are needed")
+        if self.plane is not None and e.any():
+            axis, value = self.plane
+            if np.delete(e, axis).any():
+                raise ValueError(
+                    f"field is {tuple(e.tolist())}; over the grounded plane {'xyz'[axis]} = {value:g} it is along"
+                    f" {'xyz'[axis]}"
+                )
+            zero[axis] = value
+        k = self.conductors
+        if floating is True or floating is False:
+            free = list(range(k)) if floating else []
+        else:
+            free = sorted({whole_number(c, "a floating conductor") for c in floating})
+            if any(not 0 <= c < k for c in free):
+                raise ValueError(f"floating is {list(floating)}; conductors are 0 to {k - 1}")
+        net = np.broadcast_to(np.asarray(as_array(net_charge, "net_charge"), dtype=np.float64), (len(free),))
+        phi, by_conductor = self._potentials(potential)
+        phi = np.where(np.isin(self.conductor, free), 0.0, phi) + (self.mesh.centroids - zero) @ e
+        by_conductor[free] = np.nan
+        return _BoundaryData(phi, by_conductor, free, net, (float(e[0]), float(e[1]), float(e[2])), zero)
+
+    def _residual(self, phi: Array, sigma: Array) -> float:
+        """|b - A x| / |b| of these potentials and densities by triangle. Collective."""
+        b = self._right_side(phi)
+        x = (sigma * self.weight)[self.order].astype(self.A.dtype)
+        with using_threads(self.threads):
+            size = float(np.linalg.norm(b))
+            return float(np.linalg.norm(b - self.A.matvec(x))) / (size if size > 0 else 1.0)
 
     def capacitance(self, **options: Any) -> Capacitance:
         """The capacitance matrix, by one solve for each conductor; `options` as for :meth:`solve`. Collective."""
@@ -474,8 +437,7 @@ def _numbered(conductors: Any, mesh: Mesh) -> Array:
             f"conductors have shape {labels.shape} of {labels.dtype}; a whole number for each of {len(mesh)} triangles"
             " is needed"
         )
-    numbers: Array = np.unique(labels, return_inverse=True)[1].astype(np.int32)
-    return numbers
+    return np.unique(labels, return_inverse=True)[1].astype(np.int32)
 
 
 def check_on_gpus(method: Any, precond: Any) -> None:
@@ -560,42 +522,7 @@ def assemble(
         if plane is not None:
             axis, value = plane
             where = ("xyz".index(choose("axis of the plane", axis, ("x", "y", "z"))), real_number(value, "the plane"))
-        known = {name: option for name, option in HMATRIX.items() if name != "symmetry"}
-        own: dict[str, Any] = {name: value for name, value in options.items() if name in BEM}
-        there: dict[str, Any] = {name: value for name, value in options.items() if name in DEVICE_PRODUCT}
-        rest: dict[str, Any] = {name: value for name, value in options.items() if name not in {**own, **there}}
-        kind = _device.kind_of(device, several=True)
-        if kind == "host" and there:
-            raise ValueError(f"{', '.join(there)} is of a matrix on GPUs; the device is 'host'")
-        fill(core("DeviceProductOptions")(), "assemble", DEVICE_PRODUCT, there)
-        system = fill(_core.BemOptions(), "assemble", BEM, own)
-        o = fill(_core.HMatrixOptions(), "assemble", known, rest, (*BEM, *DEVICE_PRODUCT, *_ASSEMBLING))
-        galerkin = system.discretisation == "galerkin"
-        if galerkin:
-            o.symmetry = "symmetric"
-        if kind == "cuda":
-            if galerkin:
-                raise ValueError(
-                    f"device is {device!r}: GPUs need both triangles of the matrix, and galerkin stores one; take"
-                    " collocation, or device='host'"
-                )
-            if "assembly" not in own:
-                system.assembly = "cuda"
-        if system.assembly != "host" and (galerkin or o.compression == "svd"):
-            raise ValueError(
-                f"assembly is {system.assembly!r}: a device makes the collocation matrix by aca or aca+, and"
-                f" {'galerkin' if galerkin else 'svd'} was asked for"
-            )
-        if system.assembly == "cuda":
-            _device.kind_of("cuda")
-        return numbers, {
-            "plane": where,
-            "scalar": chosen,
-            "system": system,
-            "hmatrix": o,
-            "device": device,
-            "there": there,
-        }
+        return numbers, {"plane": where, "scalar": chosen, "device": device, **_assembly(device, options)}
 
     numbers, made = agreed(on, look)
     arrays = {"vertices": mesh.vertices, "triangles": mesh.triangles, "conductors": numbers}
@@ -606,6 +533,39 @@ def assemble(
     on_gpu = made["system"].assembly == "cuda"
     made["gpu"] = _device.number("cuda" if device == "host" else device, on) if on_gpu else -1
     return System(mesh, numbers, made, on, default_threads(on) if threads is None else int(threads))
+
+
+def _assembly(device: str, options: Any) -> dict[str, Any]:
+    """The options of :func:`assemble` as objects of the compiled part, checked. Local."""
+    known = {name: option for name, option in HMATRIX.items() if name != "symmetry"}
+    own: dict[str, Any] = {name: value for name, value in options.items() if name in BEM}
+    there: dict[str, Any] = {name: value for name, value in options.items() if name in DEVICE_PRODUCT}
+    rest: dict[str, Any] = {name: value for name, value in options.items() if name not in {**own, **there}}
+    kind = _device.kind_of(device, several=True)
+    if kind == "host" and there:
+        raise ValueError(f"{', '.join(there)} is of a matrix on GPUs; the device is 'host'")
+    fill(core("DeviceProductOptions")(), "assemble", DEVICE_PRODUCT, there)
+    system = fill(_core.BemOptions(), "assemble", BEM, own)
+    o = fill(_core.HMatrixOptions(), "assemble", known, rest, (*BEM, *DEVICE_PRODUCT, *_ASSEMBLING))
+    galerkin = system.discretisation == "galerkin"
+    if galerkin:
+        o.symmetry = "symmetric"
+    if kind == "cuda":
+        if galerkin:
+            raise ValueError(
+                f"device is {device!r}: GPUs need both triangles of the matrix, and galerkin stores one; take"
+                " collocation, or device='host'"
+            )
+        if "assembly" not in own:
+            system.assembly = "cuda"
+    if system.assembly != "host" and (galerkin or o.compression == "svd"):
+        raise ValueError(
+            f"assembly is {system.assembly!r}: a device makes the collocation matrix by aca or aca+, and"
+            f" {'galerkin' if galerkin else 'svd'} was asked for"
+        )
+    if system.assembly == "cuda":
+        _device.kind_of("cuda")
+    return {"system": system, "hmatrix": o, "there": there}
 
 
 _ASSEMBLING = ("conductors", "plane", "scalar", "threads", "comm", "device")

@@ -196,8 +196,7 @@ class FiniteVolume(Operator):
                 return None
             return (lambda x, y, z: float(g(*(x, y, z)[:axes]))) if callable(g) else (lambda x, y, z: float(g))
 
-        terms: Array = self._handle.boundary_terms(function(value), function(flux))
-        return terms
+        return np.asarray(self._handle.boundary_terms(function(value), function(flux)))
 
     def from_grid(self, values: Any) -> Array:
         return self.cells.from_grid(values).astype(self.dtype)
@@ -231,6 +230,28 @@ def _kind(given: Any, with_numbers: bool = True) -> float | str:
     if np.ndim(given) > 0:
         return "this rank's values"
     return float(given) if with_numbers else "a number"
+
+
+def _values(given: Any, at: Array, cells: Cells, along: Sequence[int], scalar: str, what: str) -> Array:
+    """A coefficient at points (n, 3); of a function the averages along these axes."""
+    if callable(given):
+        given = _averages(given, [at[:, k] for k in range(len(cells.shape))], cells, along)
+    return to_scalar(np.array(np.broadcast_to(as_array(given, what), (len(at),))), scalar, what)
+
+
+def _cell_values(alpha: Any, cells: Cells, fourth: bool, scalar: str) -> Array:
+    axes = range(len(cells.shape))
+    return _values(alpha, cells._handle.centres().reshape(-1, 3), cells, axes if fourth else (), scalar, "alpha")
+
+
+def _face_values(beta: Callable[..., Any], cells: Cells, fourth: bool, scalar: str) -> list[Array]:
+    """beta at the faces across each axis."""
+    axes = range(len(cells.shape))
+    found = []
+    for k in axes:
+        centres, along = cells._handle.face_centres(k).reshape(-1, 3), [d for d in axes if d != k and fourth]
+        found.append(_values(beta, centres, cells, along, scalar, "beta"))
+    return found
 
 
 def finite_volume(
@@ -271,16 +292,6 @@ def finite_volume(
     FiniteVolume
         Collective; one exchange if beta is given by cells.
     """
-    axes = len(cells.shape)
-
-    def values(given: Any, at: Array, scalar: str, what: str) -> Array:
-        result = given(*(at[:, k] for k in range(axes))) if callable(given) else given
-        return to_scalar(np.array(np.broadcast_to(as_array(result, what), (len(at),))), scalar, what)
-
-    def averaged(given: Any, along: Any) -> Any:
-        if stencil != "fourth-order" or not callable(given):
-            return given
-        return lambda *at: _averages(given, at, cells, along)
 
     def look() -> tuple[str, float, Array | None, list[Array], str, float]:
         scalar = choose("dtype", chosen_scalar(dtype) or "float64", ("float32", "float64"))
@@ -293,23 +304,11 @@ def finite_volume(
                     f"{name} is an array; the fourth-order stencil takes averages of functions: a callable"
                 )
         factor, shift = float(b), float(a)
-        own = None
-        if alpha is not None:
-            centres = cells._handle.centres().reshape(-1, 3)
-            own = values(averaged(alpha, range(axes)), centres, scalar, "alpha")
+        own = None if alpha is None else _cell_values(alpha, cells, fourth, scalar)
         if beta is None:
             return scalar, factor, own, [], "", shift
         if callable(beta):
-            faces = [
-                values(
-                    averaged(beta, [d for d in range(axes) if d != k]),
-                    cells._handle.face_centres(k).reshape(-1, 3),
-                    scalar,
-                    "beta",
-                )
-                for k in range(axes)
-            ]
-            return scalar, factor, own, faces, "", shift
+            return scalar, factor, own, _face_values(beta, cells, fourth, scalar), "", shift
         if np.ndim(beta) == 0:
             return scalar, factor * float(beta), own, [], "", shift
         by_cell = as_vector(beta, "beta")
@@ -320,14 +319,8 @@ def finite_volume(
 
     def tell(found: tuple[str, float, Array | None, list[Array], str, float]) -> dict[str, Any]:
         scalar, factor, *_, shift = found
-        forms = {"stencil": stencil, "mean": mean, "dtype": scalar}
-        return {
-            **forms,
-            "a": shift,
-            "b beta": factor,
-            "alpha": _kind(alpha),
-            "beta": _kind(1.0 if beta is None else beta, False),
-        }
+        kinds = {"alpha": _kind(alpha), "beta": _kind(1.0 if beta is None else beta, False)}
+        return {"stencil": stencil, "mean": mean, "dtype": scalar, "a": shift, "b beta": factor, **kinds}
 
     (scalar, _, own, faces, how, _), first = alike(cells.comm, look, tell)
     handle = core("finite_volume", scalar)(cells._handle, first["a"], first["b beta"], own, faces, how, stencil)

@@ -31,14 +31,12 @@ class Problem:
 
 
 def _wave(t: Array) -> Array:
-    wave: Array = np.abs(4 * (t - np.floor(t)) - 2) - 1
-    return wave
+    return np.asarray(np.abs(4 * (t - np.floor(t)) - 2) - 1)
 
 
 def _bubble(*c: Array) -> Array:
     r = np.sqrt(sum((x - 0.5) ** 2 for x in c))
-    beta: Array = 5.5 + 4.5 * np.tanh(10 * (r - 0.25))
-    return beta
+    return 5.5 + 4.5 * np.tanh(10 * (r - 0.25))
 
 
 def spectral_solution(A: mg.FiniteVolume, f: Array, a: float, b: float) -> Array:
@@ -100,20 +98,18 @@ def helmholtz(
         return [np.sin(w * x) for x in c], [np.cos(w * x) for x in c]
 
     def solution(*c: Array) -> Array:
-        u: Array = np.prod(waves(*c)[0], axis=0)
-        return u
+        return np.asarray(np.prod(waves(*c)[0], axis=0))
 
     def right(*c: Array) -> Array:
         S, C = waves(*c)
         u = np.prod(S, axis=0)
         if coefficient != "bubble":
-            f: Array = (a + b * axes * w * w) * u
-            return f
+            return np.asarray((a + b * axes * w * w) * u)
         r = np.maximum(np.sqrt(sum((x - 0.5) ** 2 for x in c)), 1e-300)
         slope = 45 / np.cosh(10 * (r - 0.25)) ** 2 / r
         flow = sum((c[d] - 0.5) * np.prod([C[e] if e == d else S[e] for e in range(axes)], axis=0) for d in range(axes))
         f = a * u - b * (slope * w * flow - axes * w * w * _bubble(*c) * u)
-        return f
+        return np.asarray(f)
 
     return Problem(A, A.sample(right), A.sample(solution))
 
@@ -163,8 +159,7 @@ class _Flame:
             dx, dy = dx - np.round(dx), dy - np.round(dy)
             away = np.sqrt(dx**2 + (z - bz) ** 2 + (dy**2 if self.axes == 3 else 0))
             heavy = heavy * 0.5 * (1 + np.tanh((away - radius) / 0.01))
-        rho: Array = 1 + (self.jump - 1) * heavy
-        return rho
+        return 1 + (self.jump - 1) * heavy
 
     def velocity(self, t: float, axis: int, *c: Array) -> Array:
         x, y, z = self.places(*c)
@@ -177,8 +172,7 @@ class _Flame:
 
     def source(self, t: float, *c: Array) -> Array:
         x, y, z = self.places(*c)
-        s: Array = 2 * np.exp(-(((z - self.sheet(x, y, t)) / 0.05) ** 2))
-        return s
+        return 2 * np.exp(-(((z - self.sheet(x, y, t)) / 0.05) ** 2))
 
 
 def in_ell(*c: Any) -> Any:

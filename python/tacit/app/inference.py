@@ -13,7 +13,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -29,6 +29,7 @@ from .._files import existing, load_arrays, read_numbers
 from .._options import fill
 from .._outcome import Outcome
 from .._support import Array, as_array, core, thread_count, using_threads
+from ..op.operators import FromHandle
 
 __all__ = ["BIAS", "Inference", "Network", "network", "radixnet", "read_images", "read_network"]
 
@@ -52,6 +53,9 @@ class Inference(Outcome):
     sums: npt.NDArray[np.float64]  #: sum of all outputs of each layer, with report_layers
     outputs: Array | None = None  #: (categories, neurons), with keep_outputs
     interrupted: bool = False
+    residual_norm: float = field(default=float("nan"), init=False, repr=False)
+    history: list[float] = field(default_factory=list, init=False, repr=False)
+    warnings: list[str] = field(default_factory=list, init=False, repr=False)
 
     @property
     def edges_per_second(self) -> float:
@@ -71,20 +75,8 @@ class Inference(Outcome):
         return "converged" if self.converged else "stopped"
 
     @property
-    def residual_norm(self) -> float:  # type: ignore[override]
-        return float("nan")
-
-    @property
-    def history(self) -> list[float]:  # type: ignore[override]
-        return []
-
-    @property
     def counts(self) -> dict[str, int]:  # type: ignore[override]
         return {"edges": int(self.edges), "edges_worked": int(self.edges_worked)}
-
-    @property
-    def warnings(self) -> list[str]:  # type: ignore[override]
-        return []
 
 
 def _filled(who: str, options: Any, beside: tuple[str, ...] = ()) -> Any:
@@ -99,23 +91,15 @@ class Network:
     def __init__(self, handle: Any) -> None:
         self._handle = handle
 
-    @property
-    def layers(self) -> int:
-        return int(self._handle.layers)
-
-    @property
-    def inputs(self) -> int:
-        return int(self._handle.inputs)
+    layers = FromHandle(int, "layers")
+    inputs = FromHandle(int, "inputs")
 
     @property
     def device(self) -> str:
         """ "host", or the GPU that holds the weights: "cuda:0" or the like."""
         return _device.of(self._handle)
 
-    @property
-    def streams(self) -> bool:
-        """Whether weights exceed `weight_bytes` and are made or read again in every inference."""
-        return bool(self._handle.streams)
+    streams = FromHandle(bool, "streams")  #: whether weights exceed `weight_bytes`: made or read in every inference
 
     def __repr__(self) -> str:
         return (
@@ -181,9 +165,9 @@ class Network:
                 return True
 
         # Ctrl-C is noticed in the callback only, so there always is one on the main thread.
-        watched = after if callback is not None or threading.current_thread() is threading.main_thread() else None
+        progress = after if callback is not None or threading.current_thread() is threading.main_thread() else None
         with using_threads(threads) if threads else contextlib.nullcontext():
-            r = self._handle.infer(bits, dense, o, watched)
+            r = self._handle.infer(bits, dense, o, progress)
         n = len(r["categories"])
         return Inference(
             categories=r["categories"],

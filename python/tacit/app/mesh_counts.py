@@ -16,24 +16,24 @@ _GMSH_NODES = {1: 2, 2: 3, 3: 4, 4: 4, 5: 8, 6: 6, 7: 5, 8: 3, 9: 6, 10: 9, 11: 
     16: 8, 17: 20, 18: 15, 19: 13, 20: 9, 21: 10, 26: 4, 27: 5, 29: 20
 }  # fmt: skip
 
-# What a file claims: a count, of what, and the least number of bytes of each.
-Claim = tuple[int, str, int]
+# What a file declares: a count, of what, and the least number of bytes of each.
+Count = tuple[int, str, int]
 
 
 def check(path: Path) -> None:
     """InputError, naming the file, the count and the bytes, where a count of a .msh file is larger than what its bytes
     can hold, or a .wkt file is no list of triangles."""
-    claims = _CLAIMS.get(path.suffix.lower())
+    counts = _COUNTS.get(path.suffix.lower())
     size = path.stat().st_size
-    if claims is None or size == 0:
+    if counts is None or size == 0:
         return
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        for count, what, each in claims(data, path):
+        for count, what, each in counts(data, path):
             if count * each > size + 1:  # the last separator may be missing
                 raise too_few(path, count, what, count * each, size)
 
 
-def _msh(data: mmap.mmap, path: Path) -> Iterator[Claim]:
+def _msh(data: mmap.mmap, path: Path) -> Iterator[Count]:
     found = re.search(rb"^\$MeshFormat\s+([\d.]+)\s+([01])\s+(\d+)", data, re.MULTILINE)
     if not found:
         return
@@ -48,7 +48,7 @@ def _msh(data: mmap.mmap, path: Path) -> Iterator[Claim]:
             yield from _msh4_binary(data, at, nodes)
 
 
-def _msh2(data: mmap.mmap, at: int, nodes: bool, text: bool) -> Iterator[Claim]:
+def _msh2(data: mmap.mmap, at: int, nodes: bool, text: bool) -> Iterator[Count]:
     found = re.compile(rb"\s*(\d+)[^\n]*\n?").match(data, at)
     if not found:
         return
@@ -67,7 +67,7 @@ def _msh2(data: mmap.mmap, at: int, nodes: bool, text: bool) -> Iterator[Claim]:
         at, done = at + 12 + count * each, done + count
 
 
-def _msh4_text(data: mmap.mmap, at: int, nodes: bool, apart: bool) -> Iterator[Claim]:
+def _msh4_text(data: mmap.mmap, at: int, nodes: bool, apart: bool) -> Iterator[Count]:
     what, each = ("nodes", 8) if nodes else ("elements", 4)
     data.seek(at)
     numbers = [int(n) for n in data.readline().split() if n.isdigit()]
@@ -88,7 +88,7 @@ def _msh4_text(data: mmap.mmap, at: int, nodes: bool, apart: bool) -> Iterator[C
                 return
 
 
-def _msh4_binary(data: mmap.mmap, at: int, nodes: bool) -> Iterator[Claim]:
+def _msh4_binary(data: mmap.mmap, at: int, nodes: bool) -> Iterator[Count]:
     what = "nodes" if nodes else "elements"
     if at + 32 > len(data):
         return
@@ -111,7 +111,7 @@ _CORNER = rb"\s+".join([_NUMBER] * 3) + rb"(?:\s+" + _NUMBER + rb")?"
 _TRIANGLE = re.compile(rb"\s*\(\s*\(\s*" + rb"\s*,\s*".join([_CORNER] * 4) + rb"\s*\)\s*\)\s*,?")
 
 
-def _wkt(data: mmap.mmap, path: Path) -> Iterator[Claim]:
+def _wkt(data: mmap.mmap, path: Path) -> Iterator[Count]:
     # meshio matches the whole file by one regular expression, which may take for ever on a file that does not match.
     start = re.match(rb"\s*TIN\s*\(", data)
     at, triangles = start.end() if start else 0, 0
@@ -126,4 +126,4 @@ def _wkt(data: mmap.mmap, path: Path) -> Iterator[Claim]:
     yield from ()
 
 
-_CLAIMS = {".msh": _msh, ".wkt": _wkt}
+_COUNTS = {".msh": _msh, ".wkt": _wkt}

@@ -45,8 +45,7 @@ def order_of(faces: Faces, face: Array) -> Array | None:
     first = np.ones(len(face), bool)
     first[1:] = face[1:] != face[:-1]
     second = ~first & (sizes[face] == 4)
-    order: Array = np.lexsort((second, block[face]))
-    return order
+    return np.lexsort((second, block[face]))
 
 
 def starts_of(sizes: Array) -> Array:
@@ -56,11 +55,10 @@ def starts_of(sizes: Array) -> Array:
     return starts
 
 
-def ragged(first: Array, sizes: Array) -> Array:
-    """first[f], first[f] + 1, .., first[f] + sizes[f] - 1 for each f, one after the other."""
+def ragged(first: Array, sizes: Array, step: int = 1) -> Array:
+    """first[f], first[f] + step, .., first[f] + (sizes[f] - 1) step for each f, one after the other."""
     starts = starts_of(sizes)
-    places: Array = np.arange(starts[-1]) + np.repeat(first - starts[:-1], sizes)
-    return places
+    return np.asarray(step * np.arange(starts[-1]) + np.repeat(first - step * starts[:-1], sizes))
 
 
 def numbers_in(text: bytes, expected: type = float) -> Array:
@@ -74,8 +72,7 @@ def numbers_in(text: bytes, expected: type = float) -> Array:
         # At a word that is no number, NumPy warns before version 2.3 and raises an error from then on.
         warnings.simplefilter("error", DeprecationWarning)
         with contextlib.suppress(ValueError, DeprecationWarning):
-            found: Array = np.fromstring(decoded, expected, sep=" ")
-            return found
+            return np.fromstring(decoded, expected, sep=" ")
     numbers = list[float]()
     for word in decoded.split():
         try:

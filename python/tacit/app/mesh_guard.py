@@ -1,5 +1,5 @@
-"""Limits for the readers of meshio, which allocate memory by counts that a file claims, and may search for data beyond
-its end for ever.
+"""Limits for the readers of meshio, which allocate memory by counts that a file declares, and may search for data
+beyond its end for ever.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 # How often a reader may try to read at the end of a file: a reader that does not notice the end tries for ever.
-_ASKED = 1000
+_TRIES = 1000
 # Bytes of an array allowed for each byte of the file, and in any case. Arrays may be larger than the file: tables
 # indexed by node numbers with gaps, grids of which the file has only the dimensions.
 _EXPANSION, _FREE = 64, 1 << 28
@@ -37,12 +37,12 @@ class _Reads:
     """The checks of the files that readers are given; mixed into one of Python's file classes."""
 
     guard: Guard
-    asked = 0
+    tries = 0
 
     def _seen(self, got: Any, size: int | None) -> Any:
         if not got and size != 0:
-            self.asked += 1
-            if self.asked > _ASKED:
+            self.tries += 1
+            if self.tries > _TRIES:
                 raise Refused("the file ends where more is expected")
         return got
 
@@ -114,7 +114,7 @@ class Guard:
     # --- what readers call of NumPy
 
     def fromfile(self, file: Any, dtype: Any = float, count: Any = -1, sep: str = "", offset: int = 0) -> Any:
-        """numpy.fromfile, with Refused where less is there than was asked for. One missing item, or no item at all, is
+        """numpy.fromfile, with Refused where less is there than is wanted. One missing item, or no item at all, is
         allowed: readers find the end of a file by it."""
         count, each = int(count), np.dtype(dtype).itemsize if not sep else 2
         left = self._left(file)
@@ -263,7 +263,7 @@ def _in_thread(thread: int, function: Any, otherwise: Any) -> Any:
 
 
 def read(meshio: Any, guard: Guard, replaced: Replaced = ()) -> Any:
-    """meshio.read(guard.path), with Refused where the reader goes on beyond the end of the file, or the file claims
+    """meshio.read(guard.path), with Refused where the reader goes on beyond the end of the file, or the file declares
     more than its bytes can hold.
     """
     kinds = meshio.extension_to_filetypes.get("".join(guard.path.suffixes[-2:]).lower(), ())

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import struct
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +19,9 @@ _TYPES = {
     "char": "i1", "int8": "i1", "uchar": "u1", "uint8": "u1", "short": "i2", "int16": "i2", "ushort": "u2",
     "uint16": "u2", "int": "i4", "int32": "i4", "uint": "u4", "uint32": "u4", "long": "i8", "int64": "i8",
     "ulong": "u8", "uint64": "u8", "float": "f4", "float32": "f4", "double": "f8", "float64": "f8",
+}  # fmt: skip
+_CODES = {
+    "i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I", "i8": "q", "u8": "Q", "f4": "f", "f8": "d",
 }  # fmt: skip
 _ORDERS = {"ascii": "", "binary_little_endian": "<", "binary_big_endian": ">"}
 
@@ -107,7 +112,63 @@ def _least(p: _Property, order: str) -> int:
     return np.dtype(order + (p.count or p.kind)).itemsize
 
 
-# --- text
+# --- rows of an element -----------------------------------------------------------------------------------------------
+
+# Of each property: the units that the length of its list takes (0: it is no list), and those of a value. Units are
+# the numbers of a text, or bytes.
+_Sizes = list[tuple[int, int]]
+
+
+def _places(
+    total: int,
+    at: int,
+    rows: int,
+    sizes: _Sizes,
+    lengths: Callable[[Array, int], Array],
+    length: list[Callable[[int], Any]],
+) -> tuple[Array, Array, int]:
+    """Of each property (columns) in rows from `at` on: how many values it has, where the first is; and the end, or
+    -1 - r where the data, of `total` units, end in row r. `lengths(places, k)` and `length[k](place)` are lengths of
+    lists of property k. Rows like the first are found together; if there are others, row by row.
+    """
+    counts = np.zeros((rows, len(sizes)), np.int64)
+    places = np.zeros_like(counts)
+    first = _walk(total, at, sizes, length, counts[:1], places[:1])
+    if first < 0 or not rows:
+        return counts, places, first
+    width = first - at
+    end = at + width * rows
+    alike = end <= total
+    for k, (before, _) in enumerate(sizes):
+        counts[:, k], places[:, k] = counts[0, k], places[0, k] + width * np.arange(rows)
+        alike = alike and (not before or bool((lengths(places[:, k] - before, k) == counts[0, k]).all()))
+    return counts, places, end if alike else _walk(total, at, sizes, length, counts, places)
+
+
+def _walk(total: int, at: int, sizes: _Sizes, length: list[Callable[[int], Any]], counts: Array, places: Array) -> int:
+    for row in range(len(counts)):
+        for k, (before, each) in enumerate(sizes):
+            if before:
+                size = length[k](at) if at + before <= total else -1
+                at += before
+            else:
+                size = 1
+            if not 0 <= size * each <= total - at:
+                return -1 - row
+            counts[row, k], places[row, k] = size, at
+            at += int(size) * each
+    return at
+
+
+def _table(
+    element: _Element, counts: Array, places: Array, sizes: _Sizes, values: Callable[[Array, int], Array]
+) -> _Table:
+    table = _Table({}, {})
+    for k, p in enumerate(element.properties):
+        table.values[p.name] = values(ragged(places[:, k], counts[:, k], sizes[k][1]), k)
+        if p.count:
+            table.starts[p.name] = starts_of(counts[:, k])
+    return table
 
 
 def _text(data: bytes, body: int, elements: list[_Element], path: Path) -> Iterator[tuple[str, _Table]]:
@@ -115,71 +176,19 @@ def _text(data: bytes, body: int, elements: list[_Element], path: Path) -> Itera
     numbers = numbers_in(text)
     at = 0
     for element in elements:
-        made, at = _rows(numbers, at, element)
-        if made is None:
+        sizes = [(int(p.count != ""), 1) for p in element.properties]
+        counts, places, end = _places(
+            len(numbers), at, element.count, sizes, lambda where, _: numbers[where], [numbers.item] * len(sizes)
+        )
+        if end < 0 or (element.count and not sizes):
             line = line_of_word(text, len(numbers), data[:body].count(b"\n") + 1)
             is_end = len(text.split(None, len(numbers))) <= len(numbers) if len(numbers) else not text.strip()
             what = "the file ends where more is expected" if is_end else "no number"
             raise InputError(f"{path}: line {line}: {what}; the header has {element.count} of element {element.name}")
-        yield element.name, made
-
-
-def _rows(numbers: Array, at: int, element: _Element) -> tuple[_Table | None, int]:
-    """The values of an element from number `at` on, None where numbers are missing; where the next element begins."""
-    lists = [p.count != "" for p in element.properties]
-    if not element.count:
-        return _Table({p.name: numbers[:0] for p in element.properties},
-                      {p.name: starts_of(numbers[:0]) for p in element.properties if p.count}), at  # fmt: skip
-    counts = np.zeros((element.count, len(lists)), np.int64)  # numbers of each property in each row
-    width = 0
-    for k, is_list in enumerate(lists):  # as if all rows were like the first
-        if at + width >= len(numbers):
-            return None, at
-        size = numbers[at + width] if is_list else 0
-        counts[:, k] = int(size) if 0 <= size < len(numbers) else -1
-        width += 1 + counts[0, k]
-    firsts = at + width * np.arange(element.count)
-    alike = width > 0 and firsts[-1] + width <= len(numbers)
-    offset = 0
-    for k, is_list in enumerate(lists):
-        alike = alike and (not is_list or bool((numbers[firsts + offset] == counts[:, k]).all()))
-        offset += 1 + counts[0, k]
-    places = np.zeros_like(counts)  # where each property of each row begins
-    if alike:
-        places[:] = firsts[:, None] + np.concatenate([[0], np.cumsum(1 + counts[0])[:-1]])
-        end = int(firsts[-1]) + int(width)
-    elif not any(lists):
-        return None, at
-    else:
-        end = _walk(numbers, at, lists, counts, places)
-        if end < 0:
-            return None, at
-    table = _Table({}, {}, places[:, 0])
-    for k, p in enumerate(element.properties):
-        if p.count:
-            table.starts[p.name] = starts_of(counts[:, k])
-            table.values[p.name] = numbers[ragged(places[:, k] + 1, counts[:, k])]
-        else:
-            table.values[p.name] = numbers[places[:, k]]
-    return table, end
-
-
-def _walk(numbers: Array, at: int, lists: list[bool], counts: Array, places: Array) -> int:
-    """Fills counts and places row by row; returns the end, -1 where numbers are missing."""
-    all_numbers, total = numbers.tolist(), len(numbers)
-    for row in range(len(counts)):
-        for k, is_list in enumerate(lists):
-            if at >= total:
-                return -1
-            size = all_numbers[at] if is_list else 0
-            if not 0 <= size <= total:
-                return -1
-            places[row, k], counts[row, k] = at, size
-            at += 1 + int(size)
-    return at if at <= total else -1
-
-
-# --- binary
+        table = _table(element, counts, places, sizes, lambda where, _: numbers[where])
+        table.rows = places[:, 0] - sizes[0][0] if sizes else None
+        yield element.name, table
+        at = end
 
 
 def _binary(data: bytes, at: int, order: str, elements: list[_Element], path: Path) -> Iterator[tuple[str, _Table]]:
@@ -206,46 +215,27 @@ def _fixed(data: bytes, at: int, order: str, element: _Element, path: Path) -> t
     return _Table({p.name: rows[f"f{k}"] for k, p in enumerate(element.properties)}, {}), end
 
 
+def _length(data: bytes, order: str, p: _Property) -> Callable[[int], Any]:
+    """The length of a list of this property, from its place."""
+    if p.count == "u1":
+        return data.__getitem__
+    take = struct.Struct(order + _CODES.get(p.count, "B")).unpack_from
+    return lambda place: take(data, place)[0]
+
+
 def _lists(data: bytes, at: int, order: str, element: _Element, path: Path) -> tuple[_Table, int]:
-    """An element with lists. Rows whose lists are as long as those of the first are read together; if there are
-    others, the lengths are looked at row by row first.
-    """
-    sizes = [
-        (np.dtype(order + p.count).itemsize if p.count else 0, np.dtype(p.kind).itemsize) for p in element.properties
-    ]
-    counts = np.zeros((element.count, len(sizes)), np.int64)
-    places = np.zeros_like(counts)
-    if element.count:
-        first = _look(data, at, order, element, sizes, counts[:1], places[:1])
-        if first < 0:
-            raise _ends(data, element, 0, path)
-        width = first - at
-        end = at + width * element.count
-        alike = end <= len(data)
-        for k, p in enumerate(element.properties):
-            counts[:, k], places[:, k] = counts[0, k], places[0, k] + width * np.arange(element.count)
-            if alike and p.count:
-                found = _values(data, places[:, k] - sizes[k][0], order + p.count)
-                alike = bool((found == counts[0, k]).all())
-        if not alike:
-            end = _look(data, at, order, element, sizes, counts, places)
-            if end < 0:
-                raise _ends(data, element, -1 - end, path)
-        at = end
-    table = _Table({}, {})
-    for k, p in enumerate(element.properties):
-        where = ragged_bytes(places[:, k], counts[:, k], sizes[k][1])
-        table.values[p.name] = _values(data, where, order + p.kind)
-        if p.count:
-            table.starts[p.name] = starts_of(counts[:, k])
-    return table, at
-
-
-def ragged_bytes(first: Array, counts: Array, size: int) -> Array:
-    """The place of each value of lists of values of `size` bytes."""
-    starts = starts_of(counts)
-    places: Array = size * np.arange(starts[-1]) + np.repeat(first - size * starts[:-1], counts)
-    return places
+    """An element with lists."""
+    properties = element.properties
+    sizes = [(np.dtype(p.count).itemsize if p.count else 0, np.dtype(p.kind).itemsize) for p in properties]
+    length = [_length(data, order, p) for p in properties]
+    counts, places, end = _places(
+        len(data), at, element.count, sizes, lambda where, k: _values(data, where, order + properties[k].count), length
+    )
+    if end < 0:
+        raise _ends(data, element, -1 - end, path)
+    return _table(
+        element, counts, places, sizes, lambda where, k: _values(data, where, order + properties[k].kind)
+    ), end
 
 
 def _values(data: bytes, places: Array, kind: str) -> Array:
@@ -255,27 +245,7 @@ def _values(data: bytes, places: Array, kind: str) -> Array:
         return np.zeros(0, kind)
     octets = np.frombuffer(data, np.uint8)
     rows = np.lib.stride_tricks.as_strided(octets, (len(octets) - size + 1, size), (1, 1))[places]
-    values: Array = np.ascontiguousarray(rows).view(kind)[:, 0]
-    return values
-
-
-def _look(
-    data: bytes, at: int, order: str, element: _Element, sizes: list[tuple[int, int]], counts: Array, places: Array
-) -> int:
-    """Fills, row by row, the number of values of each property and the place of the first; returns the end, or -1 - r
-    where the file ends in row r.
-    """
-    byteorder, total = ("big" if order == ">" else "little"), len(data)
-    signed = [p.count[:1] == "i" for p in element.properties]
-    for row in range(len(counts)):
-        for k, (before, each) in enumerate(sizes):
-            size = int.from_bytes(data[at : at + before], byteorder, signed=signed[k]) if before else 1  # type: ignore[arg-type]
-            at += before
-            if size < 0 or at + size * each > total:
-                return -1 - row
-            counts[row, k], places[row, k] = size, at
-            at += size * each
-    return at
+    return np.ascontiguousarray(rows).view(kind)[:, 0]
 
 
 # --- faces

@@ -21,7 +21,7 @@ _WORDS = re.compile(rb"^[ \t]*(?:vertex[ \t]+([^\r\n]*)|(endloop)\b)", re.IGNORE
 
 def read(path: Path) -> Faces:
     """The facets of a .stl file. Corners at one point become one vertex. A file is binary if it has the size that the
-    count in its header implies, also if it begins with "solid" (as some programs write); a text may have several
+    count in its header needs, also if it begins with "solid" (as some programs write); a text may have several
     solids and words in capitals.
     """
     data = path.read_bytes()

@@ -78,20 +78,17 @@ class Mesh:
 
     @property
     def centroids(self) -> Array:
-        c: Array = self.vertices[self.triangles].mean(axis=1)
-        return c
+        return np.asarray(self.vertices[self.triangles].mean(axis=1))
 
     @property
     def normals(self) -> Array:
         """Half the cross product of two edges of each triangle, (m, 3): normals whose lengths are the areas."""
         p = self.vertices[self.triangles]
-        n: Array = np.cross(p[:, 1] - p[:, 0], p[:, 2] - p[:, 0]) / 2
-        return n
+        return np.cross(p[:, 1] - p[:, 0], p[:, 2] - p[:, 0]) / 2
 
     @property
     def areas(self) -> Array:
-        a: Array = np.linalg.norm(self.normals, axis=1)
-        return a
+        return np.asarray(np.linalg.norm(self.normals, axis=1))
 
     def _looked_at(self) -> tuple[dict[str, Any], Array]:
         if self._surface is None:
@@ -175,10 +172,8 @@ class Mesh:
 
     def joined(self, other: Mesh) -> Mesh:
         """The triangles of this mesh and then those of the other, without cell data."""
-        return Mesh(
-            np.concatenate([self.vertices, other.vertices]),
-            np.concatenate([self.triangles, other.triangles + np.int32(len(self.vertices))]),
-        )
+        triangles = np.concatenate([self.triangles, other.triangles + np.int32(len(self.vertices))])
+        return Mesh(np.concatenate([self.vertices, other.vertices]), triangles)
 
     def moved(self, by: Sequence[float]) -> Mesh:
         return Mesh(self.vertices + np.asarray(by, dtype=np.float64), self.triangles, self.cell_data)

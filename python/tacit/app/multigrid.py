@@ -27,20 +27,13 @@ from .._options import agree, fill
 from .._outcome import Outcome
 from .._support import Array, agreed, as_vector, core, default_threads, thread_count, to_scalar, using_threads
 from ..op import Operator
+from ..op.operators import FromHandle
 from .finite_volumes import Cells, FiniteVolume, cells, finite_volume, stencils
 
 __all__ = [
-    "Cells",
-    "FiniteVolume",
-    "Multigrid",
-    "Result",
-    "bottoms",
-    "cells",
-    "finite_volume",
-    "multigrid",
-    "solve",
-    "stencils",
-]
+    "Cells", "FiniteVolume", "Multigrid", "Result", "bottoms", "cells", "finite_volume", "multigrid", "solve",
+    "stencils"
+]  # fmt: skip
 
 
 def bottoms() -> list[str]:
@@ -118,9 +111,7 @@ class Multigrid(Operator):
         self.options = options
         self.setup_seconds = seconds
 
-    @property
-    def levels(self) -> int:
-        return int(self._handle.levels)
+    levels = FromHandle(int, "levels")
 
     def take_report(self) -> dict[str, Any]:
         """The work of levels and coarsest-level solver since the last solve or the last call, for cycles used as a

@@ -7,7 +7,6 @@ multiplication and iterative linear solvers with the communication library GPI.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -58,8 +57,8 @@ class Cube:
             return chosen
 
         self.nodes, self.parts = int(nodes), parts
-        given = {"nodes": self.nodes, "parts": parts}
-        self.scalar, _ = alike(self.comm, look, lambda scalar: {**given, "scalar": scalar})
+        same = {"nodes": self.nodes, "parts": parts}
+        self.scalar, _ = alike(self.comm, look, lambda scalar: {**same, "scalar": scalar})
         self._handle = core("Cube", self.scalar)(self.comm, self.nodes, parts)
 
     @property
@@ -82,15 +81,13 @@ class Cube:
 
     def right_side(self, solution: str = "bump") -> Array:
         """f at this rank's points. Local."""
-        f: Array = self._handle.right_side(choose("solution", solution, SOLUTIONS))
-        return f
+        return np.asarray(self._handle.right_side(choose("solution", solution, SOLUTIONS)))
 
     def exact(self, solution: str = "bump") -> Array:
         """u at this rank's points: "bump", x(1-x)e^x y(1-y)e^y z(1-z)e^z, or "sine", sin(pi x) sin(pi y) sin(pi z), an
         eigenvector. Local.
         """
-        u: Array = self._handle.exact(choose("solution", solution, SOLUTIONS))
-        return u
+        return np.asarray(self._handle.exact(choose("solution", solution, SOLUTIONS)))
 
     def distance(self, x: Any, solution: str = "bump") -> dict[str, float]:
         """The error of x (whole, or this rank's part): "max", the largest difference from u, and "l2", the square root
@@ -107,7 +104,3 @@ class Cube:
         own = to_scalar(layout.own_part(array, self.comm, offsets, whole), self.scalar, "x")
         largest, l2 = self._handle.distance(np.ascontiguousarray(own), solution)
         return {"max": largest, "l2": l2}
-
-    def richardson_residual(self, steps: int) -> float:
-        """||b - A x_k|| / ||b|| after so many steps of Jacobi-Richardson from zero, for "sine": cos(pi h)^k. Local."""
-        return float(math.cos(math.pi / (self.nodes - 1)) ** steps)

@@ -52,7 +52,7 @@ class Scan:
         try:
             sides = ends(self.read(middle, middle + 1)[0])
         except InputError:
-            return  # reported by the reconstruction
+            return  # raised again when it is reconstructed
         finally:
             self.without_counts = 0
         if max(sides) > CUT:
@@ -64,6 +64,19 @@ class Scan:
 
     def close(self) -> None:
         """Closes the files."""
+
+
+def _opened(path: str) -> Any:
+    try:
+        import h5py
+    except ImportError:
+        raise ImportError("HDF5 files are read by h5py: pip install h5py") from None
+    if not os.path.exists(path):
+        raise FileNotFoundError(f"{path}: no such file")
+    try:
+        return h5py.File(path, "r")
+    except OSError as error:
+        raise InputError(f"{path}: not an HDF5 file ({error})") from None
 
 
 class DataExchange(Scan):
@@ -90,16 +103,7 @@ class DataExchange(Scan):
             raise ValueError(f'levels of white and dark frames are of counts, and the data are "{data}"')
         if white is not None and not white > (dark or 0):
             raise ValueError(f"white is {white:g} and dark is {dark or 0:g}: with the beam a detector counts more")
-        try:
-            import h5py
-        except ImportError:
-            raise ImportError("HDF5 files are read by h5py: pip install h5py") from None
-        if not os.path.exists(path):
-            raise FileNotFoundError(f"{path}: no such file")
-        try:
-            self.file = h5py.File(path, "r")
-        except OSError as error:
-            raise InputError(f"{path}: not an HDF5 file ({error})") from None
+        self.file = _opened(path)
         self.path, self.kind = path, data
         self._last: tuple[tuple[int, int], tuple[Array, Array, Array]] | None = None
         self.data = self._dataset("data")
@@ -115,33 +119,36 @@ class DataExchange(Scan):
         self.white = self._frames("data_white", white) if data == "counts" else None
         self.dark = self._frames("data_dark", dark) if data == "counts" else None
         self.assumed = []
-        found = self._dataset("theta") if theta is None else None
-        if theta is not None:
+        if theta is None:
+            self.angles = self._theta(rows)
+        else:
             self.angles = _angles_of(theta)
             if len(self.angles) != rows:
                 raise InputError(f"{theta}: {len(self.angles)} angles for the {rows} projections of {path}")
-        elif found is None:
-            self.angles = np.arange(rows) * np.pi / rows
-            self.assumed.append(
-                f"{path}: no /exchange/theta: {rows} angles evenly over half a turn are assumed, 0 to 180 degrees in"
-                f" steps of {180 / rows:.6g}, without the last; --theta FILE gives others"
-            )
-        else:
-            refuse_unwritten(path, found)
-            with reading(path, "angles in /exchange/theta, with their units"):
-                self.angles = np.asarray(found[()], np.float64).reshape(-1)
-                units = found.attrs.get("units", "")
-            if len(self.angles) != rows:
-                raise InputError(f"{path}: {len(self.angles)} angles in /exchange/theta for {rows} projections")
-            if not np.isfinite(self.angles).all():
-                raise InputError(f"{path}: /exchange/theta has angles that are not finite")
-            if self._in_degrees(units):
-                self.angles = np.deg2rad(self.angles)
         self.taken = self._taken()
         self.angles = self.angles[self.taken]
         self._doubt(path if theta is None else theta)
 
-    def _in_degrees(self, units: Any) -> bool:
+    def _theta(self, rows: int) -> Array:
+        """The angles of the file, or those that are assumed, in radians."""
+        found, path = self._dataset("theta"), self.path
+        if found is None:
+            self.assumed.append(
+                f"{path}: no /exchange/theta: {rows} angles evenly over half a turn are assumed, 0 to 180 degrees in"
+                f" steps of {180 / rows:.6g}, without the last; --theta FILE gives others"
+            )
+            return np.arange(rows) * np.pi / rows
+        refuse_unwritten(path, found)
+        with reading(path, "angles in /exchange/theta, with their units"):
+            angles = np.asarray(found[()], np.float64).reshape(-1)
+            units = found.attrs.get("units", "")
+        if len(angles) != rows:
+            raise InputError(f"{path}: {len(angles)} angles in /exchange/theta for {rows} projections")
+        if not np.isfinite(angles).all():
+            raise InputError(f"{path}: /exchange/theta has angles that are not finite")
+        return np.deg2rad(angles) if self._in_degrees(angles, units) else angles
+
+    def _in_degrees(self, angles: Array, units: Any) -> bool:
         """Whether angles are in degrees, by the attribute `units`: a text or an array of one, in capitals, brackets, ..
         Degrees by the standard; without units, angles of at most 2 pi are taken as radians.
         """
@@ -152,7 +159,8 @@ class DataExchange(Scan):
                 )
         text = units.decode("utf-8", "replace") if isinstance(units, bytes) else str(units)
         word = re.sub(r"[^a-z\u00b0]", "", text.lower())
-        small = bool(np.abs(self.angles).max(initial=0) <= 2 * np.pi)
+        widest = float(np.abs(angles).max(initial=0))
+        small = widest <= 2 * np.pi
         if word in ("r", "rad", "rads", "radian", "radians"):
             return False
         if word not in ("", "d", "\u00b0", "deg", "degs", "degree", "degrees"):
@@ -161,8 +169,7 @@ class DataExchange(Scan):
                 f'{self.path}: units "{text.strip()}" of /exchange/theta are unknown: {kind} are assumed'
             )
             return not small
-        if word and small and len(self.angles) > 2:
-            widest = float(np.abs(self.angles).max())
+        if word and small and len(angles) > 2:
             self.assumed.append(
                 f'{self.path}: /exchange/theta ends at {widest:.4g} "{text.strip()}": if these are radians, correct its'
                 " units"
@@ -434,6 +441,12 @@ class Writer:
         except BaseException:
             self.close(keep=False)
             raise
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(self, kind: Any, *_: object) -> None:
+        self.close(keep=kind is None)
 
     def _reserve(self, size: int) -> None:
         report.reserve(self.file.path, size, self.path)

@@ -46,8 +46,6 @@ from .axis import Axis, doubtful_angles, find_centre
 
 __all__ = ["Axis", "Progress", "Projector", "Reconstruction", "find_centre", "normalise", "projector", "reconstruct"]
 
-KEPT: int = RECONSTRUCT["reorthogonalise"].default  # number of first gradients to which later ones are kept orthogonal
-
 
 class Projector:
     """The matrix A, of rays x pixels, whose products are line integrals along rays through an image of square pixels.
@@ -125,8 +123,7 @@ def _stack(value: Any, shape: tuple[int, int], dtype: npt.DTypeLike, what: str) 
 def _one_stack(comm: Any, value: Any, shape: tuple[int, int], dtype: npt.DTypeLike, what: str) -> Array:
     """:func:`_stack`, the same on every rank. Collective."""
     _, first = alike(comm, lambda: _stack(value, shape, dtype, what), lambda stack: {what: Whole(stack, "first")})
-    stack: Array = first[what]
-    return stack
+    return np.asarray(first[what])
 
 
 def projector(
@@ -200,9 +197,8 @@ def projector(
     said = doubtful_angles(t)
     if said and on.rank == 0:
         warnings.warn(said, UserWarning, stacklevel=2)
-    common = agree(on, o, TILED, angles=Whole(t, "first"), **{f"the geometry's {k}": v for k, v in geometry.items()})
-    rows, columns, bins, middle, side, scalar, kind = [*common.values()][1:]
-    t = common["angles"]
+    first = agree(on, o, TILED, angles=Whole(t, "first"), **{f"the geometry's {k}": v for k, v in geometry.items()})
+    t, rows, columns, bins, middle, side, scalar, kind = first.values()
     gpu = -1 if kind == "host" else _device.number(device, on)
     with using_threads(threads) if threads else contextlib.nullcontext():
         handle = core("projector", scalar)(on, columns, rows, bins, t, middle, side, o, gpu)
@@ -239,6 +235,7 @@ class Reconstruction(Outcome):
     final_residual: list[float]  #: |b - A x| of each slice, recomputed
     seconds: dict[str, float] = field(default_factory=dict)  #: "build" and "solve"
     interrupted: bool = False  #: by Ctrl-C: images are the present ones, and zero for slices that have not begun
+    warnings: list[str] = field(default_factory=list, init=False, repr=False)
 
     @property
     def iterations(self) -> int:
@@ -271,10 +268,6 @@ class Reconstruction(Outcome):
     @property
     def counts(self) -> dict[str, int]:  # type: ignore[override]
         return {"slices": len(self.slice_iterations), "slice_iterations": sum(self.slice_iterations)}
-
-    @property
-    def warnings(self) -> list[str]:  # type: ignore[override]
-        return []
 
 
 @contextlib.contextmanager
@@ -409,9 +402,8 @@ def reconstruct(
 
     given, o = agreed(on, look)
     forms = {"projector": "None" if projector is None else "given", "start": "None" if start is None else "given"}
-    given = agree(on, o, RECONSTRUCT, method=method, batch=int(batch), sinograms=Whole(given, "first"), **forms)[
-        "sinograms"
-    ]
+    first = agree(on, o, RECONSTRUCT, method=method, batch=int(batch), sinograms=Whole(given, "first"), **forms)
+    given = first["sinograms"]
     with using_threads(threads) if threads else contextlib.nullcontext():
         if projector is None:
             making.setdefault("columns", 1 if given.ndim == 2 else min(batch, len(given)))
@@ -420,68 +412,69 @@ def reconstruct(
         P: Projector = projector
         if P.nnz == 0:
             raise ValueError(_meets_nothing(P, making))
-        b = agreed(P.comm, lambda: _stack(given, P.sinogram_shape, P.dtype, "sinograms"))
-        x0 = None if start is None else _one_stack(P.comm, start, P.image_shape, P.dtype, "start")
-        if x0 is not None and len(x0) != len(b):
-            raise ValueError(f"{len(x0)} start images for {len(b)} sinograms")
-        images = np.zeros((len(b), *P.image_shape), P.dtype)
-        parts: list[dict[str, Any]] = []
-        ended = False
-        with interrupts() as pressed:
-            for first in range(0, len(b), batch):
-                rows = range(first, min(len(b), first + batch))
-                done_share = first / len(b)
-
-                def after(
-                    iteration: int, residual: Array, seconds: float, rows: range = rows, done: float = done_share
-                ) -> bool:
-                    nonlocal ended
-                    if callback is not None:
-                        share = done + len(rows) / len(b) * iteration / max(1, o.iterations)
-                        spent = time.perf_counter() - built
-                        left = spent * (1 - share) / share if share > 0 else float("nan")
-                        ended = (
-                            bool(callback(Progress(iteration, o.iterations, rows, residual, seconds, left))) or ended
-                        )
-                    ended = ended or pressed()
-                    return ended
-
-                k = len(rows)
-                zero = np.zeros((0, 0), P.dtype)
-                part = P._handle.reconstruct(
-                    b[first : first + k].reshape(k, -1),
-                    zero if x0 is None else x0[first : first + k].reshape(k, -1),
-                    o,
-                    after,
-                )
-                images[first : first + k] = part["images"].reshape(k, *P.image_shape)
-                parts.append(part)
-                # If one rank wants to stop, all ranks have "callback" as the end here.
-                if "callback" in part["end"]:
-                    break
-            interrupted = bool(P.comm.all_max_real(float(pressed())))
-    length = max(len(p["residual"]) for p in parts)
-
-    def joined(name: str) -> Array:
-        table = np.full((length, len(b)), np.nan)
-        at = 0
-        for p in parts:
-            n = p[name].shape[1]
-            table[: len(p[name]), at : at + n] = p[name]
-            at += n
-        return table
-
+        b, x0 = _stacks(P, given, start)
+        images, parts, interrupted = _by_batches(P, b, x0, o, batch, callback)
     missing = len(b) - sum(len(p["iterations"]) for p in parts)
     return Reconstruction(
         images=images[0] if given.ndim == 2 else images,
-        residual=joined("residual"),
-        gradient=joined("gradient"),
+        residual=_side_by_side([p["residual"] for p in parts], len(b)),
+        gradient=_side_by_side([p["gradient"] for p in parts], len(b)),
         slice_iterations=[n for p in parts for n in p["iterations"]] + [0] * missing,
         end=[e for p in parts for e in p["end"]] + ["callback"] * missing,
         final_residual=[float(r) for p in parts for r in p["final_residual"]] + [float("nan")] * missing,
         seconds={"build": built - begin, "solve": time.perf_counter() - built},
         interrupted=interrupted,
     )
+
+
+def _stacks(P: Projector, sinograms: Array, start: Any) -> tuple[Array, Array | None]:
+    """The sinograms and the initial images, if any, as P needs them. Collective."""
+    b = agreed(P.comm, lambda: _stack(sinograms, P.sinogram_shape, P.dtype, "sinograms"))
+    x0 = None if start is None else _one_stack(P.comm, start, P.image_shape, P.dtype, "start")
+    if x0 is not None and len(x0) != len(b):
+        raise ValueError(f"{len(x0)} start images for {len(b)} sinograms")
+    return b, x0
+
+
+def _by_batches(
+    P: Projector, b: Array, x0: Array | None, o: Any, batch: int, callback: Callable[[Progress], Any] | None
+) -> tuple[Array, list[dict[str, Any]], bool]:
+    """(images, what the compiled part returns of each batch, whether Ctrl-C was pressed). Collective."""
+    images, parts = np.zeros((len(b), *P.image_shape), P.dtype), list[dict[str, Any]]()
+    begin, ended = time.perf_counter(), False
+    with interrupts() as pressed:
+        for first in range(0, len(b), batch):
+            rows = range(first, min(len(b), first + batch))
+
+            def after(iteration: int, residual: Array, seconds: float, rows: range = rows) -> bool:
+                nonlocal ended
+                if callback is not None:
+                    share = (rows.start + len(rows) * iteration / max(1, o.iterations)) / len(b)
+                    left = (time.perf_counter() - begin) * (1 - share) / share if share > 0 else float("nan")
+                    wanted = callback(Progress(iteration, o.iterations, rows, residual, seconds, left))
+                    ended = bool(wanted) or ended
+                ended = ended or pressed()
+                return ended
+
+            k, here = len(rows), slice(rows.start, rows.stop)
+            start = np.zeros((0, 0), P.dtype) if x0 is None else x0[here].reshape(k, -1)
+            part = P._handle.reconstruct(b[here].reshape(k, -1), start, o, after)
+            images[here] = part.pop("images").reshape(k, *P.image_shape)
+            parts.append(part)
+            # If one rank wants to stop, all ranks have "callback" as the end here.
+            if "callback" in part["end"]:
+                break
+        return images, parts, bool(P.comm.all_max_real(float(pressed())))
+
+
+def _side_by_side(tables: list[Array], columns: int) -> Array:
+    """Tables (iterations, slices) of the batches beside each other; NaN where a row or slice is missing."""
+    joined = np.full((max(map(len, tables)), columns), np.nan)
+    at = 0
+    for table in tables:
+        joined[: len(table), at : at + table.shape[1]] = table
+        at += table.shape[1]
+    return joined
 
 
 def _meets_nothing(P: Projector, options: dict[str, Any]) -> str:

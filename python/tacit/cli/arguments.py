@@ -159,11 +159,8 @@ class Parser(argparse.ArgumentParser):
             parser = getattr(arguments, "parser", self)
             known = [name for name in parser._option_string_actions if name.startswith("--")]
             word = rest[0].partition("=")[0]
-            parser.error(
-                f'unknown option "{word}"{nearest(word, known)}'
-                if word.startswith("-")
-                else f'unexpected argument "{word}"'
-            )
+            unknown = f'unknown option "{word}"{nearest(word, known)}'
+            parser.error(unknown if word.startswith("-") else f'unexpected argument "{word}"')
         return arguments
 
 
@@ -222,13 +219,9 @@ class Arguments:
             if option.choices:
                 text += f": {', '.join(option.choices)}"
             default = option.absent or _shown(option.default)
-            self._section.add_argument(
-                flag,
-                dest=name,
-                type=_kind(option, flag[2:]),
-                metavar={"choice": "NAME", "real": "X", "whole": "N"}.get(option.kind, "N,N"),
-                help=_plain(f"{text} [{default}]" if default else text),
-            )
+            value = {"choice": "NAME", "real": "X", "whole": "N"}.get(option.kind, "N,N")
+            shown = _plain(f"{text} [{default}]" if default else text)
+            self._section.add_argument(flag, dest=name, type=_kind(option, flag[2:]), metavar=value, help=shown)
 
     def where(self, ranks: bool = True) -> None:
         """``--ranks N`` and ``--threads N``."""
@@ -237,10 +230,7 @@ class Arguments:
         self("--threads N", "threads of a rank [the cores, shared by the ranks]", whole(1))
 
     def device(
-        self,
-        text: str = "host; cuda: the GPU of each rank; cuda:N: that GPU",
-        other: str = "",
-        several: bool = False,
+        self, text: str = "host; cuda: the GPU of each rank; cuda:N: that GPU", other: str = "", several: bool = False
     ) -> None:
         """``--device NAME``, the same for every command; other: a further name that this one takes; several: whether it
         takes several GPUs together.

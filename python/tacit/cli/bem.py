@@ -8,30 +8,12 @@ import math
 import os
 import time
 import warnings
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from tacit import report
-from tacit._described import (
-    BEM,
-    DEVICE_PRODUCT,
-    HMATRIX,
-    HMATRIX_PRECOND,
-    HMATRIX_PRECOND_NAMES,
-    SOLVE,
-    SOLVE_NAMES,
-)
-from tacit.cli.arguments import (
-    NOT_CONVERGED,
-    OK,
-    Arguments,
-    WrongUse,
-    check_files,
-    destination,
-    given,
-    matching,
-    preconditioner,
-    real,
-)
+from tacit._described import BEM, DEVICE_PRODUCT, HMATRIX, HMATRIX_PRECOND, HMATRIX_PRECOND_NAMES, SOLVE, SOLVE_NAMES
+from tacit.cli import arguments as cli
 from tacit.cli.ranks import on_ranks
 
 if TYPE_CHECKING:
@@ -70,15 +52,15 @@ def plane(text: str) -> tuple[str, float]:
     return axis, float(value)
 
 
-grid = matching(r"([1-9]\d*)x([1-9]\d*)", "copies like 2x2", lambda m, n: (int(m), int(n)))
-free = matching(
+grid = cli.matching(r"([1-9]\d*)x([1-9]\d*)", "copies like 2x2", lambda m, n: (int(m), int(n)))
+free = cli.matching(
     r"(all|\d+(?:,\d+)*)",
     "numbers of conductors from 0 like 0,2, or all",
     lambda text: text == "all" or [int(number) for number in text.split(",")],
 )
 
 
-def add(a: Arguments) -> None:
+def add(a: cli.Arguments) -> None:
     a(
         "mesh MESH",
         "triangles: .pbf, .obj, .stl, .ply, .msh, .vtu, ..; or sphere:20, sphere-pair:20, cube:20,grading=2,"
@@ -90,22 +72,22 @@ def add(a: Arguments) -> None:
     a("--field X,Y,Z", "uniform, from outside [none]", triple, [0.0, 0.0, 0.0])
     a("--plane AXIS=VALUE", "grounded, as z=0, all triangles on one side [none]", plane)
     a("--copies NxN", "of the mesh, on a grid across --up", grid)
-    a("--gap D", "between the boxes of copies [a tenth of the longer side]", real(0))
+    a("--gap D", "between the boxes of copies [a tenth of the longer side]", cli.real(0))
     a.choice("--up", ("z", "y", "x"), "of copies and of the plot", what="axis")
     a("--conductors NAME|FILE", "components, one, cell data of the mesh (gmsh:physical), or numbers in a .txt or .npy",
       None, "components")  # fmt: skip
     a("--mend", "leave out flat and repeated triangles, turn neighbours alike")
-    a("--merge D", "with --mend: vertices within D are one", real(0), 0.0)
+    a("--merge D", "with --mend: vertices within D are one", cli.real(0), 0.0)
     a.section("matrix")
     a.options(BEM)
     a.options(HMATRIX, [name for name in HMATRIX if name != "symmetry"])
     a.choice("--scalar", ("float64", "float32"))
     a.section("method")
     a.choice("--method", ("bicgstab", *(m for m in SOLVE_NAMES if m not in ("bicgstab", "auto"))))
-    named = preconditioner(HMATRIX_PRECOND, HMATRIX_PRECOND_NAMES)
+    named = cli.preconditioner(HMATRIX_PRECOND, HMATRIX_PRECOND_NAMES)
     default = {"name": "jacobi"}
     a("--precond NAME[:OPTION=VALUE,...]", f"{', '.join(HMATRIX_PRECOND_NAMES)} [jacobi]", named, default)
-    a("--rtol X", "of the residual, as recomputed", real(0), 1e-7)
+    a("--rtol X", "of the residual, as recomputed", cli.real(0), 1e-7)
     a.options(SOLVE, _SOLVING[1:])
     a("--capacitance", "the capacitance matrix, one solve a conductor")
     a.section("where it runs")
@@ -119,24 +101,24 @@ def add(a: Arguments) -> None:
     a.options(DEVICE_PRODUCT)
     a.section("what it leaves")
     a.json()
-    a("--vtu FILE", "mesh and charge density", destination(VIEWS))
+    a("--vtu FILE", "mesh and charge density", cli.destination(VIEWS))
     a.plot("two views of the charge density")
     a("--points FILE", "x y z in lines (.txt, .csv) or an array (.npy)")
     a("--at X,Y,Z", "potential and field here, into the JSON; may be said again", triple, [], action="append")
-    a("--output FILE", "with --points: x y z, potential and field", destination((".npy", ".txt", ".csv")))
+    a("--output FILE", "with --points: x y z, potential and field", cli.destination((".npy", ".txt", ".csv")))
 
 
 def run(arguments: argparse.Namespace) -> int:
     if (arguments.points is None) != (arguments.output is None):
-        raise WrongUse("--points and --output go together")
+        raise cli.WrongUse("--points and --output go together")
     if arguments.merge and not arguments.mend:
-        raise WrongUse("--merge is of --mend")
+        raise cli.WrongUse("--merge is of --mend")
     if arguments.gap is not None and not arguments.copies:
-        raise WrongUse("--gap is of --copies")
-    there = given(arguments, DEVICE_PRODUCT)
+        raise cli.WrongUse("--gap is of --copies")
+    there = cli.given(arguments, DEVICE_PRODUCT)
     if arguments.device == "host" and there:
-        raise WrongUse(f"--{next(iter(there))} is for --device cuda")
-    check_files(arguments, ("mesh", "points"), ("json", "vtu", "plot", "output"))
+        raise cli.WrongUse(f"--{next(iter(there))} is for --device cuda")
+    cli.check_files(arguments, ("mesh", "points"), ("json", "vtu", "plot", "output"))
     return on_ranks(arguments, _here)
 
 
@@ -203,12 +185,9 @@ def _other_matrix(discretisation: str, charges: Any) -> str:
 
 
 def _here(a: argparse.Namespace, comm: Any, out: Console) -> int:
-    import numpy as np
-
     from tacit import _support, krylov
     from tacit.app import bem
 
-    first = comm.rank == 0
     notes: list[str] = []
     if a.device != "host":
         cure = "--assembly cuda without --device assembles on the GPU, and the host solves"
@@ -216,89 +195,29 @@ def _here(a: argparse.Namespace, comm: Any, out: Console) -> int:
     begin = time.perf_counter()
     mesh = _support.agreed(comm, lambda: _mesh(a, notes))
     conductors = _support.agreed(comm, lambda: _conductors(a, mesh))
-    where = _support.agreed(comm, lambda: _points(a.points) if a.points else None)
+    points = _support.agreed(comm, lambda: _points(a.points) if a.points else None)
     mesh_seconds = comm.all_max_real(time.perf_counter() - begin)
-    system = bem.assemble(
-        mesh,
-        conductors=conductors,
-        plane=a.plane,
-        scalar=a.scalar,
-        device=a.device,
-        threads=a.threads,
-        comm=comm,
-        **given(a, BEM),
-        **given(a, HMATRIX),
-        **given(a, DEVICE_PRODUCT),
-    )
-    matrix = system.A.report
-    how = {"method": a.method, "precond": a.precond, **given(a, SOLVE, _SOLVING)}
+    options = {**cli.given(a, BEM), **cli.given(a, HMATRIX), **cli.given(a, DEVICE_PRODUCT)}
+    same = {name: getattr(a, name) for name in ("plane", "scalar", "device", "threads")}
+    system = bem.assemble(mesh, conductors=conductors, comm=comm, **same, **options)
+    how = {"method": a.method, "precond": a.precond, **cli.given(a, SOLVE, _SOLVING)}
     in_field = any(a.field)
     potential: Any = a.potential
     if potential is None:
         potential = mesh.cell_data.get("potential", 0.0 if in_field else 1.0)
     charges = system.solve(potential, floating=a.floating, field=a.field, **how)
-    done = charges.converged
-    facts: dict[str, Any] = report.header("tacit.bem/1", a.words) | {
-        "mesh": a.mesh,
-        "surface": mesh.surface,
-        "unknowns": len(mesh),
-        "conductors": system.conductors,
-        "conductor_triangles": np.bincount(system.conductor),
-        "discretisation": system.discretisation,
-        "assembly": a.assembly or ("cuda" if a.device != "host" else BEM["assembly"].default),
-        "ranks": comm.size,
-        "threads": system.threads,
-        **_where(system.A, charges),
-        "seconds": {
-            "mesh": mesh_seconds,
-            "assembly": system.seconds,
-            "solve": charges.seconds["solve"],
-            "product": system.product_seconds(),
-        },
-        "tolerance": system.tolerance,
-        "matrix_bytes": matrix["bytes"],
-        "operator_error": matrix["measured_error"],
-        "operator_error_estimated": matrix["estimated_error"],
-        **{key: matrix[key] for key in ("dense_fraction", "mean_rank", "max_rank", "least_bytes", "most_bytes")},
-        **{key: getattr(charges, key) for key in ("method", "precond", "iterations", "reason", "residual_norm")},
-        "converged": done,
-        "advice": charges.advice + _other_matrix(system.discretisation, charges),
-        "rtol": a.rtol,
-        "history": charges.history,
-        "potential": charges.potential,
-        "field": a.field,
-        "charge": charges.charge,
-        "charge_unit": "4 pi eps0 V u, u the unit of the mesh",
-        "warnings": [*matrix["warnings"], *charges.warnings],
-        "notes": notes,
-    }
+    facts = _facts(a, system, charges) | {"notes": notes}
+    facts["seconds"]["mesh"] = mesh_seconds
     if a.capacitance:
-        single = system.conductors == 1 and not in_field and not a.floating and not np.isnan(charges.potential).any()
-        if single and charges.potential[0] != 0:
-            facts["capacitance"] = charges.charge[:, None] / charges.potential[0]
-        else:
-            c = system.capacitance(**how)
-            done = done and c.converged
-            facts["capacitance"] = c.matrix
-            facts["capacitance_asymmetry"] = c.asymmetry
-            facts["capacitance_iterations"] = c.iterations
-            facts["capacitance_residual_norm"] = c.residual_norm
-            facts["seconds"]["capacitance"] = c.seconds
-            facts["converged"] = done
+        _add_capacitance(facts, system, charges, bool(a.floating), how)
     if a.at:
         potentials, fields = charges.potential_at(a.at), charges.field_at(a.at)
         facts["at"] = [
             {"point": p, "potential": v, "field": e} for p, v, e in zip(a.at, potentials, fields, strict=True)
         ]
-    if where is not None:
-        table = np.column_stack([where, charges.potential_at(where), charges.field_at(where)])
-        if first:
-            with report.replacing(a.output) as temporary:
-                if a.output.endswith(".npy"):
-                    np.save(temporary, table)
-                else:
-                    np.savetxt(temporary, table, delimiter="," if a.output.endswith(".csv") else " ", fmt="%.10g")
-    if first:
+    if points is not None:
+        _write_points(a.output, points, charges)
+    if comm.rank == 0:
         if a.vtu:
             charges.write(a.vtu)
         if a.plot:
@@ -306,7 +225,70 @@ def _here(a: argparse.Namespace, comm: Any, out: Console) -> int:
         if a.json:
             report.write_json(facts, a.json)
         _show(facts, a, out)
-    return OK if done else NOT_CONVERGED
+    return cli.OK if facts["converged"] else cli.NOT_CONVERGED
+
+
+def _facts(a: argparse.Namespace, system: Any, charges: Any) -> dict[str, Any]:
+    """The document of the command. Collective."""
+    import numpy as np
+
+    matrix, mesh = system.A.report, system.mesh
+    of_matrix = ("dense_fraction", "mean_rank", "max_rank", "least_bytes", "most_bytes")
+    of_charges = ("method", "precond", "iterations", "reason", "residual_norm", "converged", "history", "potential")
+    return report.header("tacit.bem/1", a.words) | {
+        "mesh": a.mesh,
+        "surface": mesh.surface,
+        "unknowns": len(mesh),
+        "conductors": system.conductors,
+        "conductor_triangles": np.bincount(system.conductor),
+        "discretisation": system.discretisation,
+        "assembly": a.assembly or ("cuda" if a.device != "host" else BEM["assembly"].default),
+        "ranks": system.comm.size,
+        "threads": system.threads,
+        **_where(system.A, charges),
+        "seconds": {"assembly": system.seconds, "solve": charges.seconds["solve"], "product": system.product_seconds()},
+        "tolerance": system.tolerance,
+        "matrix_bytes": matrix["bytes"],
+        "operator_error": matrix["measured_error"],
+        "operator_error_estimated": matrix["estimated_error"],
+        **{key: matrix[key] for key in of_matrix},
+        **{key: getattr(charges, key) for key in of_charges},
+        "advice": charges.advice + _other_matrix(system.discretisation, charges),
+        "rtol": a.rtol,
+        "field": a.field,
+        "charge": charges.charge,
+        "charge_unit": "4 pi eps0 V u, u the unit of the mesh",
+        "warnings": [*matrix["warnings"], *charges.warnings],
+    }
+
+
+def _add_capacitance(facts: dict[str, Any], system: Any, charges: Any, floating: bool, how: dict[str, Any]) -> None:
+    """Adds the capacitance matrix: of one conductor that is not at 0 V from its charge, else by solves. Collective."""
+    import numpy as np
+
+    volts = charges.potential
+    alone = system.conductors == 1 and not any(charges.field) and not np.isnan(volts).any()
+    if alone and not floating and volts[0] != 0:
+        facts["capacitance"] = charges.charge[:, None] / volts[0]
+        return
+    c = system.capacitance(**how)
+    facts |= {"capacitance": c.matrix, "capacitance_asymmetry": c.asymmetry, "capacitance_iterations": c.iterations}
+    facts["capacitance_residual_norm"] = c.residual_norm
+    facts["seconds"]["capacitance"] = c.seconds
+    facts["converged"] = charges.converged and c.converged
+
+
+def _write_points(path: str, points: Any, charges: Any) -> None:
+    """Writes a table of x, y, z, potential and field. Collective; the first rank writes."""
+    import numpy as np
+
+    table = np.column_stack([points, charges.potential_at(points), charges.field_at(points)])
+    if charges.system.comm.rank == 0:
+        with report.replacing(path) as temporary:
+            if path.endswith(".npy"):
+                np.save(temporary, table)
+            else:
+                np.savetxt(temporary, table, delimiter="," if path.endswith(".csv") else " ", fmt="%.10g")
 
 
 def _where(A: Any, charges: Any) -> dict[str, Any]:
@@ -329,54 +311,39 @@ def _numbers(values: Any, most: int = 6) -> str:
     return shown + (f", .. ({len(values)})" if len(values) > most else "")
 
 
-def _placed(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    if facts["device"] == "host":
-        return []
-    t = facts["traffic_per_iteration"]
-    sizes = ", ".join(report.size(size) for one in facts["device_bytes"] for size in one["bytes"])
-    copies = t["to_devices"] + t["to_host"] + t["between"]
-    return [
-        ("device", f"{facts['device']} ({sizes}), path {facts['path']}, overlap {facts['overlap']}"),
-        ("", f"{copies:.1f} copies, {t['reads']:.1f} reads of sums and {t['waits']:.1f} other waits an iteration"),
-    ]
+def _rows(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """What is printed, by name."""
+    seconds, surface, size = facts["seconds"], facts["surface"], report.size(facts["matrix_bytes"])
+    kind = ("closed" if surface["closed"] else "open") + ("" if surface["oriented"] else ", mixed orientation")
+    yield "mesh", f"{facts['mesh']}: {report.count(facts['unknowns'])} triangles, {kind}"
+    yield "conductors", f"{facts['conductors']} at {_numbers(facts['potential'])} V"
+    ranks = f"ranks {facts['mean_rank']:.1f} in the mean, {facts['max_rank']} at most"
+    error = f"error {facts['operator_error']:.1e} on sampled rows"
+    yield "matrix", f"{size}, {100 * facts['dense_fraction']:.2f} % of dense; {ranks}; {error}"
+    precond = "" if facts["precond"] == "none" else f", {facts['precond']}"
+    yield "result", f"{facts['reason']} after {facts['iterations']} iterations of {facts['method']}{precond}"
+    if facts["device"] != "host":
+        t = facts["traffic_per_iteration"]
+        sizes = ", ".join(report.size(size) for one in facts["device_bytes"] for size in one["bytes"])
+        copies = t["to_devices"] + t["to_host"] + t["between"]
+        yield "device", f"{facts['device']} ({sizes}), path {facts['path']}, overlap {facts['overlap']}"
+        yield "", f"{copies:.1f} copies, {t['reads']:.1f} reads of sums and {t['waits']:.1f} other waits an iteration"
+    yield "residual", f"{report.residual(facts['residual_norm'])} of the right-hand side, recomputed"
+    yield "charge", f"{_numbers(facts['charge'])} (times 4 pi eps0)"
+    for i, row in enumerate(facts.get("capacitance", ())[:6]):
+        yield "capacitance" if i == 0 else "", _numbers(row)
+    for at in facts.get("at", ()):
+        place = ", ".join(f"{c:g}" for c in at["point"])
+        yield f"at {place}", f"{at['potential']:.7g} V, field {_numbers(at['field'])}"
+    mesh, assembly, solve, product = (
+        report.seconds(seconds[name]) for name in ("mesh", "assembly", "solve", "product")
+    )
+    yield "time", f"mesh {mesh}, assembly {assembly}, solve {solve}; a product {product}"
 
 
 def _show(facts: dict[str, Any], a: argparse.Namespace, out: Console) -> None:
-    seconds, surface = facts["seconds"], facts["surface"]
-    kind = ("closed" if surface["closed"] else "open") + ("" if surface["oriented"] else ", mixed orientation")
-    rows: list[tuple[str, str]] = [
-        ("mesh", f"{facts['mesh']}: {report.count(facts['unknowns'])} triangles, {kind}"),
-        ("conductors", f"{facts['conductors']} at {_numbers(facts['potential'])} V"),
-        (
-            "matrix",
-            f"{report.size(facts['matrix_bytes'])}, {100 * facts['dense_fraction']:.2f} % of dense; ranks"
-            f" {facts['mean_rank']:.1f} in the mean, {facts['max_rank']} at most; error"
-            f" {facts['operator_error']:.1e} on sampled rows",
-        ),
-        (
-            "result",
-            f"{facts['reason']} after {facts['iterations']} iterations of {facts['method']}"
-            + ("" if facts["precond"] == "none" else f", {facts['precond']}"),
-        ),
-        *_placed(facts),
-        ("residual", f"{report.residual(facts['residual_norm'])} of the right-hand side, recomputed"),
-        ("charge", f"{_numbers(facts['charge'])} (times 4 pi eps0)"),
-    ]
-    if "capacitance" in facts:
-        rows += [("capacitance" if i == 0 else "", _numbers(row)) for i, row in enumerate(facts["capacitance"][:6])]
-    rows += [
-        ("at " + ", ".join(f"{c:g}" for c in at["point"]), f"{at['potential']:.7g} V, field {_numbers(at['field'])}")
-        for at in facts.get("at", ())
-    ]
-    rows.append(
-        (
-            "time",
-            f"mesh {report.seconds(seconds['mesh'])}, assembly {report.seconds(seconds['assembly'])}, solve"
-            f" {report.seconds(seconds['solve'])}; a product {report.seconds(seconds['product'])}",
-        )
-    )
-    rows += [("wrote", path) for path in (a.vtu, a.plot, a.output) if path]
-    report.print_facts(rows, out)
+    wrote = [("wrote", path) for path in (a.vtu, a.plot, a.output) if path]
+    report.print_facts([*_rows(facts), *wrote], out)
     for text in facts["notes"] + facts["warnings"]:
         out.print(f"note: {text}")
     if not facts["converged"] and facts["advice"]:

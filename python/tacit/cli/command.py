@@ -28,11 +28,8 @@ EXIT_CODES = """exit codes:
 
 
 def build_parser() -> Parser:
-    parser = Parser(
-        prog="tacit",
-        description="Solves large sparse linear systems and says truthfully how that went.",
-        epilog=EXIT_CODES,
-    )
+    text = "Solves large sparse linear systems and says truthfully how that went."
+    parser = Parser(prog="tacit", description=text, epilog=EXIT_CODES)
     parser.add_argument("--version", action="version", version=f"tacit {report.version()}")
     commands = parser.add_subparsers(dest="name", metavar="COMMAND", title="commands", parser_class=Parser)
 

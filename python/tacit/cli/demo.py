@@ -81,8 +81,7 @@ def source(x: Values, y: Values, z: Values) -> Values:
 
     def puff(x0: float, y0: float, width: float) -> Values:
         r2 = (x - x0) ** 2 + (y - y0) ** 2 + (z - 0.5) ** 2
-        value: Values = np.exp(-r2 / (2 * width**2))
-        return value
+        return np.exp(-r2 / (2 * width**2))
 
     return puff(0.3, 0.5, 0.045) + puff(0.75, 0.26, 0.045)
 
@@ -147,15 +146,8 @@ def work(specification: str) -> None:
         case = Case(**given)
         say({"number": number, "state": "running"})
         stamps: list[float] = []
-        result = krylov.solve(
-            A,
-            b,
-            method=case.method,
-            precond=None if case.precond == "none" else case.precond,
-            rtol=RTOL,
-            comm=comm,
-            callback=krylov.Observer(_clock(stamps)),
-        )
+        how = {"method": case.method, "precond": case.precond, "rtol": RTOL, "comm": comm}
+        result = krylov.solve(A, b, callback=krylov.Observer(_clock(stamps)), **how)
         document = report.document(result, words=["demo"], read_seconds=built, rtol=RTOL)
         setup = document["seconds"]["setup"]
         first = len(document["history"]) - len(stamps)  # the callback is not called for the initial residual
@@ -234,6 +226,17 @@ def line(words: list[str]) -> str:
     return "  ".join(parts).rstrip()
 
 
+def solve(ranks: int, threads: int, task: dict[str, Any], results: Path, show: Show) -> int:
+    """Runs the cases of so many ranks, and returns their exit code."""
+    results.touch()
+    cases = [(k, asdict(case)) for k, case in enumerate(show.plan) if case.ranks == ranks]
+    words = json.dumps({**task, "cases": cases, "results": str(results)})
+    command = [*own_command()[:-1], "tacit.cli.demo", words]
+    code = launch.run(ranks, command, threads, meanwhile=lambda: show.follow(results))
+    show.follow(results)
+    return code
+
+
 def main(size: str = "m", quick: bool = False, folder: Path = Path("tacit-demo")) -> int:
     """Runs the demo and returns 0, or 3 if a solve did not converge."""
     out = report.console()
@@ -255,23 +258,9 @@ def main(size: str = "m", quick: bool = False, folder: Path = Path("tacit-demo")
     with tempfile.TemporaryDirectory(prefix="tacit-") as scratch, show:
         slice_file = Path(scratch) / "slice.npy"
         for ranks in sorted({case.ranks for case in plan}):
-            results = Path(scratch) / f"{ranks}.jsonl"
-            results.touch()
-            task = {
-                "points": n,
-                "cases": [(k, asdict(case)) for k, case in enumerate(plan) if case.ranks == ranks],
-                "results": str(results),
-                "trace": str(folder / "trace.json") if ranks == most else "",
-                "field": str(slice_file) if ranks == most else "",
-            }
-            code = launch.run(
-                ranks,
-                [*own_command()[:-1], "tacit.cli.demo", json.dumps(task)],
-                threads,
-                meanwhile=lambda results=results: show.follow(results),  # type: ignore[misc]
-            )
-            show.follow(results)
-            if code != 0:
+            last = {"trace": str(folder / "trace.json"), "field": str(slice_file)}
+            task = {"points": n, **(last if ranks == most else {"trace": "", "field": ""})}
+            if code := solve(ranks, threads, task, Path(scratch) / f"{ranks}.jsonl", show):
                 return code
         names, sections = write(folder, plan, show, n, slice_file)
     converged = all(result["converged"] for result in show.done.values())
@@ -351,13 +340,31 @@ class Show:
             self.out.print(line(cells(self.plan[number], said["result"], False)))
 
 
+def plot_field(concentration: Path, path: Path) -> None:
+    """Plots the solution on the plane z = 1/2, with the paths of the fluid."""
+    import numpy as np
+
+    from tacit.plot import plotting
+
+    c = np.load(concentration)
+    g = (np.arange(200) + 0.5) / 200
+    y, x = np.meshgrid(g, g, indexing="ij")
+    plotting.field(
+        c / c.max(),
+        path,
+        title="Two sources in a stirred box",
+        label="concentration (largest = 1)",
+        note="Plane z = 1/2. Lines: paths of the fluid, clockwise above, counterclockwise below.",
+        lines=np.sin(np.pi * x) * np.sin(2 * np.pi * y),
+    )
+
+
 def write(
     folder: Path, plan: list[Case], show: Show, n: int, slice_file: Path
 ) -> tuple[list[tuple[str, str]], list[page.Section]]:
     """Writes the files of the solves. Returns their names with descriptions, and the sections of the page (none without
     matplotlib).
     """
-    import numpy as np
     from scipy.sparse import csr_array
 
     from tacit import op
@@ -400,17 +407,7 @@ def write(
         ("reductions.png", "Reductions of each method"),
     ]
     if slice_file.exists():
-        c = np.load(slice_file)
-        g = (np.arange(200) + 0.5) / 200
-        y, x = np.meshgrid(g, g, indexing="ij")
-        plotting.field(
-            c / c.max(),
-            folder / "field.png",
-            title="Two sources in a stirred box",
-            label="concentration (largest = 1)",
-            note="Plane z = 1/2. Lines: paths of the fluid, clockwise above, counterclockwise below.",
-            lines=np.sin(np.pi * x) * np.sin(2 * np.pi * y),
-        )
+        plot_field(slice_file, folder / "field.png")
         pictures.append(("field.png", "The solution on a plane through the middle"))
     text = (
         f"A convection-diffusion problem with {report.count(n**3)} unknowns and a matrix that is not symmetric, to a"

@@ -178,19 +178,12 @@ def simulated(folder: Path, quick: bool) -> Part:
     n, ranks = (64, (1, 4, 16)) if quick else (256, (1, 4, 16, 64, 256))
     machine = "modern"
     A, b = poisson((n, n)), np.ones(n * n)
-    steps = 48
     curves: dict[str, list[float]] = {}
     for method in ("cg", "pipelined-cg", "ca-cg"):
         curves[method] = []
         for size in ranks:
-            options: dict[str, Any] = {
-                "method": method,
-                "max_iterations": steps,
-                "rtol": 1e-14,
-                "fallbacks": False,
-                "history": False,
-            }
-            made = simulate.solve(A, b, ranks=size, machine=machine, **options)
+            how: Any = {"max_iterations": 48, "rtol": 1e-14, "fallbacks": False, "history": False}
+            made = simulate.solve(A, b, ranks=size, machine=machine, method=method, **how)
             curves[method].append(made.seconds / made.result.iterations)
     title = f"Simulated strong scaling, {report.count(n * n)} unknowns, machine “{machine}”"
     figures.scaling(ranks, curves, folder / "scaling.png", title)

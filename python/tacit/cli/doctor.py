@@ -49,14 +49,8 @@ def main(json: str | None = None) -> int:
     problems = sum(finding.state == BAD for finding in findings)
     out.print("everything works" if problems == 0 else f"{report.plural(problems, 'problem')} found")
     if json:
-        facts = {
-            "schema": SCHEMA,
-            "version": report.version(),
-            "healthy": problems == 0,
-            "findings": [asdict(finding) for finding in findings],
-            "machine": report.machine(),
-        }
-        report.write_json(facts, json)
+        facts = {"schema": SCHEMA, "version": report.version(), "healthy": problems == 0, "machine": report.machine()}
+        report.write_json(facts | {"findings": [asdict(finding) for finding in findings]}, json)
     return 0 if problems == 0 else 5
 
 
@@ -79,12 +73,8 @@ def _module() -> Finding:
     try:
         from tacit import _core
     except ImportError as error:
-        return Finding(
-            "tacit",
-            BAD,
-            f"the compiled module cannot be imported: {error}",
-            "build it: ./run in the source folder, or pip install . with a C++ compiler, CMake and an MPI installed",
-        )
+        cure = "build it: ./run in the source folder, or pip install . with a C++ compiler, CMake and an MPI installed"
+        return Finding("tacit", BAD, f"the compiled module cannot be imported: {error}", cure)
     return Finding("tacit", GOOD, f"{_core.version()}, {os.path.dirname(launch.__file__)}")
 
 
@@ -137,20 +127,15 @@ def _blas(flags: list[str]) -> Iterator[Finding]:
 
     kernels = str(_core.blas_kernels())
     if not _core.lapack_works():
-        yield Finding(
-            "blas",
-            BAD,
-            "LAPACK gives wrong answers to a 2 x 2 problem",
-            "build Tacit again, with the LAPACK that it finds here",
-        )
+        cure = "build Tacit again, with the LAPACK that it finds here"
+        yield Finding("blas", BAD, "LAPACK gives wrong answers to a 2 x 2 problem", cure)
         return
     if not kernels:
         return
     if kernels == "Prescott" and "avx2" in flags:
         best = "SkylakeX" if "avx512f" in flags else "Haswell"
-        yield Finding(
-            "blas", NOTE, "OpenBLAS does not know this processor: kernels of 2004", f"set OPENBLAS_CORETYPE={best}"
-        )
+        value = "OpenBLAS does not know this processor: kernels of 2004"
+        yield Finding("blas", NOTE, value, f"set OPENBLAS_CORETYPE={best}")
     else:
         yield Finding("blas", GOOD, f"OpenBLAS, kernels for {kernels}")
 
@@ -169,12 +154,12 @@ def _threads() -> Iterator[Finding]:
     from tacit import _core
 
     threads, mine = int(_core.threads()), launch.cores()
-    asked = os.environ.get("OMP_NUM_THREADS")
-    setting = f"OMP_NUM_THREADS={asked}" if asked else "OMP_NUM_THREADS is not set"
+    chosen = os.environ.get("OMP_NUM_THREADS")
+    setting = f"OMP_NUM_THREADS={chosen}" if chosen else "OMP_NUM_THREADS is not set"
     if threads > mine:
         value = f"{threads} on {mine} cores ({setting}): they will wait for each other"
         yield Finding("threads", NOTE, value, f"export OMP_NUM_THREADS={mine}")
-    elif threads == 1 and mine > 1 and not asked:
+    elif threads == 1 and mine > 1 and not chosen:
         value = f"1 on {mine} cores: this build has no OpenMP"
         yield Finding("threads", NOTE, value, "build with -DTACIT_OPENMP=ON to use the others")
     else:
@@ -206,12 +191,8 @@ def _mpi() -> Iterator[Finding]:
         return
     mine = launch.library()
     if not mine:
-        yield Finding(
-            "mpi",
-            NOTE,
-            "not built in: one rank",
-            "install an MPI (apt install libopenmpi-dev openmpi-bin, or pip install mpich) and build Tacit again",
-        )
+        cure = "install an MPI (apt install libopenmpi-dev openmpi-bin, or pip install mpich) and build Tacit again"
+        yield Finding("mpi", NOTE, "not built in: one rank", cure)
         return
     yield Finding("mpi", GOOD, mine)
     try:
@@ -237,12 +218,9 @@ def _mpi() -> Iterator[Finding]:
     yield Finding("mpiexec", state, value, cure)
     yield _two_ranks()
     if os.getuid() == 0 and launcher.family == "Open MPI" and "OMPI_ALLOW_RUN_AS_ROOT" not in os.environ:
-        yield Finding(
-            "root",
-            NOTE,
-            "this is root, whom Open MPI refuses to start ranks for (--ranks and tacit mpirun see to that)",
-            "for mpiexec itself: export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
-        )
+        value = "this is root, whom Open MPI refuses to start ranks for (--ranks and tacit mpirun see to that)"
+        cure = "for mpiexec itself: export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"
+        yield Finding("root", NOTE, value, cure)
 
 
 def _two_ranks() -> Finding:
@@ -265,12 +243,9 @@ def _two_ranks() -> Finding:
         return Finding("two ranks", BAD, f"exit code {done.returncode}: {text}", cure)
     size, total, each = int(words[1]), int(words[2]), float(words[3])
     if size != 2 or total != 2:
-        return Finding(
-            "two ranks",
-            BAD,
-            f"started 2, but each finds {size}: mpiexec and Tacit's MPI do not belong together",
-            "name the mpiexec of Tacit's MPI in TACIT_MPIEXEC, or build Tacit with the MPI of this mpiexec",
-        )
+        value = f"started 2, but each finds {size}: mpiexec and Tacit's MPI do not belong together"
+        cure = "name the mpiexec of Tacit's MPI in TACIT_MPIEXEC, or build Tacit with the MPI of this mpiexec"
+        return Finding("two ranks", BAD, value, cure)
     return Finding("two ranks", GOOD, f"work: {report.seconds(whole)} in all, {each * 1e6:.1f} us for a sum")
 
 
@@ -287,10 +262,10 @@ def _mpi4py() -> Iterator[Finding]:
         yield Finding("mpi4py", NOTE, "not installed: needed only to pass its communicators", "pip install mpi4py")
         return
     mine = launch.library()
-    ask = "from mpi4py import MPI; print('\\nlibrary', ' '.join(MPI.Get_library_version().split()))"
+    question = "from mpi4py import MPI; print('\\nlibrary', ' '.join(MPI.Get_library_version().split()))"
     try:
         done = subprocess.run(
-            [sys.executable, "-c", ask],
+            [sys.executable, "-c", question],
             capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL, check=False,
             env=launch.environment(1),
         )  # fmt: skip
@@ -344,8 +319,8 @@ def _gpu() -> Iterator[Finding]:
         yield Finding("gpu", NOTE, "none (CUDA is not built in)")
 
 
-def _works(ask: Callable[[], Any]) -> bool:
+def _works(look: Callable[[], Any]) -> bool:
     try:
-        return bool(ask())
+        return bool(look())
     except Exception:
         return False

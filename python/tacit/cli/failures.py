@@ -119,10 +119,5 @@ def code_of(error: BaseException) -> int | None:
         return ENVIRONMENT
     from tacit import _core
 
-    kinds = (
-        (_core.UsageError, USAGE),
-        (_core.InputError, INPUT),
-        (_core.EnvironmentFailure, ENVIRONMENT),
-        (ValueError, USAGE),
-    )
-    return next((code for kind, code in kinds if isinstance(error, kind)), None)
+    kinds = {_core.UsageError: USAGE, _core.InputError: INPUT, _core.EnvironmentFailure: ENVIRONMENT, ValueError: USAGE}
+    return next((code for kind, code in kinds.items() if isinstance(error, kind)), None)

@@ -45,38 +45,41 @@ def _truth(path: str) -> Any:
     return np.unique(found) - 1
 
 
+def _classes(path: str) -> Any:
+    """The class of every neuron in each block."""
+    from tacit._core import InputError
+    from tacit._files import load_arrays
+
+    found = load_arrays(path)
+    if not isinstance(found, dict) or "row_class" not in found:
+        raise InputError(f'{path}: no array "row_class"')
+    classes = found["row_class"]
+    if classes.size == 0 or classes.ndim != 2 or classes.dtype.kind not in "iu":
+        raise InputError(
+            f'{path}: "row_class" has shape {classes.shape} and type {classes.dtype};'
+            " the class of every neuron in each block, whole numbers (blocks, neurons), is needed"
+        )
+    return classes
+
+
 def run(arguments: argparse.Namespace) -> int:
     if arguments.weights and arguments.classes:
         raise WrongUse("--classes is of a generated net; --weights FOLDER brings its own")
     import numpy as np
 
-    from tacit._core import InputError
-    from tacit._files import load_arrays
     from tacit.app import inference
 
     out = report.console(stderr=arguments.json == "-")
     begin = time.perf_counter()
     images, packed = inference.read_images(arguments.images, arguments.neurons)
-    truth = None
-    if arguments.truth:
-        truth = _truth(arguments.truth)
+    truth = _truth(arguments.truth) if arguments.truth else None
     options: Any = given(arguments, INFERENCE)
     making: Any = {name: options.pop(name) for name in [*options] if "network" in INFERENCE[name].takers}
     making["device"] = arguments.device
     if arguments.weights:
         net = inference.read_network(arguments.weights, arguments.neurons, arguments.layers, **making)
     else:
-        classes = None
-        if arguments.classes:
-            found = load_arrays(arguments.classes)
-            if not isinstance(found, dict) or "row_class" not in found:
-                raise InputError(f'{arguments.classes}: no array "row_class"')
-            classes = found["row_class"]
-            if classes.size == 0 or classes.ndim != 2 or classes.dtype.kind not in "iu":
-                raise InputError(
-                    f'{arguments.classes}: "row_class" has shape {classes.shape} and type {classes.dtype};'
-                    " the class of every neuron in each block, whole numbers (blocks, neurons), is needed"
-                )
+        classes = _classes(arguments.classes) if arguments.classes else None
         net = inference.radixnet(arguments.neurons, arguments.layers, classes=classes, **making)
     read = time.perf_counter() - begin
     r = net.infer(images, packed=packed, threads=arguments.threads, **options)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from tacit import report
@@ -17,15 +18,8 @@ if TYPE_CHECKING:
 PROBLEMS = ("helmholtz", "projection", "gravity", "diffusion")
 COEFFICIENTS = ("constant", "stored", "bubble")
 # The options that belong to one problem only.
-_OF_PROBLEM = {
-    "coefficient": "helmholtz",
-    "boundary": "helmholtz",
-    "rhs": "helmholtz",
-    "stencil": "helmholtz",
-    "jump": "projection",
-    "ell": "projection",
-    "growth": "gravity",
-}
+_OF_PROBLEM = dict.fromkeys(("coefficient", "boundary", "rhs", "stencil"), "helmholtz")
+_OF_PROBLEM |= {"jump": "projection", "ell": "projection", "growth": "gravity"}
 
 
 TEXT = "solve a problem on a grid by multigrid"
@@ -93,10 +87,40 @@ def _largest(comm: Any, values: Any) -> float:
     return float(comm.all_max_real(float(np.max(np.abs(values))) if len(values) else 0.0))
 
 
-def _here(a: argparse.Namespace, comm: Any, out: Console) -> int:
-    from tacit import _core, _support
-    from tacit.app import multigrid as mg
+_OF_RESULT = ("converged", "reason", "advice", "residual_norm", "norm", "history", "counts", "warnings")
+_OF_BOTTOM = ("bottom", "bottom_choice", "bottom_solves", "bottom_iterations", "bottom_failures", "levels")
+
+
+def _preconditioned(
+    A: Any, f: Any, M: Any, method: str, solving: dict[str, Any], threads: int | None
+) -> tuple[Any, dict[str, Any]]:
+    """The result of a Krylov method with cycles as its preconditioner, and its facts. Collective."""
+    from tacit import _core
     from tacit.krylov import solve
+
+    goal = {name: solving.get(name, MULTIGRID_SOLVE[name].default) for name in ("norm", "max_cycles")}
+    goal["rtol"] = solving.get("rtol", _core.default_multigrid_rtol(A.dtype.name))
+    goal["max_iterations"] = goal.pop("max_cycles")
+    result = solve(A, f, method=method, precond=M, threads=threads, comm=A.comm, **goal)
+    below = M.take_report()
+    return result, {
+        **{name: getattr(result, name) for name in _OF_RESULT},
+        **{name: below[name] for name in _OF_BOTTOM},
+        "cycles": result.counts["preconditioner_applies"],
+        "iterations": result.iterations,
+        "method": method,
+        "seconds": {
+            "solve": result.seconds["solve"],
+            "bottom": sum(level["seconds"]["bottom"] for level in below["levels"]),
+        },
+        "dofs_per_second": A.shape[0] / result.seconds["solve"],
+        "warnings": [*result.warnings, *below["warnings"]],
+    }
+
+
+def _here(a: argparse.Namespace, comm: Any, out: Console) -> int:
+    from tacit import _support
+    from tacit.app import multigrid as mg
 
     begin = time.perf_counter()
     problem = _problem(a, comm)
@@ -118,8 +142,6 @@ def _here(a: argparse.Namespace, comm: Any, out: Console) -> int:
         **{name: options.get(name, MULTIGRID[name].default) for name in ("cycle", "smoother", "bottom")},
         "device": a.device,
     }
-    shown = ["converged", "reason", "advice", "residual_norm", "norm", "history", "counts", "warnings"]
-    bottom = ["bottom", "bottom_choice", "bottom_solves", "bottom_iterations", "bottom_failures", "levels"]
     result: Any
     if M is None or krylov == "none":
         if M is None:
@@ -127,20 +149,12 @@ def _here(a: argparse.Namespace, comm: Any, out: Console) -> int:
             setup += result.seconds["setup"]
         else:
             result = M.solve(problem.f, threads=a.threads, **solving)
-        facts |= {name: getattr(result, name) for name in (*shown, *bottom, "cycles", "dofs_per_second")}
+        facts |= {name: getattr(result, name) for name in (*_OF_RESULT, *_OF_BOTTOM, "cycles", "dofs_per_second")}
         facts["seconds"] = result.seconds | {"setup": setup}
     else:
-        goal = {name: solving.get(name, MULTIGRID_SOLVE[name].default) for name in ("norm", "max_cycles")}
-        goal["rtol"] = solving.get("rtol", _core.default_multigrid_rtol(A.dtype.name))
-        goal["max_iterations"] = goal.pop("max_cycles")
-        result = solve(A, problem.f, method=krylov, precond=M, threads=a.threads, comm=comm, **goal)
-        below = M.take_report()
-        facts |= {name: getattr(result, name) for name in shown} | {name: below[name] for name in bottom}
-        facts |= {"cycles": result.counts["preconditioner_applies"], "iterations": result.iterations, "method": krylov}
-        seconds = sum(level["seconds"]["bottom"] for level in below["levels"])
-        facts["seconds"] = {"setup": setup, "solve": result.seconds["solve"], "bottom": seconds}
-        facts["dofs_per_second"] = A.shape[0] / result.seconds["solve"]
-        facts["warnings"] = [*result.warnings, *below["warnings"]]
+        result, more = _preconditioned(A, problem.f, M, krylov, solving, a.threads)
+        facts |= more
+        facts["seconds"]["setup"] = setup
     x = result.x
     facts["error_norm"] = None
     if problem.exact is not None:
@@ -161,27 +175,26 @@ def _here(a: argparse.Namespace, comm: Any, out: Console) -> int:
     return OK if result.converged else NOT_CONVERGED
 
 
-def _show(facts: dict[str, Any], out: Console) -> None:
-    shape = " x ".join(map(str, facts["shape"]))
+def _rows(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """What is printed, by name."""
     seconds = facts["seconds"]
-    rows: list[tuple[str, str]] = [
-        ("problem", f"{facts['problem']}, {shape}: {report.count(facts['unknowns'])} cells"),
-        ("result", f"{facts['reason']} after {facts['cycles']} cycles"),
-        ("residual", f"{facts['residual_norm']:.2e} of the right-hand side, recomputed ({facts['norm']} norm)"),
-    ]
+    shape = " x ".join(map(str, facts["shape"]))
+    yield "problem", f"{facts['problem']}, {shape}: {report.count(facts['unknowns'])} cells"
+    yield "result", f"{facts['reason']} after {facts['cycles']} cycles"
+    yield "residual", f"{facts['residual_norm']:.2e} of the right-hand side, recomputed ({facts['norm']} norm)"
     if facts["error_norm"] is not None:
-        rows.append(("error", f"{facts['error_norm']:.3e} from {facts['error_of']}"))
+        yield "error", f"{facts['error_norm']:.3e} from {facts['error_of']}"
     if "bottom_iterations" in facts:
         text = f"{facts['bottom']}, {facts['bottom_iterations']} iterations in {facts['bottom_solves']} solves"
-        if facts["bottom_choice"]:
-            text += f" ({facts['bottom_choice']})"
-        rows.append(("bottom", text + (f", {facts['bottom_failures']} failed" if facts["bottom_failures"] else "")))
+        choice = f" ({facts['bottom_choice']})" if facts["bottom_choice"] else ""
+        yield "bottom", text + choice + (f", {facts['bottom_failures']} failed" if facts["bottom_failures"] else "")
     share = 100 * seconds["bottom"] / seconds["solve"] if seconds["solve"] else 0
-    rows.append(
-        ("time", f"{seconds['solve']:.3f} s, {share:.1f} % of it the bottom; set up in {seconds['setup']:.3f} s")
-    )
-    rows.append(("speed", f"{facts['dofs_per_second'] / 1e6:.2f} million cells a second"))
-    report.print_facts(rows, out)
+    yield "time", f"{seconds['solve']:.3f} s, {share:.1f} % of it the bottom; set up in {seconds['setup']:.3f} s"
+    yield "speed", f"{facts['dofs_per_second'] / 1e6:.2f} million cells a second"
+
+
+def _show(facts: dict[str, Any], out: Console) -> None:
+    report.print_facts(_rows(facts), out)
     names = ("down", "up", "smooth", "residual_and_restriction", "interpolation", "exchange", "move", "bottom")
     out.print(f"{'level':>18s} ranks " + " ".join(f"{name.split('_')[0]:>12s}" for name in names) + "   (ms)")
     for level in facts["levels"]:

@@ -15,6 +15,7 @@ TEXT = "solve Poisson's equation in the unit cube and compare with the solution"
 METHODS = ("cg", "richardson", "pipelined-cg", "ca-cg", "chebyshev", "bicgstab", "gmres")
 PRECONDS = ("none", "jacobi")
 FORMS = ("stencil", "csr")
+_OF_RESULT = ("method", "precond", "iterations", "converged", "reason", "residual_norm")
 SCHEDULE = ("schedule", "remote_threads", "job_rows")
 
 
@@ -55,19 +56,11 @@ def once(arguments: argparse.Namespace, comm: Any, nodes: int) -> tuple[Any, dic
     precond = arguments.precond or ("jacobi" if arguments.method == "richardson" else "none")
     exactly = arguments.iterations is not None
     setup = comm.all_max_real(time.perf_counter() - begin)
-    options = given(arguments, SOLVE)
+    options: Any = given(arguments, SOLVE)
     if exactly:
         options |= {"rtol": 0.0, "max_iterations": arguments.iterations, "fallbacks": False}
-    result = krylov.solve(
-        A,
-        b,
-        method=arguments.method,
-        precond=precond,
-        path=arguments.path,
-        threads=arguments.threads,
-        comm=comm,
-        **options,
-    )
+    how = {"method": arguments.method, "precond": precond, "path": arguments.path, "threads": arguments.threads}
+    result = krylov.solve(A, b, comm=comm, **how, **options)
     error = cube.distance(result.x, arguments.solution)
     seconds = float(result.seconds["solve"])
     facts = {
@@ -78,14 +71,9 @@ def once(arguments: argparse.Namespace, comm: Any, nodes: int) -> tuple[Any, dic
         "ranks": list(cube.ranks),
         "threads": result.threads,
         "topology": comm.topology,
-        "method": result.method,
-        "precond": result.precond,
+        **{name: getattr(result, name) for name in _OF_RESULT},
         "path": arguments.path,
         "schedule": arguments.schedule or "auto",
-        "iterations": result.iterations,
-        "converged": bool(result.converged),
-        "reason": result.reason,
-        "residual_norm": result.residual_norm,
         "error_max": error["max"],
         "error_l2": error["l2"],
         "seconds": {"setup": setup, "solve": seconds},

@@ -10,6 +10,9 @@ from tacit.cli.arguments import Arguments, WrongUse, given, whole
 
 # Options of `tacit solve` for real ranks, their threads and messages, which are refused with --simulate.
 REAL = ["ranks", "threads", "levels", "monitor", "plot", "engine", "schedule", "remote_threads", "job_rows"]
+_OF_RESULT = (
+    "converged", "reason", "detail", "advice", "method", "precond", "iterations", "residual_norm", "counts", "warnings",
+)  # fmt: skip
 DEFAULTS = {"path": "auto", "partition": "rows", "ordering": "none", "device": "host"}
 
 
@@ -43,17 +46,9 @@ def run(arguments: argparse.Namespace) -> bool:
     if A.shape[0] != A.shape[1]:
         raise InputError(f"{arguments.file}: expected a square matrix, found {A.shape[0]} x {A.shape[1]}")
     b = files.right_hand_side(arguments.rhs, A, alone)
-    made = simulate.solve(
-        A,
-        b,
-        ranks=arguments.simulate,
-        machine=arguments.machine or "modern",
-        precond=arguments.precond,
-        method=arguments.method,
-        scalar=arguments.scalar,
-        trace=arguments.trace is not None,
-        **given(arguments, SOLVE),
-    )
+    how = {name: getattr(arguments, name) for name in ("precond", "method", "scalar")}
+    how |= {"machine": arguments.machine or "modern", "trace": arguments.trace is not None}
+    made = simulate.solve(A, b, ranks=arguments.simulate, **how, **given(arguments, SOLVE))
     r = made.result
     out.print(made.summary())
     if arguments.output:
@@ -61,22 +56,11 @@ def run(arguments: argparse.Namespace) -> bool:
     if arguments.trace:
         r.save_trace(arguments.trace)
     if arguments.json:
-        shown = (
-            "converged",
-            "reason",
-            "detail",
-            "advice",
-            "method",
-            "precond",
-            "iterations",
-            "residual_norm",
-            "counts",
-        )
         facts = report.header("tacit.simulate/1", arguments.words) | {
             "simulated": True,
             **{name: getattr(made, name) for name in ("ranks", "machine", "seconds", "messages", "bytes")},
             "phases": [phase._asdict() for phase in made.phases],
-            **{name: getattr(r, name) for name in (*shown, "warnings")},
+            **{name: getattr(r, name) for name in _OF_RESULT},
             "file": arguments.file,
             "rhs": arguments.rhs,
         }

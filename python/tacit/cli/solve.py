@@ -10,21 +10,8 @@ from typing import Any
 
 from tacit import launch, report
 from tacit._described import PRECOND, PRECOND_NAMES, SOLVE, SOLVE_NAMES
+from tacit.cli import arguments as cli
 from tacit.cli import poisson, simulate
-from tacit.cli.arguments import (
-    NOT_CONVERGED,
-    OK,
-    OUTPUTS,
-    PLOTS,
-    SCALARS,
-    Arguments,
-    WrongUse,
-    check_files,
-    destination,
-    given,
-    preconditioner,
-    right_hand_side,
-)
 from tacit.cli.monitor import Monitor
 from tacit.cli.ranks import on_ranks
 
@@ -33,14 +20,14 @@ AMG_ARRAYS = ("near_null", "coordinates")
 TEXT = "solve A x = b with the matrix of a file"
 
 
-def add(a: Arguments) -> None:
+def add(a: cli.Arguments) -> None:
     a("file FILE", "the matrix: Matrix Market (.mtx, .mtx.gz), PETSc binary, SciPy's .npz")
-    a("--rhs FILE|ones|random:SEED", "b", right_hand_side, "ones")
+    a("--rhs FILE|ones|random:SEED", "b", cli.right_hand_side, "ones")
     a("--nullspace FILE|constant", "what a singular A maps to zero: vectors (columns), or all ones")
     a("--left-nullspace FILE|constant", "the same for A^H, where it differs")
     a.section("method (in brackets: what is taken when nothing is said)")
     a.choice("--method", SOLVE_NAMES)
-    named = preconditioner(PRECOND, ("auto", *PRECOND_NAMES))
+    named = cli.preconditioner(PRECOND, ("auto", *PRECOND_NAMES))
     text = f"auto (tries several), {', '.join(PRECOND_NAMES)}; say polynomial:degree=6 [auto; with a --method: none]"
     a("--precond NAME[:OPTION=VALUE,...]", text, named)
     a("--near-null FILE", "of --precond amg: vectors (columns) that A nearly maps to zero [constants]")
@@ -50,41 +37,63 @@ def add(a: Arguments) -> None:
     a.where()
     a.choice("--partition", ("rows", "graph"), "how rows go to ranks")
     a.choice("--ordering", ("none", "rcm"), "of the unknowns")
-    a.choice("--scalar", SCALARS, default="as the file needs")
+    a.choice("--scalar", cli.SCALARS, default="as the file needs")
     a.device()
     poisson.add_where(a)
     simulate.add(a)
     a.section("what it leaves")
     a("--monitor", "show the residual while it runs")
-    a("--output FILE", "write x: .mtx, .npy, .npz, .petsc", destination(OUTPUTS))
+    a("--output FILE", "write x: .mtx, .npy, .npz, .petsc", cli.destination(cli.OUTPUTS))
     a.json()
     a.plot("plot the convergence: .png, .pdf, .svg")
-    a("--plot-levels FILE", "of --precond amg: plot unknowns, entries and seconds by level", destination(PLOTS))
-    a("--trace FILE", "write what ran when, for ui.perfetto.dev", destination(()))
+    a("--plot-levels FILE", "of --precond amg: plot unknowns, entries and seconds by level", cli.destination(cli.PLOTS))
+    a("--trace FILE", "write what ran when, for ui.perfetto.dev", cli.destination(()))
 
 
 def run(arguments: argparse.Namespace) -> int:
     inputs = ("file", "rhs", "nullspace", "left_nullspace", *AMG_ARRAYS)
-    check_files(arguments, inputs, ("output", "json", "plot", "plot_levels", "trace"))
+    cli.check_files(arguments, inputs, ("output", "json", "plot", "plot_levels", "trace"))
     simulate.check(arguments)
     for name in (*AMG_ARRAYS, "plot_levels"):
         if getattr(arguments, name) is not None and (arguments.precond or {}).get("name") != "amg":
-            raise WrongUse(f"--{name.replace('_', '-')} is for --precond amg")
+            raise cli.WrongUse(f"--{name.replace('_', '-')} is for --precond amg")
     if arguments.simulate is not None:
-        return OK if simulate.run(arguments) else NOT_CONVERGED
+        return cli.OK if simulate.run(arguments) else cli.NOT_CONVERGED
     return on_ranks(arguments, _here)
 
 
 def _here(arguments: argparse.Namespace, comm: Any, out: Any) -> int:
     """The solve on every rank; only the first prints and writes. Returns the exit code."""
-    from tacit import _core, files, krylov, layout, op
+    from tacit import _core, krylov
     from tacit._support import utf8
-    from tacit.precond import node_of
 
-    first = comm.rank == 0
     if arguments.levels:
         comm.set_levels(utf8(arguments.levels))
     start = time.perf_counter()
+    A, b, spaces, precond = _system(arguments, comm, out)
+    read_seconds = time.perf_counter() - start
+    live = bool(os.environ.get(launch.TERMINAL)) or out.is_terminal
+    goal = _core.default_rtol(A.dtype.name) if arguments.rtol is None else float(arguments.rtol)
+    monitor = Monitor(arguments, out, live, goal)
+    same = ("method", "path", "partition", "ordering", "threads", "device", "scalar")
+    with monitor:
+        observed = krylov.Observer(monitor.callback) if arguments.monitor or arguments.plot else None
+        how = {name: getattr(arguments, name) for name in same} | {"trace": arguments.trace is not None, **spaces}
+        result = krylov.solve(A, b, precond=precond, comm=comm, callback=observed, **how, **cli.given(arguments, SOLVE))
+    more = {"file": arguments.file, "rhs": arguments.rhs}
+    more |= {name: getattr(result, name) for name in ("rtol", "atol", "projected_norm")}
+    facts = report.document(result, words=arguments.words, read_seconds=read_seconds, **more)
+    written = _write(arguments, result, facts, monitor, comm)
+    if comm.rank == 0:
+        report.show(facts | {"written": written}, out)
+    return cli.OK if result.converged else cli.NOT_CONVERGED
+
+
+def _system(arguments: argparse.Namespace, comm: Any, out: Any) -> tuple[Any, Any, dict[str, Any], Any]:
+    """A, b, the null spaces and the preconditioner, from files. Collective."""
+    from tacit import _core, files
+    from tacit.precond import node_of
+
     near_null = {name: getattr(arguments, name) for name in AMG_ARRAYS if getattr(arguments, name) is not None}
     precond = arguments.precond
     for name, path in near_null.items():
@@ -98,73 +107,40 @@ def _here(arguments: argparse.Namespace, comm: Any, out: Any) -> int:
     if arguments.rhs == "ones" and comm.collective(lambda: files.has_vector(arguments.file)):
         out.print(f"note: {arguments.file} holds a vector, too; --rhs {arguments.file} takes it for b")
     b = files.right_hand_side(arguments.rhs, A, comm)
-    nullspace, left_nullspace = (
-        files.null_space(what, A, comm) for what in (arguments.nullspace, arguments.left_nullspace)
-    )
-    read_seconds = time.perf_counter() - start
+    spaces = {name: files.null_space(getattr(arguments, name), A, comm) for name in ("nullspace", "left_nullspace")}
+    return A, b, spaces, precond
 
-    live = bool(os.environ.get(launch.TERMINAL)) or out.is_terminal
-    goal = _core.default_rtol(A.dtype.name) if arguments.rtol is None else float(arguments.rtol)
-    monitor = Monitor(arguments, out, live, goal)
-    with monitor:
-        result = krylov.solve(
-            A,
-            b,
-            method=arguments.method,
-            precond=precond,
-            path=arguments.path,
-            partition=arguments.partition,
-            ordering=arguments.ordering,
-            threads=arguments.threads,
-            device=arguments.device,
-            scalar=arguments.scalar,
-            trace=arguments.trace is not None,
-            comm=comm,
-            callback=krylov.Observer(monitor.callback) if arguments.monitor or arguments.plot else None,
-            nullspace=nullspace,
-            left_nullspace=left_nullspace,
-            **given(arguments, SOLVE),
-        )
+
+def _write(arguments: argparse.Namespace, result: Any, facts: Any, monitor: Monitor, comm: Any) -> dict[str, str]:
+    """Writes what was asked for, on the first rank; returns the files. Collective."""
+    from tacit import layout, op
 
     written = {}
     if arguments.output:
         x = layout.gather(result.x, comm)
-        if first:
+        if comm.rank == 0:
             op.write(arguments.output, x)
         written["solution"] = arguments.output
+    if comm.rank != 0:
+        return written
     if arguments.trace:
-        if first:
-            result.save_trace(arguments.trace)
+        result.save_trace(arguments.trace)
         written["trace"] = arguments.trace
-    if first:
-        facts = report.document(
-            result,
-            words=arguments.words,
-            read_seconds=read_seconds,
-            file=arguments.file,
-            rhs=arguments.rhs,
-            rtol=result.rtol,
-            atol=result.atol,
-            projected_norm=result.projected_norm,
-        )
-        if arguments.plot:
-            from tacit.plot import plotting
+    if arguments.plot:
+        from tacit.plot import plotting
 
-            label = facts["method"] + (
-                "" if facts["precond"] in ("none", facts["method"]) else f" + {facts['precond']}"
-            )
-            curve = plotting.Curve(label, result.history, monitor.times(facts), facts["residual_norm"])
-            title = f"{Path(arguments.file).name}: {report.count(facts['unknowns'])} unknowns"
-            plotting.convergence([curve], arguments.plot, title=title, goal=result.rtol)
-            written["plot"] = arguments.plot
-        if arguments.plot_levels:
-            from tacit.plot import amg
+        label = facts["method"] + ("" if facts["precond"] in ("none", facts["method"]) else f" + {facts['precond']}")
+        curve = plotting.Curve(label, result.history, monitor.times(facts), facts["residual_norm"])
+        title = f"{Path(arguments.file).name}: {report.count(facts['unknowns'])} unknowns"
+        plotting.convergence([curve], arguments.plot, title=title, goal=result.rtol)
+        written["plot"] = arguments.plot
+    if arguments.plot_levels:
+        from tacit.plot import amg
 
-            amg.levels(result.levels or {}, arguments.plot_levels, Path(arguments.file).name)
-            written["levels"] = arguments.plot_levels
-        if arguments.json:
-            report.write_json(facts, arguments.json)
-            if arguments.json != "-":
-                written["result"] = arguments.json
-        report.show(facts | {"written": written}, out)
-    return OK if result.converged else NOT_CONVERGED
+        amg.levels(result.levels or {}, arguments.plot_levels, Path(arguments.file).name)
+        written["levels"] = arguments.plot_levels
+    if arguments.json:
+        report.write_json(facts, arguments.json)
+        if arguments.json != "-":
+            written["result"] = arguments.json
+    return written

@@ -31,20 +31,6 @@ from .tiles import filled as filled
 from .tiles import tiled
 
 __all__ = [
-    "Composed",
-    "Csr",
-    "DeviceCsr",
-    "DeviceHMatrix",
-    "HMatrix",
-    "Operator",
-    "Stencil",
-    "as_operator",
-    "csr",
-    "function",
-    "hmatrix",
-    "poisson",
-    "read",
-    "stencil",
-    "tiled",
-    "write",
-]
+    "Composed", "Csr", "DeviceCsr", "DeviceHMatrix", "HMatrix", "Operator", "Stencil", "as_operator", "csr", "function",
+    "hmatrix", "poisson", "read", "stencil", "tiled", "write"
+]  # fmt: skip

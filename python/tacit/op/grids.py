@@ -32,7 +32,7 @@ def _grid(shape: Any, boundary: Any) -> tuple[list[int], list[str]]:
     return points[::-1], kinds[::-1]
 
 
-def _facts(points: list[int], kinds: list[str], scalar: str) -> dict[str, Any]:
+def _shared(points: list[int], kinds: list[str], scalar: str) -> dict[str, Any]:
     """What all ranks must give alike of a grid."""
     return {"shape": tuple(points[::-1]), "boundary": ", ".join(kinds[::-1]), "scalar": scalar}
 
@@ -100,7 +100,7 @@ def stencil(
 
     def tell(found: tuple[list[int], list[str], str, Array]) -> dict[str, Any]:
         points, kinds, chosen, table = found
-        return {**_facts(points, kinds, chosen), "weights": Whole(table.reshape(3, 3, 3), "first")}
+        return {**_shared(points, kinds, chosen), "weights": Whole(table.reshape(3, 3, 3), "first")}
 
     (points, kinds, chosen, _), first = alike(on, look, tell)
     table = first["weights"].ravel()
@@ -180,7 +180,7 @@ def poisson(
         forms = {"convection": convection, "isotropic": str(bool(isotropic)), "assembled": str(bool(assembled))}
         numbers = {"spacing": spaces, "velocity": flow, "shift": [shift]}
         arrays = {name: Whole(np.asarray(values), "first") for name, values in numbers.items()}
-        return {**_facts(points, kinds, chosen), **forms, **arrays}
+        return {**_shared(points, kinds, chosen), **forms, **arrays}
 
     (points, kinds, _, _, chosen), first = alike(on, look, tell)
     spaces, flow = first["spacing"].tolist(), first["velocity"].tolist()

@@ -27,7 +27,7 @@ from .._support import (
     to_scalar,
     whole_number,
 )
-from .operators import Operator
+from .operators import FromHandle, Operator
 
 
 class HMatrix(Operator):
@@ -144,14 +144,9 @@ class HMatrix(Operator):
         >>> bool(np.allclose(A @ x, y)), plan["padded_bytes"] >= plan["bytes"]
         (True, True)
         """
-        self._handle.use_batches(
-            choose("order", order, TASK_ORDERS),
-            choose("cut", cut, BATCH_CUTS),
-            whole_number(count, "count"),
-            [whole_number(r, "ranges") for r in ranges],
-            bool(padded),
-            whole_number(queues, "queues"),
-        )
+        how = choose("order", order, TASK_ORDERS), choose("cut", cut, BATCH_CUTS), whole_number(count, "count")
+        rows = [whole_number(r, "ranges") for r in ranges]
+        self._handle.use_batches(*how, rows, bool(padded), whole_number(queues, "queues"))
         plan = self.batches
         assert plan is not None
         return plan
@@ -260,23 +255,26 @@ class DeviceHMatrix(Operator):
     tolerance : float
     """
 
-    __slots__ = ("_deal", "_host", "_path", "tolerance")
+    __slots__ = ("_host", "_options", "tolerance")
     _composes = False
 
     def __init__(self, handle: Any, host: HMatrix, options: Any) -> None:
         super().__init__(handle, host.comm, host.dtype)
         self._host = host
         self.tolerance = host.tolerance
-        self._path: str = options.path
-        self._deal: str = options.deal
+        self._options = options
 
     @property
     def path(self) -> str:
-        return self._path
+        return str(self._options.path)
 
     @property
     def deal(self) -> str:
-        return self._deal
+        return str(self._options.deal)
+
+    bytes = FromHandle[list[float]](list, "bytes")
+    row_ranges = FromHandle[list[tuple[int, int]]](list, "row_ranges")
+    traffic = FromHandle[dict[str, float]](dict, "traffic")
 
     @property
     def work(self) -> str:
@@ -295,18 +293,6 @@ class DeviceHMatrix(Operator):
     @overlap.setter
     def overlap(self, name: str) -> None:
         self._handle.overlap = choose("overlap", name, DEVICE_PRODUCT["overlap"].choices)
-
-    @property
-    def bytes(self) -> list[float]:
-        return list(self._handle.bytes)
-
-    @property
-    def row_ranges(self) -> list[tuple[int, int]]:
-        return list(self._handle.row_ranges)
-
-    @property
-    def traffic(self) -> dict[str, float]:
-        return dict(self._handle.traffic)
 
     @property
     def report(self) -> dict[str, Any]:

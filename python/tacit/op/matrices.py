@@ -12,17 +12,7 @@ from .. import _core, layout
 from .. import comm as _comm
 from .. import device as _device
 from .._alike import Entries, alike, alike_and_least, scalar_bits, scalar_of_bits
-from .._support import (
-    Array,
-    agreed,
-    as_array,
-    choose,
-    chosen_scalar,
-    common_scalar,
-    core,
-    scalar_name,
-    to_scalar,
-)
+from .._support import Array, agreed, as_array, choose, chosen_scalar, common_scalar, core, scalar_name, to_scalar
 from .operators import FORMATS, Composed, Csr, DeviceCsr, Operator, Stencil, has_entries
 
 
@@ -417,13 +407,13 @@ def _stored_rows(
             raise ValueError(f"node is {node}; it is for matrices that are the same on every rank, not for own rows")
         return choose("format", format, FORMATS), chosen_scalar(scalar)
 
-    def facts(found: tuple[str, str | None]) -> dict[str, Any]:
+    def tell(found: tuple[str, str | None]) -> dict[str, Any]:
         kind = "an operator of Tacit" if isinstance(a, Operator) else "a Mat" if is_petsc(a) else "a matrix"
         kind = "three arrays" if arrays else kind
         options = {"format": found[0], "node": str(node), "device": place, "scalar": str(found[1])}
         return {**options, "own_rows": str(bool(own_rows)), "the matrix": kind}
 
-    (kept, wanted), _ = alike(on, check, facts)
+    (kept, wanted), _ = alike(on, check, tell)
     if is_petsc(a) or not (arrays or own_rows):
         offsets = None if node == 1 else agreed(on, lambda: of_nodes(a, on, node))
         made = as_operator(a, on, scalar, format=kept, offsets=offsets)
@@ -473,17 +463,17 @@ def _given_arrays(
 
 def _stacked(on: _core.Communicator, rows: int, columns: int, scalar: str) -> tuple[list[int], str]:
     """The row offsets of all ranks when their rows are stacked in rank order, and a scalar for all. Collective."""
-    shapes = [part.decode().split() for part in on.all_gather(f"{rows} {columns} {scalar}".encode())]
-    for rank, (_, width, _) in enumerate(shapes):
-        if int(width) != int(shapes[0][1]):
+    blocks = [part.decode().split() for part in on.all_gather(f"{rows} {columns} {scalar}".encode())]
+    for rank, (_, width, _) in enumerate(blocks):
+        if int(width) != int(blocks[0][1]):
             raise ValueError(
-                f"the rows of rank 0 have {shapes[0][1]} columns and those of rank {rank} {width}; all need the columns"
+                f"the rows of rank 0 have {blocks[0][1]} columns and those of rank {rank} {width}; all need the columns"
                 " of the whole matrix"
             )
     begin = [0]
-    for count, _, _ in shapes:
+    for count, _, _ in blocks:
         begin.append(begin[-1] + int(count))
-    return begin, common_scalar(*(part[2] for part in shapes))
+    return begin, common_scalar(*(part[2] for part in blocks))
 
 
 def function(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +15,21 @@ from .. import device as _device
 from .._alike import Entries, alike, alike_and_least
 from .._support import SCALARS, Array, agreed, as_array, choose, chosen_scalar, core, to_scalar
 
+T = TypeVar("T")
+
 _SCALAR_OF = {np.dtype(scalar): scalar for scalar in SCALARS}
 
 FORMATS: list[str] = _core.choices_formats()  #: storage formats of a matrix
+
+
+class FromHandle(Generic[T]):
+    """An attribute that is read from the compiled object of an operator, as a type of Python."""
+
+    def __init__(self, kind: Callable[[Any], T], name: str) -> None:
+        self._kind, self._name = kind, name
+
+    def __get__(self, owner: Any, _: Any = None) -> T:
+        return self if owner is None else self._kind(getattr(owner._handle, self._name))  # type: ignore[return-value]
 
 
 class Operator:
@@ -245,8 +257,7 @@ class Operator:
         if _device.is_array(x):
             agreed(self.comm, lambda: _one_vector(x))
             return self.T @ x
-        y: Array = self._apply(agreed(self.comm, lambda: as_array(x, "x")).T, True, conjugate=True).T
-        return y
+        return self._apply(agreed(self.comm, lambda: as_array(x, "x")).T, True, conjugate=True).T
 
     def __array__(self, *_: Any, **__: Any) -> Any:
         """TypeError: NumPy would take the operator for one element, so that numpy.dot(A, x) were an array of n
@@ -352,14 +363,8 @@ class Operator:
         """This operator as a scipy.sparse.linalg.LinearOperator; on several ranks its calls are collective."""
         from scipy.sparse.linalg import LinearOperator
 
-        return LinearOperator(
-            self.shape,
-            matvec=self.matvec,
-            rmatvec=self.rmatvec,
-            matmat=self.matmat,
-            rmatmat=self.rmatmat,
-            dtype=self.dtype,
-        )
+        products = {name: getattr(self, name) for name in ("matvec", "rmatvec", "matmat", "rmatmat")}
+        return LinearOperator(self.shape, dtype=self.dtype, **products)
 
     def is_hermitian(self) -> bool:
         """Whether A equals its conjugate transpose to rounding, as far as the operator knows its entries.
@@ -377,17 +382,9 @@ class StoredMatrix(Operator):
         super().__init__(handle, comm, dtype)
         self._version = 0  # changes with the values
 
-    @property
-    def nnz(self) -> int:
-        return int(self._handle.entries)
-
-    @property
-    def format(self) -> str:
-        return str(self._handle.format)
-
-    @property
-    def storage(self) -> str:
-        return str(self._handle.storage)
+    nnz = FromHandle(int, "entries")
+    format = FromHandle(str, "format")
+    storage = FromHandle(str, "storage")
 
     def _has_new_values(self, hermitian: bool | None) -> None:
         self._hermitian = hermitian
@@ -529,11 +526,8 @@ class Csr(StoredMatrix):
     def _whole(self) -> tuple[Array, Array, Array]:
         start, column, value = self.local_rows()
         counts = layout.gather(np.diff(start), self.comm)
-        return (
-            np.concatenate([[0], np.cumsum(counts)]),
-            layout.gather(column, self.comm),
-            layout.gather(value, self.comm),
-        )
+        starts = np.concatenate([[0], np.cumsum(counts)])
+        return starts, layout.gather(column, self.comm), layout.gather(value, self.comm)
 
     def astype(self, scalar: npt.DTypeLike) -> Csr:
         """This matrix with values of another scalar type. Collective."""
@@ -548,13 +542,9 @@ class Csr(StoredMatrix):
         return self if chosen == self.format else self._made_anew(self._scalar, chosen)
 
     def _made_anew(self, scalar: str, format: str) -> Csr:
-        start, column, value = self.local_rows()
+        _, rows, columns, start, column, value, _ = self._state()
         value = agreed(self.comm, lambda: to_scalar(value, scalar, "the matrix"))
-        handle = self._handle
-        made = core("csr", scalar)(
-            self.comm, handle.range_offsets, handle.domain_offsets, self.own_range[0], start, column, value, format
-        )
-        return Csr(made, self.comm, scalar)
+        return self._made_from(self.comm, scalar, rows, columns, start, column, value, format)
 
 
 class DeviceCsr(StoredMatrix):
@@ -631,10 +621,7 @@ class Stencil(Operator):
         super().__init__(handle, comm, dtype)
         self.grid = tuple(grid)  #: points along each axis
 
-    @property
-    def nnz(self) -> int:
-        """The number of entries that the stored matrix would have."""
-        return int(self._handle.entries)
+    nnz = FromHandle(int, "entries")  #: entries that the stored matrix would have
 
     @property
     def storage(self) -> str:

@@ -12,7 +12,7 @@ from .._described import TILED, TiledOptions
 from .._options import agree, fill
 from .._support import agreed, core
 from .matrices import csr
-from .operators import Csr, Operator
+from .operators import Csr, FromHandle, Operator
 
 
 class TiledSpmm(Operator):
@@ -24,9 +24,7 @@ class TiledSpmm(Operator):
     __slots__ = ("_options",)
     _options: dict[str, Any]
 
-    @property
-    def nnz(self) -> int:
-        return int(self._handle.entries)
+    nnz = FromHandle(int, "entries")
 
     @property
     def storage(self) -> str:
@@ -94,18 +92,9 @@ class DeviceTiledSpmm(Operator):
 
     __slots__ = ()
 
-    @property
-    def nnz(self) -> int:
-        return int(self._handle.entries)
-
-    @property
-    def storage(self) -> str:
-        return str(self._handle.storage)
-
-    @property
-    def nbytes(self) -> int:
-        """The bytes of this rank's part of A and A^T, in the memory of the GPU."""
-        return int(self._handle.bytes)
+    nnz = FromHandle(int, "entries")
+    storage = FromHandle(str, "storage")
+    nbytes = FromHandle(int, "bytes")  #: of this rank's part of A and A^T, in the memory of the GPU
 
 
 @overload

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
 from tacit import report
@@ -21,8 +20,7 @@ def levels(facts: dict[str, Any], path: str | os.PathLike[str], title: str = "")
     where = np.arange(len(every))
     rows, entries = (np.array([level[key] for level in every], float) for key in ("rows", "entries"))
     ranks = [level["ranks"] for level in every]
-    with plotting.style():
-        made = plotting.figure(11.0, 3.9)
+    with plotting.drawing(path, 11.0, 3.9) as made:
         sizes, complexity, times = made.subplots(1, 3)
         for values, name, colour in ((entries, "entries", 0), (rows, "unknowns", 1)):
             sizes.semilogy(where, np.maximum(values, 1), "o-", color=plotting.COLOURS[colour], label=name, markersize=5)
@@ -51,15 +49,11 @@ def levels(facts: dict[str, Any], path: str | os.PathLike[str], title: str = "")
             values = 1e3 * np.array([level[key] for level in every])
             label = f"{name}: {report.seconds(values.sum() / 1e3)}"
             times.bar(where + 0.4 * k - 0.2, values, 0.38, color=plotting.COLOURS[colour], label=label)
-        times.set_ylabel("milliseconds")
         times.legend(loc="upper right")
-        times.set_title("time, first rank" if max(ranks, default=1) > 1 else "time")
+        times.set(ylabel="milliseconds", title="time, first rank" if max(ranks, default=1) > 1 else "time")
         for panel in (sizes, complexity, times):
-            panel.set_xlabel("level")
-            panel.set_xticks(where)
+            panel.set(xlabel="level", xticks=where)
         if max(ranks, default=1) > 1:
             sizes.set_xticks(where, [f"{i}\n{r} ranks" if r != 1 else f"{i}\n1 rank" for i, r in enumerate(ranks)])
         if title:
-            shown = title.encode("utf-8", "backslashreplace").decode("utf-8")
-            made.suptitle(shown, x=0.01, ha="left", fontsize=11.5, fontweight="bold", parse_math=False)
-        plotting.save(made, Path(path))
+            plotting.heading(made, title)

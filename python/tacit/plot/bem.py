@@ -21,6 +21,20 @@ def _turned(points: Any, up: str, turn: float, rise: float) -> Any:
     return np.stack([right, z * np.cos(rise) - depth * np.sin(rise), depth * np.cos(rise) + z * np.sin(rise)], axis=-1)
 
 
+def _range(density: Any, areas: Any) -> tuple[float, float, str]:
+    """The least and the largest density of the colours, and the name of the map."""
+    import numpy as np
+
+    # Weighted by area, so that the colour range is not set by small triangles at edges, where the density is unbounded.
+    order = np.argsort(density)
+    share = np.cumsum(areas[order]) / areas.sum()
+    ends = np.minimum(np.searchsorted(share, [0.01, 0.99]), len(order) - 1)
+    low, high = map(float, density[order[ends]])
+    if low < -0.02 * high or high < -0.02 * low:
+        return -max(-low, high), max(-low, high), "RdBu_r"
+    return 0.0, high if high > 0 else 1.0, "viridis"
+
+
 def charges(
     corners: Any,
     areas: Any,
@@ -45,23 +59,13 @@ def charges(
     from matplotlib.colors import Normalize
 
     density = np.asarray(density, dtype=float)
-    # Weighted by area, so that the colour range is not set by small triangles at edges, where the density is unbounded.
-    order = np.argsort(density)
-    share = np.cumsum(areas[order]) / areas.sum()
-    ends = np.minimum(np.searchsorted(share, [0.01, 0.99]), len(order) - 1)
-    low, high = map(float, density[order[ends]])
-    if low < -0.02 * high or high < -0.02 * low:
-        high = max(-low, high)
-        low, name = -high, "RdBu_r"
-    else:
-        low, high, name = 0.0, high if high > 0 else 1.0, "viridis"
+    low, high, name = _range(density, areas)
     shades = Normalize(low, high)
     colours = colormaps[name](shades(density))
-    with plotting.style():
-        views = [_turned(corners, up, turn, rise) for turn, rise in VIEWS]
-        sides = [np.ptp(seen[..., :2], axis=(0, 1)) for seen in views]
-        shapes = [float(np.clip(side[0] / max(side[1], 1e-300), 0.3, 3)) for side in sides]
-        made = plotting.figure(float(np.clip(1.6 + 4.8 * sum(shapes), 7.0, 14.0)), 5.4)
+    views = [_turned(corners, up, turn, rise) for turn, rise in VIEWS]
+    sides = [np.ptp(seen[..., :2], axis=(0, 1)) for seen in views]
+    shapes = [float(np.clip(side[0] / max(side[1], 1e-300), 0.3, 3)) for side in sides]
+    with plotting.drawing(path, float(np.clip(1.6 + 4.8 * sum(shapes), 7.0, 14.0)), 5.4) as made:
         panels = made.subplots(1, 2, width_ratios=shapes)
         for panel, seen in zip(panels, views, strict=True):
             normal = np.cross(seen[:, 1] - seen[:, 0], seen[:, 2] - seen[:, 0])
@@ -72,11 +76,8 @@ def charges(
             front = front[np.argsort(seen[front, :, 2].mean(axis=1), kind="stable")]
             shaded = colours[front].copy()
             shaded[:, :3] *= (0.45 + 0.55 * towards[front])[:, None]
-            panel.add_collection(
-                PolyCollection(
-                    seen[front, :, :2], facecolors=shaded, edgecolors=shaded, linewidths=0.15, antialiased=True
-                )
-            )
+            look = {"facecolors": shaded, "edgecolors": shaded, "linewidths": 0.15, "antialiased": True}
+            panel.add_collection(PolyCollection(seen[front, :, :2], **look))
             panel.set_aspect("equal")
             panel.autoscale_view()
             panel.set_axis_off()
@@ -90,4 +91,3 @@ def charges(
         )
         bar.outline.set_visible(False)
         bar.set_label("charge density, ε₀ V/u")
-        plotting.save(made, os.fspath(path))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,10 +67,22 @@ def figure(width: float, height: float) -> Figure:
     return made
 
 
-def style() -> Any:
+@contextlib.contextmanager
+def drawing(path: str | os.PathLike[str], width: float, height: float) -> Iterator[Figure]:
+    """A figure to be drawn on, which is then saved; all in the style of these plots."""
     import matplotlib
 
-    return matplotlib.rc_context(_STYLE)
+    with matplotlib.rc_context(_STYLE):
+        made = figure(width, height)
+        yield made
+        with report.replacing(path) as temporary:
+            made.savefig(temporary, format=Path(path).suffix.removeprefix(".") or "png")
+
+
+def heading(made: Figure, title: str) -> None:
+    """Writes a title, often a file name: bytes that are not UTF-8 are escaped, and $ does not begin a formula."""
+    shown = title.encode("utf-8", "backslashreplace").decode("utf-8")
+    made.suptitle(shown, x=0.01, ha="left", fontsize=11.5, fontweight="bold", parse_math=False)
 
 
 def _draw(axes: Axes, xs: Sequence[float], curve: Curve, colour: str, line: str) -> None:
@@ -86,8 +100,7 @@ def _draw(axes: Axes, xs: Sequence[float], curve: Curve, colour: str, line: str)
 def _axes(axes: Axes, label: str, goal: float | None, curves: Sequence[Curve]) -> None:
     from matplotlib.ticker import LogLocator
 
-    axes.set_yscale("log")
-    axes.set_xlabel(label)
+    axes.set(yscale="log", xlabel=label)
     axes.set_xlim(left=0)
     axes.yaxis.set_major_locator(LogLocator(base=10, numticks=12))
     axes.minorticks_off()
@@ -124,8 +137,7 @@ def convergence(
     groups = list(dict.fromkeys(curve.group for curve in curves))
     handles = _legend(names, groups, any(curve.verified is not None for curve in curves))
     rows = math.ceil(len(handles) / 4)
-    with style():
-        made = figure(9.2 if timed else 5.6, 3.9 + 0.2 * rows)
+    with drawing(path, 9.2 if timed else 5.6, 3.9 + 0.2 * rows) as made:
         panels: list[Axes] = list(made.subplots(1, 2, sharey=True) if timed else [made.subplots()])
         for curve in curves:
             colour = COLOURS[names.index(curve.label) % len(COLOURS)]
@@ -143,13 +155,10 @@ def convergence(
                 textcoords="offset points", ha="left", va="top", fontsize=8, color="#555555",
             )  # fmt: skip
         if title:
-            # A title is often a file name: bytes that are not UTF-8 are escaped, and $ does not begin a formula.
-            shown = title.encode("utf-8", "backslashreplace").decode("utf-8")
-            made.suptitle(shown, x=0.01, ha="left", fontsize=11.5, fontweight="bold", parse_math=False)
+            heading(made, title)
         made.legend(handles=handles, loc="outside lower center", ncols=min(4, len(handles)), handlelength=2.4)
         if note:
             made.text(0.995, 0.99, note, ha="right", va="top", fontsize=8, color="#555555")
-        save(made, path)
 
 
 def field(
@@ -168,8 +177,7 @@ def field(
     import numpy as np
     from matplotlib.colors import PowerNorm
 
-    with style():
-        made = figure(6.0, 5.2)
+    with drawing(path, 6.0, 5.2) as made:
         panel: Axes = made.subplots()
         panel.grid(False)
         shades = PowerNorm(0.5, vmin=0, vmax=float(np.max(values)))
@@ -182,9 +190,7 @@ def field(
             most = float(np.abs(lines).max())
             levels = most * np.array([-0.95, -0.75, -0.5, -0.25, -0.08, 0.08, 0.25, 0.5, 0.75, 0.95])
             panel.contour(x, y, lines, levels=levels, colors=[(1, 1, 1, 0.3)], linewidths=0.7, linestyles="solid")
-        panel.set_xlabel(axes[0])
-        panel.set_ylabel(axes[1])
-        panel.set_title(title)
+        panel.set(title=title, xlabel=axes[0], ylabel=axes[1])
         for side in panel.spines.values():
             side.set_visible(False)
         bar = made.colorbar(
@@ -195,9 +201,3 @@ def field(
         bar.set_label(label)
         if note:
             made.supxlabel(note, fontsize=8, color="#555555")
-        save(made, path)
-
-
-def save(made: Figure, path: str | Path) -> None:
-    with report.replacing(path) as temporary:
-        made.savefig(temporary, format=Path(path).suffix.removeprefix(".") or "png")

@@ -1,0 +1,181 @@
+"""The images of a scan, from file to file: batches of slices are read ahead, shared by groups of ranks, and written."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from .. import comm as _comm
+from .. import report
+from .._core import InputError
+from .._files import load_arrays
+from . import scans, tomography
+
+
+def split_evenly(n: int, parts: int) -> list[tuple[int, int]]:
+    """Ranges of 0 .. n - 1 whose lengths differ by at most one, such as 342, 341, 341."""
+    cuts = [n // parts * i + min(i, n % parts) for i in range(parts + 1)]
+    return list(itertools.pairwise(cuts))
+
+
+class Grid:
+    """`groups` groups of `size` ranks: those of a group share an image, the groups share the slices. Collective."""
+
+    def __init__(self, world: Any, sizes: tuple[int, int] | None) -> None:
+        self.world = world
+        size, groups = sizes or (int(world.size), 1)
+        self.size, self.groups = size, groups
+        if self.size * self.groups != world.size:
+            raise ValueError(f"a grid of {self.size} x {self.groups} ranks, but there are {world.size}")
+        self.group, self.leads = world.rank // self.size, world.rank % self.size == 0
+        self.comm, self._leaders = world, None
+        if self.groups > 1:
+            from mpi4py import MPI
+
+            # Ranks that share an image are neighbours, so that they share a node where they can.
+            self.comm = _comm.resolve(MPI.COMM_WORLD.Split(self.group, world.rank))
+            self._leaders = MPI.COMM_WORLD.Split(0 if self.leads else MPI.UNDEFINED, world.rank)
+
+    def gather(self, part: Any) -> list[Any]:
+        """On the first rank the parts of all groups that have one, else none. Collective."""
+        # If a rank has failed the others learn of it here, and not in a gather, which does not check for failures.
+        self.world.all_min(1)
+        parts = [part] if self._leaders is None else self._leaders.gather(part) if self.leads else None
+        return [p for p in parts or [] if p is not None] if self.world.rank == 0 else []
+
+
+class ScanReconstruction:
+    """Slices `slices` (first, end) of a scan: :meth:`build` makes the projector, :meth:`run` the images.
+
+    `centre` is a number of bins, "auto" or None, as for :func:`scans.centre_of`; `start` a .npy file of initial images.
+    """
+
+    def __init__(
+        self, scan: scans.Scan, grid: Grid, slices: tuple[int, int | None] | None, centre: str | None, start: str | None
+    ) -> None:
+        self.scan, self.grid, self.start_file = scan, grid, start
+        low, end = slices or (0, None)
+        high = scan.slices if end is None else end
+        if not low < high <= scan.slices:
+            raise ValueError(f"--slices {low}:{high} of a scan with slices 0 to {scan.slices - 1}")
+        self.low, self.count = low, high - low
+        self.centre = scans.centre_of(scan, centre)
+        images = load_arrays(start) if start else None
+        if isinstance(images, dict):
+            raise InputError(f"{start}: one array (.npy) is needed")
+        self.start = images
+        self.history: dict[int, tuple[Any, int, str, float]] = {}  # by slice: residuals, iterations, end, last residual
+        self.interrupted = False
+        self.seconds = {"read": 0.0, "build": 0.0, "solve": 0.0}
+
+    def build(self, batch: int, **options: Any) -> None:
+        """Makes the projector, with the options of :func:`tomography.projector`. Collective."""
+        begin = time.perf_counter()
+        self.batch = batch
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # doubts about the angles are in scan.assumed
+            options |= {"centre": self.centre, "columns": min(batch, self.count), "comm": self.grid.comm}
+            self.projector = tomography.projector(self.scan.angles, self.scan.detectors, **options)
+        self.seconds["build"] = time.perf_counter() - begin
+        if self.start is not None:
+            shape = self.count, *self.projector.image_shape
+            self.start = self.start[None] if self.start.ndim == 2 else self.start
+            if self.start.shape != shape:
+                raise ValueError(f"{self.start_file} has shape {self.start.shape} where {shape} is needed")
+
+    def run(self, paths: list[str | None], show: Callable[[tomography.Progress], Any], **options: Any) -> None:
+        """Reconstructs all slices, and writes their images to the files `paths` (those that are not None) on the first
+        rank. `show` is called with the progress, slices counted from the first; `options`: those of
+        :func:`tomography.reconstruct`. Collective.
+        """
+        shares = split_evenly(self.count, self.grid.groups)
+        first, end = shares[self.grid.group]
+        ranges = [(self.low + a, self.low + min(a + self.batch, end)) for a in range(first, end, self.batch)]
+        self._progress = _Progress(first, end - first, show)
+        with contextlib.ExitStack() as files:
+            wanted = [path for path in paths if path] if self.grid.world.rank == 0 else []
+            shape = self.projector.image_shape
+            writers = [files.enter_context(scans.Writer(path, self.count, shape)) for path in wanted]
+            begin, waited = time.perf_counter(), 0.0
+            stream = scans.ahead(self.scan.read, ranges)
+            # Ctrl-C between two batches ends the next one at its start.
+            with contextlib.closing(self.scan), tomography.interrupts():
+                for _ in range(-(-shares[0][1] // self.batch)):
+                    before = time.perf_counter()
+                    item = next(stream, None)
+                    waited += time.perf_counter() - before
+                    found = None if item is None or self.interrupted else self._batch(*item, options)
+                    for at, images, histories in self.grid.gather(found):
+                        for writer in writers:
+                            writer.write(at, images)
+                        self.history |= dict(enumerate(histories, at))
+            self.seconds["read"] += waited
+            self.seconds["solve"] = time.perf_counter() - begin - waited
+        # Ranks that share an image have read the same values.
+        lost = self.grid.world.all_sum(self.scan.without_counts if self.grid.leads else 0)
+        if lost:
+            text = f"{lost} values without counts are interpolated from the bins beside them"
+            self.scan.assumed.append(f"{self.scan.path}: {text}")
+
+    def _batch(self, slices: tuple[int, int], sinograms: Any, options: dict[str, Any]) -> tuple[int, Any, list[Any]]:
+        """The first slice of a batch, its images, and the history of each slice. Collective over the group."""
+        first, end = (n - self.low for n in slices)
+        how = {"projector": self.projector, "batch": self.batch, **options}
+        start = None if self.start is None else self.start[first:end]
+        result = tomography.reconstruct(sinograms, start=start, callback=lambda s: self._progress(first, s), **how)
+        self.interrupted = result.interrupted
+        columns = result.residual.T, result.slice_iterations, result.end, result.final_residual
+        return first, result.images, list(zip(*columns, strict=True))
+
+    @property
+    def spoilt(self) -> list[int]:
+        """The slices whose numbers are not finite; on the first rank."""
+        return [self.low + i for i in sorted(self.history) if self.history[i][2] == "non_finite"]
+
+    def facts(self) -> dict[str, Any]:
+        """What was done, for the document of the command; on the first rank."""
+        scan, P, grid = self.scan, self.projector, self.grid
+        slices = [self.history[i] for i in sorted(self.history)]
+        return {
+            "scan": scan.path,
+            "angles": len(scan.angles),
+            "detectors": scan.detectors,
+            "centre": float(self.centre),
+            "centre_uncertainty": getattr(self.centre, "uncertainty", None),
+            "centre_method": getattr(self.centre, "method", None),
+            "nonzeros": P.nnz,
+            "storage": P.storage,
+            "device": P.device,
+            "image_shape": list(P.image_shape),
+            "slices": len(slices),
+            "ranks": grid.world.size,
+            "grid": [grid.size, grid.groups],
+            "seconds": self.seconds,
+            "peak_memory_bytes": report.peak_memory(),
+            "iterations": [iterations for _, iterations, _, _ in slices],
+            "residual_history": [[float(v) for v in residuals if not math.isnan(v)] for residuals, *_ in slices],
+            "residual": [residual for *_, residual in slices],
+            "reason": "interrupted" if self.interrupted else "non_finite" if self.spoilt else "done",
+            "reasons": [end for _, _, end, _ in slices],
+            "warnings": scan.assumed,
+        }
+
+
+class _Progress:
+    """Turns the progress of a batch into that of all slices of this rank, from `first`, and shows it."""
+
+    def __init__(self, first: int, count: int, show: Callable[[tomography.Progress], Any]) -> None:
+        self.first, self.count, self.show, self.begin = first, count, show, time.perf_counter()
+
+    def __call__(self, at: int, state: tomography.Progress) -> Any:
+        batch = len(state.slices)
+        done = (at - self.first + batch * state.iteration / max(1, state.iterations)) / max(1, self.count)
+        left = (time.perf_counter() - self.begin) * (1 - done) / done if done > 0 else math.nan
+        slices = range(at, at + batch)
+        made = tomography.Progress(state.iteration, state.iterations, slices, state.residual, state.seconds, left)
+        return self.show(made)
