@@ -1,11 +1,11 @@
 """What all ranks have to give alike: one comparison for every collective function.
 
-A collective function looks at its arguments (which may raise) and tells what must be the same on all ranks. Both happen
-inside one collective call, and a digest of what was told travels in the agreement at the end of that call, so that the
-comparison takes no further message. Only where digests differ, ranks exchange what they told: numbers may differ by
-rounding, and anything else is a ValueError on every rank that names the argument and both values.
+A collective function checks its arguments (which may raise) and lists the facts that must be the same on all ranks.
+Both happen inside one collective call, and a digest of the facts travels in the agreement at the end of that call, so
+that the comparison takes no further message. Only where digests differ, ranks exchange their facts: numbers may differ
+by rounding, and anything else is a ValueError on every rank that names the argument and both values.
 
-Arrays and matrices that every rank has whole are told by their checksums. Where these differ, rank 0's elements are
+Of arrays and matrices that every rank has whole the checksums are compared. Where these differ, rank 0's elements are
 sent to all, in pieces: a difference is reported with its place and values, and rounding is accepted.
 """
 
@@ -23,7 +23,7 @@ from . import _core
 from ._support import Array, common_scalar
 
 T = TypeVar("T")
-Told = Mapping[str, Any]
+Facts = Mapping[str, Any]
 
 _PIECE = 1 << 20  # elements of rank 0's array in one message
 
@@ -99,12 +99,12 @@ def checksum(array: Array) -> int:
     return found - (1 << 64) if found >> 63 else found
 
 
-def _digest(told: Told) -> int:
-    facts = {
+def _digest(facts: Facts) -> int:
+    plain = {
         name: [str(value), value.checksum()] if isinstance(value, (Whole, Entries)) else _plain(value)
-        for name, value in told.items()
+        for name, value in facts.items()
     }
-    return checksum(np.frombuffer(json.dumps(facts).encode(), np.uint8))
+    return checksum(np.frombuffer(json.dumps(plain).encode(), np.uint8))
 
 
 def _plain(value: Any) -> float | str:
@@ -122,24 +122,24 @@ def _near(a: float | str, b: float | str) -> bool:
     return a == b or math.isclose(a, b, rel_tol=1e-12) or (math.isnan(a) and math.isnan(b))
 
 
-def refuse_differences(told: list[dict[str, float | str]]) -> None:
+def refuse_differences(facts: list[dict[str, float | str]]) -> None:
     """ValueError when the ranks' values, in rank order, differ by more than the rounding of a number. Local."""
-    first = told[0]
-    for rank, other in enumerate(told):
+    first = facts[0]
+    for rank, other in enumerate(facts):
         for name in {**first, **other}:
             a, b = first.get(name, "absent"), other.get(name, "absent")
             if not _near(a, b):
                 raise ValueError(f"{name} is {a} on rank 0 and {b} on rank {rank}; all ranks must give the same")
 
 
-def _first(comm: _core.Communicator, told: Told) -> dict[str, Any]:
-    """What rank 0 told, where digests differ. ValueError on every rank for more than rounding. Collective."""
-    mine = json.dumps({name: _plain(value) for name, value in told.items()}).encode()
+def _first(comm: _core.Communicator, facts: Facts) -> dict[str, Any]:
+    """Rank 0's facts, where digests differ. ValueError on every rank for more than rounding. Collective."""
+    mine = json.dumps({name: _plain(value) for name, value in facts.items()}).encode()
     texts = [json.loads(part) for part in comm.all_gather(mine)]
     refuse_differences(texts)
     first: dict[str, Any] = {}
     for name, plain in texts[0].items():
-        value = told[name]
+        value = facts[name]
         if isinstance(value, (Whole, Entries)):
             first[name] = value.settle(comm, name)
         else:
@@ -147,44 +147,44 @@ def _first(comm: _core.Communicator, told: Told) -> dict[str, Any]:
     return first
 
 
-def _own(told: Told) -> dict[str, Any]:
-    return {name: value.value() if isinstance(value, (Whole, Entries)) else value for name, value in told.items()}
+def _own(facts: Facts) -> dict[str, Any]:
+    return {name: value.value() if isinstance(value, (Whole, Entries)) else value for name, value in facts.items()}
 
 
 def alike_and_least(
     comm: _core.Communicator,
     look: Callable[[], T],
-    tell: Callable[[T], Told],
+    facts_of: Callable[[T], Facts],
     least: Callable[[T], tuple[int, int]] = lambda found: (0, 0),
 ) -> tuple[T, dict[str, Any], tuple[int, int]]:
     """:func:`alike`, and the least over all ranks of each of two further numbers."""
     if comm.size == 1:
         found = comm.collective(look)
-        return found, _own(tell(found)), least(found)
-    kept: list[tuple[T, Told]] = []
+        return found, _own(facts_of(found)), least(found)
+    kept: list[tuple[T, Facts]] = []
 
     def run() -> tuple[int, int, int, int]:
         found = look()
-        told = tell(found)
-        digest = _digest(told)
-        kept.append((found, told))
+        facts = facts_of(found)
+        digest = _digest(facts)
+        kept.append((found, facts))
         return digest, ~digest, *least(found)
 
     digest, inverse, *numbers_of_all = comm.least(run)
-    found, told = kept[0]
-    first = _own(told) if digest == ~inverse else _first(comm, told)
+    found, facts = kept[0]
+    first = _own(facts) if digest == ~inverse else _first(comm, facts)
     return found, first, (numbers_of_all[0], numbers_of_all[1])
 
 
-def alike(comm: _core.Communicator, look: Callable[[], T], tell: Callable[[T], Told]) -> tuple[T, dict[str, Any]]:
-    """What look() finds on this rank, and what all ranks have told alike: rank 0's numbers, which others have to use.
+def alike(comm: _core.Communicator, look: Callable[[], T], facts_of: Callable[[T], Facts]) -> tuple[T, dict[str, Any]]:
+    """What look() finds on this rank, and the facts that all ranks have alike, with rank 0's numbers, which others use.
 
     Parameters
     ----------
     look : callable
         Checks the arguments and returns what it makes of them; it must not send or wait for messages. If it raises on
         any rank, every rank raises the same.
-    tell : callable
+    facts_of : callable
         Of what look() returned, that which must be the same on all ranks, by the names that errors use: numbers, texts,
         and :class:`Whole` or :class:`Entries`.
 
@@ -197,15 +197,15 @@ def alike(comm: _core.Communicator, look: Callable[[], T], tell: Callable[[T], T
     -----
     Collective; one small reduction.
     """
-    found, first, _ = alike_and_least(comm, look, tell)
+    found, first, _ = alike_and_least(comm, look, facts_of)
     return found, first
 
 
-def same(comm: _core.Communicator, told: Told) -> dict[str, Any]:
+def same(comm: _core.Communicator, facts: Facts) -> dict[str, Any]:
     """:func:`alike` for what needs no look."""
     if comm.size == 1:
-        return _own(told)
-    return alike(comm, lambda: None, lambda _: told)[1]
+        return _own(facts)
+    return alike(comm, lambda: None, lambda _: facts)[1]
 
 
 # -- the smallest scalar that holds what each rank has, by two numbers whose least is taken ----------------------------
@@ -246,10 +246,10 @@ def _compared(comm: _core.Communicator, array: Array, by_rounding: str, place: C
         wrong = np.flatnonzero(_differ(first, piece, largest, by_rounding == "refused"))
         at = comm.all_min(begin + int(wrong[0]) if len(wrong) else len(mine))
         if at < len(mine):
-            told = [part.decode() for part in comm.all_gather(str(mine[at]).encode())]
-            rank = next((r for r, value in enumerate(told) if value != told[0]), comm.size - 1)
+            texts = [part.decode() for part in comm.all_gather(str(mine[at]).encode())]
+            rank = next((r for r, value in enumerate(texts) if value != texts[0]), comm.size - 1)
             raise ValueError(
-                f"{place(at)} is {told[0]} on rank 0 and {told[rank]} on rank {rank}; all ranks must give the same"
+                f"{place(at)} is {texts[0]} on rank 0 and {texts[rank]} on rank {rank}; all ranks must give the same"
             )
         if by_rounding == "first":
             pieces.append(first)

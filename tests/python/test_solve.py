@@ -72,7 +72,7 @@ def test_one_rank_spells_out_nothing_for_others(monkeypatch: pytest.MonkeyPatch)
     def compared(*_: Any) -> Any:
         raise AssertionError("one rank has nobody to compare its arguments with")
 
-    monkeypatch.setattr("tacit.krylov.driver.told", compared)
+    monkeypatch.setattr("tacit.krylov.compared.compared_form", compared)
     a, b = laplacian(4, 4), np.ones(16)
     assert tacit.solve(a, b).converged
     with pytest.raises(AssertionError, match="nobody"):

@@ -7,10 +7,13 @@ recomputed at the end.
 
 from __future__ import annotations
 
-from .driver import method_on_gpus as method_on_gpus
-from .driver import solve
-from .results import CallbackState, ColumnResult, ColumnsResult, NotConverged, Observer, Result, TraceEvent
+from .callbacks import CallbackState, Observer
+from .placed import method_on_gpus as method_on_gpus
+from .request import least_scalar as least_scalar
+from .results import ColumnResult, ColumnsResult, NotConverged, Result, TraceEvent
+from .results import Log as Log
 from .signatures import bicgstab, cg, chebyshev, fgmres, gmres, idr, minres, richardson
+from .solving import solve
 
 __all__ = [
     "CallbackState",

@@ -10,8 +10,9 @@ import numpy as np
 from .. import comm as _comm
 from .. import op
 from .._support import Array, choose
-from .driver import solve
-from .results import ColumnsResult, Result, _OfIterate
+from .callbacks import OfIterate
+from .results import ColumnsResult, Result
+from .solving import solve
 
 
 def _scipy(
@@ -36,7 +37,7 @@ def _scipy(
         rtol=rtol,
         atol=atol,
         max_iterations=maxiter,
-        callback=_OfIterate(callback, as_norm) if callable(callback) else callback,
+        callback=OfIterate(callback, as_norm) if callable(callback) else callback,
         **more,
     )
     if isinstance(result.x, np.ndarray) and not isinstance(result, ColumnsResult):
