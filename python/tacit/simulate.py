@@ -273,18 +273,15 @@ def solve(
         like(solution.reshape(-1, 1) if len(np.shape(b)) == 2 else solution, b),
         report,
         krylov.Log([report]),
-        levels=None,
         seconds={"setup": 0.0, "solve": report.seconds, "explain": report.explain_seconds},
         unknowns=matrix.shape[0],
         nonzeros=matrix.nnz,
         ranks=int(ranks),
-        rank=0,
         threads=1,
         scalar=kind,
         device="host",
         rtol=_core.default_rtol(kind) if choices.rtol is None else choices.rtol,
         atol=choices.atol,
         trace=events,
-        traffic=None,
     )
     return Simulated(result, times, int(ranks), model)

@@ -3,6 +3,10 @@
 ``tacit.solve`` has every option and returns a :class:`Result`; ``tacit.cg``, ``minres``, ``bicgstab``, ``gmres``,
 ``fgmres``, ``idr``, ``richardson`` and ``chebyshev`` have SciPy's signature. "Converged" always means that b - A x was
 recomputed at the end.
+
+The path of a solve through the files: its arguments (``solving``) are checked on each rank (``request``) and compared
+between ranks (``compared``); A, the preconditioner, b and x0 are taken to host memory or GPUs (``placed``,
+``vectors``), where the compiled part solves; ``driver`` joins these steps and makes the result (``results``).
 """
 
 from __future__ import annotations

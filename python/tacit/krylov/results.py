@@ -124,15 +124,15 @@ class Result(Outcome):
     unknowns: int
     nonzeros: int
     ranks: int
-    rank: int
+    rank: int = 0
     threads: int
     scalar: str
     device: str
     rtol: float
     atol: float
-    levels: dict[str, Any] | None
-    trace: list[TraceEvent] | None
-    traffic: dict[str, float] | None
+    levels: dict[str, Any] | None = None
+    trace: list[TraceEvent] | None = None
+    traffic: dict[str, float] | None = None
 
     def __init__(self, x: Any, report: _core.Report, log: Log, **facts: Any) -> None:
         vars(self).update(facts)  # the attributes above
