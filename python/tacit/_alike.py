@@ -1,12 +1,12 @@
 """What all ranks have to give alike: one comparison for every collective function.
 
-A collective function checks its arguments (which may raise) and lists the facts that must be the same on all ranks.
-Both happen inside one collective call, and a digest of the facts travels in the agreement at the end of that call, so
-that the comparison takes no further message. Only where digests differ, ranks exchange their facts: numbers may differ
-by rounding, and anything else is a ValueError on every rank that names the argument and both values.
+A collective function looks at its arguments (which may raise) and names what must be the same on all ranks. Both happen
+inside one collective call, and a digest of these facts travels in the agreement at the end of that call, so that the
+comparison takes no further message. Only where digests differ, ranks exchange the facts: numbers may differ by
+rounding, and anything else is a ValueError on every rank that names the argument and both values.
 
-Of arrays and matrices that every rank has whole the checksums are compared. Where these differ, rank 0's elements are
-sent to all, in pieces: a difference is reported with its place and values, and rounding is accepted.
+Arrays and matrices that every rank has whole are compared by checksums. Where these differ, rank 0's elements are sent
+to all, in pieces: a difference is reported with its place and values, and rounding is accepted.
 """
 
 from __future__ import annotations
@@ -100,11 +100,11 @@ def checksum(array: Array) -> int:
 
 
 def _digest(facts: Facts) -> int:
-    plain = {
+    texts = {
         name: [str(value), value.checksum()] if isinstance(value, (Whole, Entries)) else _plain(value)
         for name, value in facts.items()
     }
-    return checksum(np.frombuffer(json.dumps(plain).encode(), np.uint8))
+    return checksum(np.frombuffer(json.dumps(texts).encode(), np.uint8))
 
 
 def _plain(value: Any) -> float | str:
@@ -133,7 +133,7 @@ def refuse_differences(facts: list[dict[str, float | str]]) -> None:
 
 
 def _first(comm: _core.Communicator, facts: Facts) -> dict[str, Any]:
-    """Rank 0's facts, where digests differ. ValueError on every rank for more than rounding. Collective."""
+    """The facts of rank 0, where digests differ. ValueError on every rank for more than rounding. Collective."""
     mine = json.dumps({name: _plain(value) for name, value in facts.items()}).encode()
     texts = [json.loads(part) for part in comm.all_gather(mine)]
     refuse_differences(texts)
@@ -177,7 +177,7 @@ def alike_and_least(
 
 
 def alike(comm: _core.Communicator, look: Callable[[], T], facts_of: Callable[[T], Facts]) -> tuple[T, dict[str, Any]]:
-    """What look() finds on this rank, and the facts that all ranks have alike, with rank 0's numbers, which others use.
+    """What look() finds on this rank, and the facts that all ranks share: rank 0's numbers, which others have to use.
 
     Parameters
     ----------
@@ -246,10 +246,10 @@ def _compared(comm: _core.Communicator, array: Array, by_rounding: str, place: C
         wrong = np.flatnonzero(_differ(first, piece, largest, by_rounding == "refused"))
         at = comm.all_min(begin + int(wrong[0]) if len(wrong) else len(mine))
         if at < len(mine):
-            texts = [part.decode() for part in comm.all_gather(str(mine[at]).encode())]
-            rank = next((r for r, value in enumerate(texts) if value != texts[0]), comm.size - 1)
+            values = [part.decode() for part in comm.all_gather(str(mine[at]).encode())]
+            rank = next((r for r, value in enumerate(values) if value != values[0]), comm.size - 1)
             raise ValueError(
-                f"{place(at)} is {texts[0]} on rank 0 and {texts[rank]} on rank {rank}; all ranks must give the same"
+                f"{place(at)} is {values[0]} on rank 0 and {values[rank]} on rank {rank}; all ranks must give the same"
             )
         if by_rounding == "first":
             pieces.append(first)
