@@ -166,14 +166,16 @@ def _with_inner(target: Any, table: Table) -> list[tuple[str, Any, Table]]:
     return found
 
 
-def told(target: Any, table: Table) -> dict[str, float | str]:
+def compared_form(target: Any, table: Table) -> dict[str, float | str]:
     """The options in the form that ranks compare: numbers, everything else as text."""
     return {
-        whose + name: told_value(getattr(part, name)) for whose, part, own in _with_inner(target, table) for name in own
+        whose + name: compared_value(getattr(part, name))
+        for whose, part, own in _with_inner(target, table)
+        for name in own
     }
 
 
-def told_value(value: Any) -> float | str:
+def compared_value(value: Any) -> float | str:
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         return repr(value)
     return int(value) if isinstance(value, numbers.Integral) else float(value)
@@ -199,6 +201,6 @@ def agree(on: Any, target: Any, table: Table, **more: Any) -> Mapping[str, Any]:
 
     if on.size == 1:
         return same(on, more)
-    first = same(on, {**told(target, table), **more})
+    first = same(on, {**compared_form(target, table), **more})
     take_numbers(target, table, first)
     return {name: first[name] for name in more}

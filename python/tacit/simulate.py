@@ -21,19 +21,16 @@ from ._described import MACHINE, MACHINE_LEVEL, SOLVE, SOLVE_NAMES, SolveOptions
 from ._files import reading
 from ._options import Method, fill, named
 from ._support import (
-    as_array,
     as_vector,
     choose,
     chosen_scalar,
-    common_scalar,
     core,
     like,
-    scalar_name,
     to_scalar,
     unknown_option,
     whole_number,
 )
-from .op import as_operator, scalar_of, stored
+from .op import as_operator, stored
 
 __all__ = ["Phase", "Simulated", "machine", "machines", "solve"]
 
@@ -190,14 +187,6 @@ class Simulated:
         return "\n".join(lines)
 
 
-def _scalar_for(A: Any, b: Any) -> str:
-    """The smallest scalar that holds A and b."""
-    parts = [scalar_of(A, "A") or "float64" if hasattr(A, "dtype") else None, scalar_name(b.dtype, "b")]
-    if isinstance(A, (list, tuple)):
-        parts.append(scalar_name(as_array(A, "A").dtype, "A"))
-    return common_scalar(*(part for part in parts if part is not None))
-
-
 def solve(
     A: Any,
     b: Any,
@@ -264,7 +253,7 @@ def solve(
     fill(choices, "a simulated solve", _OPTIONS, given, ("method", "precond", "scalar", "trace"))
     on = _comm.self_()
     right = as_vector(b, "b")
-    matrix = stored(as_operator(A, on, chosen_scalar(scalar) or _scalar_for(A, right)), "a simulated solve")
+    matrix = stored(as_operator(A, on, chosen_scalar(scalar) or krylov.least_scalar(A, b=right)), "a simulated solve")
     if matrix.shape[0] != matrix.shape[1] or matrix.shape[0] != len(right):
         raise ValueError(f"A has shape {matrix.shape}, b {right.shape}; a square matrix and as many values are needed")
     kind = matrix._scalar
@@ -283,18 +272,16 @@ def solve(
     result = krylov.Result(
         like(solution.reshape(-1, 1) if len(np.shape(b)) == 2 else solution, b),
         report,
-        levels=None,
+        krylov.Log([report]),
         seconds={"setup": 0.0, "solve": report.seconds, "explain": report.explain_seconds},
         unknowns=matrix.shape[0],
         nonzeros=matrix.nnz,
         ranks=int(ranks),
-        rank=0,
         threads=1,
         scalar=kind,
         device="host",
         rtol=_core.default_rtol(kind) if choices.rtol is None else choices.rtol,
         atol=choices.atol,
         trace=events,
-        traffic=None,
     )
     return Simulated(result, times, int(ranks), model)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import gc
 import itertools
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -72,11 +74,24 @@ def test_one_rank_spells_out_nothing_for_others(monkeypatch: pytest.MonkeyPatch)
     def compared(*_: Any) -> Any:
         raise AssertionError("one rank has nobody to compare its arguments with")
 
-    monkeypatch.setattr("tacit.krylov.driver.told", compared)
+    monkeypatch.setattr("tacit.krylov.compared.compared_form", compared)
     a, b = laplacian(4, 4), np.ones(16)
     assert tacit.solve(a, b).converged
     with pytest.raises(AssertionError, match="nobody"):
         tacit.comm.run_threads(2, lambda c: tacit.solve(a, b, comm=c))
+
+
+def test_methods_are_named_in_one_file() -> None:
+    """What a solve has to know of a method is in traits.py; signatures.py has functions with their names."""
+    folder = Path(tacit.krylov.__file__).parent
+    names = {*tacit.methods.names()} - {"auto"}  # which is a preconditioner, too
+    found = {
+        file.name
+        for file in folder.glob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Constant) and node.value in names and file.name != "__init__.py"
+    }
+    assert found == {"traits.py", "signatures.py"}
 
 
 def test_auto_knows_symmetry() -> None:

@@ -3,14 +3,21 @@
 ``tacit.solve`` has every option and returns a :class:`Result`; ``tacit.cg``, ``minres``, ``bicgstab``, ``gmres``,
 ``fgmres``, ``idr``, ``richardson`` and ``chebyshev`` have SciPy's signature. "Converged" always means that b - A x was
 recomputed at the end.
+
+The path of a solve through the files: its arguments (``solving``) are checked on each rank (``request``) and compared
+between ranks (``compared``); A, the preconditioner, b and x0 are taken to host memory or GPUs (``placed``,
+``vectors``), where the compiled part solves; ``driver`` joins these steps and makes the result (``results``).
 """
 
 from __future__ import annotations
 
-from .driver import method_on_gpus as method_on_gpus
-from .driver import solve
-from .results import CallbackState, ColumnResult, ColumnsResult, NotConverged, Observer, Result, TraceEvent
+from .callbacks import CallbackState, Observer
+from .placed import method_on_gpus as method_on_gpus
+from .request import least_scalar as least_scalar
+from .results import ColumnResult, ColumnsResult, NotConverged, Result, TraceEvent
+from .results import Log as Log
 from .signatures import bicgstab, cg, chebyshev, fgmres, gmres, idr, minres, richardson
+from .solving import solve
 
 __all__ = [
     "CallbackState",

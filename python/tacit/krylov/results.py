@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from .. import _core, report
 from .._outcome import Outcome
-from .._support import Array
 
 
 class NotConverged(_core.Error, RuntimeError):
@@ -24,6 +23,12 @@ class NotConverged(_core.Error, RuntimeError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (str(self), self.result)
+
+    @classmethod
+    def of(cls, result: Result) -> NotConverged:
+        text = ": ".join(part for part in (result.reason, result.detail) if part)
+        text += f" (residual {result.residual_norm:.2e} after {result.iterations} iterations). {result.advice}"
+        return cls(text.strip(), result)
 
 
 class TraceEvent(NamedTuple):
@@ -38,36 +43,26 @@ class TraceEvent(NamedTuple):
     bytes: int
 
 
-class CallbackState:
-    """The state of a solve after an iteration, as :func:`tacit.solve` gives it to its callback.
-
-    Attributes
-    ----------
-    iteration : int
-    residual_norm : float
-        ||r|| / ||b|| of the recurrence residual r.
-    column : int
-        Of the right-hand sides, counted from 0; 0 where there is one.
-    x : ndarray
-        The iterate, in the form of the result. It is computed at each access, at the cost of a few vectors read and
-        written. On several ranks the access is collective where x is whole or renumbered. Of k right-hand sides it is
-        the column's, of shape (n,).
+class Log:
+    """What a solve chose and what it noticed, for one or more columns; of it a :class:`Result` has ``choice`` and
+    ``warnings``.
     """
 
-    __slots__ = ("_form", "_state", "column", "iteration", "residual_norm")
+    def __init__(self, reports: Sequence[_core.Report]) -> None:
+        self.choice: str = reports[0].choice
+        self.warnings: list[str] = reports[0].warnings if len(reports) == 1 else _shared([r.warnings for r in reports])
 
-    def __init__(self, state: _core.CallbackState, form: Callable[[Array], Array]) -> None:
-        self._state, self._form = state, form
-        self.iteration: int = state.iteration
-        self.residual_norm: float = state.residual_norm
-        self.column: int = state.column
 
-    @property
-    def x(self) -> Array:
-        return self._form(self._state.solution())
-
-    def __repr__(self) -> str:
-        return f"<iteration {self.iteration}: residual {self.residual_norm:.3e}>"
+def _shared(columns: list[list[str]]) -> list[str]:
+    """The warnings of all columns; those that not all have are preceded by the columns' numbers."""
+    found: dict[str, list[int]] = {}
+    for i, warnings in enumerate(columns):
+        for text in dict.fromkeys(warnings):
+            found.setdefault(text, []).append(i)
+    return [
+        text if len(which) == len(columns) else f"column {', '.join(map(str, which))}: {text}"
+        for text, which in found.items()
+    ]
 
 
 class Result(Outcome):
@@ -125,7 +120,22 @@ class Result(Outcome):
         nonzeros is 0 when the operator does not know them.
     """
 
-    def __init__(self, x: Any, report: _core.Report, **facts: Any) -> None:
+    seconds: dict[str, float]
+    unknowns: int
+    nonzeros: int
+    ranks: int
+    rank: int = 0
+    threads: int
+    scalar: str
+    device: str
+    rtol: float
+    atol: float
+    levels: dict[str, Any] | None = None
+    trace: list[TraceEvent] | None = None
+    traffic: dict[str, float] | None = None
+
+    def __init__(self, x: Any, report: _core.Report, log: Log, **facts: Any) -> None:
+        vars(self).update(facts)  # the attributes above
         self.x: Any = x
         self.converged: bool = report.converged
         self.reason: str = report.reason
@@ -139,23 +149,10 @@ class Result(Outcome):
         self.norm: str = report.norm
         self.history: npt.NDArray[np.float64] = report.history
         self.counts: dict[str, int] = report.counts
-        self.warnings: list[str] = list(report.warnings)
         self.method: str = report.method
         self.precond: str = report.precond
-        self.choice: str = report.choice
-        self.seconds: dict[str, float] = facts.pop("seconds")
-        self.unknowns: int = facts.pop("unknowns")
-        self.nonzeros: int = facts.pop("nonzeros")
-        self.ranks: int = facts.pop("ranks")
-        self.rank: int = facts.pop("rank")
-        self.threads: int = facts.pop("threads")
-        self.scalar: str = facts.pop("scalar")
-        self.device: str = facts.pop("device")
-        self.rtol: float = facts.pop("rtol")
-        self.atol: float = facts.pop("atol")
-        self.levels: dict[str, Any] | None = facts.pop("levels")
-        self.trace: list[TraceEvent] | None = facts.pop("trace")
-        self.traffic: dict[str, float] | None = facts.pop("traffic")
+        self.choice: str = log.choice
+        self.warnings: list[str] = log.warnings
 
     @property
     def iterations(self) -> int:
@@ -177,23 +174,27 @@ class Result(Outcome):
     def __getitem__(self, i: int) -> Any:
         return (self.x, self.info)[i]
 
+    def _solver(self, joined: str = " with ") -> str:
+        """The method and, where there is one beside it, the preconditioner."""
+        return self.method + ("" if self.precond in ("", "none", self.method) else joined + self.precond)
+
     def __repr__(self) -> str:
-        with_ = f" with {self.precond}" if self.precond not in ("", "none", self.method) else ""
         return (
-            f"<tacit.Result: {self.reason} after {self.iterations} iterations of {self.method}{with_},"
+            f"<tacit.Result: {self.reason} after {self.iterations} iterations of {self._solver()},"
             f" residual {self.residual_norm:.2e}>"
         )
 
     def summary(self) -> str:
         """A few lines of text: what was solved, how it ended, times and counts."""
-        count = self.counts
+        count, seconds = self.counts, self.seconds
+        explained = f", explanation {seconds['explain']:.3g} s" if seconds.get("explain") else ""
         lines = [
             f"{self.reason}: ||b - A x|| / ||b|| = {self.residual_norm:.2e} (recomputed; the recurrence said"
             f" {self.recurrence_residual_norm:.2e})",
             f"  {self.method}, precond {self.precond}: {self.iterations} iterations, {self.restarts} restarts",
             f"  {self.unknowns} unknowns, {self.nonzeros or '?'} nonzeros, {self.scalar}; ranks {self.ranks}, threads"
             f" {self.threads}, {self.device}",
-            f"  setup {self.seconds['setup']:.3g} s, solve {self.seconds['solve']:.3g} s{_explained(self.seconds)}",
+            f"  setup {seconds['setup']:.3g} s, solve {seconds['solve']:.3g} s{explained}",
             f"  {count['operator_applies']} products, {count['preconditioner_applies']} preconditioner applies,"
             f" {count['reductions']} reductions, {count['messages']} messages, {count['bytes']} bytes",
         ]
@@ -218,18 +219,9 @@ class Result(Outcome):
             for rank in range(self.ranks)
         ]
         for e in self.trace:
-            events.append(
-                {
-                    "name": e.name,
-                    "cat": e.category,
-                    "ph": "X",
-                    "ts": round(e.begin * 1e6, 3),
-                    "dur": round((e.end - e.begin) * 1e6, 3),
-                    "pid": e.rank,
-                    "tid": e.thread,
-                    "args": {"bytes": e.bytes},
-                }
-            )
+            times = {"ts": round(e.begin * 1e6, 3), "dur": round((e.end - e.begin) * 1e6, 3)}
+            place = {"pid": e.rank, "tid": e.thread, "args": {"bytes": e.bytes}}
+            events.append({"name": e.name, "cat": e.category, "ph": "X", **times, **place})
         with report.replacing(path) as temporary, open(temporary, "w", encoding="utf-8") as out:
             json.dump({"displayTimeUnit": "ms", "traceEvents": events}, out)
 
@@ -239,13 +231,8 @@ class Result(Outcome):
             return
         from ..plot import plotting
 
-        label = self.method + ("" if self.precond in ("", "none", self.method) else f" + {self.precond}")
-        curve = plotting.Curve(label, self.history.tolist(), None, self.residual_norm)
+        curve = plotting.Curve(self._solver(" + "), self.history.tolist(), None, self.residual_norm)
         plotting.convergence([curve], os.fspath(path), title=f"{self.unknowns:,} unknowns", goal=self.rtol)
-
-
-def _explained(seconds: dict[str, float]) -> str:
-    return f", explanation {seconds['explain']:.3g} s" if seconds.get("explain") else ""
 
 
 class ColumnResult(NamedTuple):
@@ -293,26 +280,13 @@ class ColumnsResult(Result):
         Where that is 1, the reason; else "".
     """
 
-    def __init__(self, x: Any, reports: Any, **facts: Any) -> None:
+    def __init__(self, x: Any, reports: Any, log: Log, **facts: Any) -> None:
         each: list[_core.Report] = list(reports.columns)
         slowest = max(range(len(each)), key=lambda c: each[c].iterations)
         shown = next((c for c, r in enumerate(each) if not r.converged), slowest)
-        super().__init__(x, each[shown], **facts)
+        super().__init__(x, each[shown], log, **facts)
         self.columns: list[ColumnResult] = [
-            ColumnResult(
-                r.converged,
-                r.reason,
-                r.detail,
-                r.advice,
-                r.iterations,
-                r.restarts,
-                r.residual_norm,
-                r.recurrence_residual_norm,
-                r.history,
-                r.method,
-                list(r.warnings),
-            )
-            for r in each
+            ColumnResult(*(getattr(r, name) for name in ColumnResult._fields)) for r in each
         ]
         self.together: int = reports.together
         self.alone: str = reports.alone
@@ -325,15 +299,6 @@ class ColumnsResult(Result):
         self.residual_norm = float(np.max([r.residual_norm for r in each]))
         self.recurrence_residual_norm = float(np.max([r.recurrence_residual_norm for r in each]))
         self.counts = reports.counts
-        self.choice = each[0].choice
-        self.warnings = _shared_warnings(self.columns)
-
-    @property
-    def info(self) -> int:
-        if self.converged:
-            return 0
-        failed = {"breakdown": -1, "diverged": -2, "non_finite": -3, "damaged": -4}
-        return failed.get(self.reason, max(1, self.iterations))
 
     def facts(self) -> dict[str, Any]:
         """The facts of all columns, and for each its own."""
@@ -342,10 +307,9 @@ class ColumnsResult(Result):
 
     def __repr__(self) -> str:
         done = sum(c.converged for c in self.columns)
-        with_ = f" with {self.precond}" if self.precond not in ("", "none", self.method) else ""
         return (
             f"<tacit.ColumnsResult: {done} of {len(self.columns)} columns converged, {self.reason} after at most"
-            f" {self.iterations} iterations of {self.method}{with_}, largest residual {self.residual_norm:.2e}>"
+            f" {self.iterations} iterations of {self._solver()}, largest residual {self.residual_norm:.2e}>"
         )
 
     def summary(self) -> str:
@@ -353,60 +317,11 @@ class ColumnsResult(Result):
         done = sum(c.converged for c in self.columns)
         how = f"up to {self.together} together" if self.together > 1 else f"one after another: {self.alone}"
         fewest = min(c.iterations for c in self.columns)
-        lines = [f"{done} of {len(self.columns)} columns converged, {how}"]
-        lines += [f"  {fewest} to {self.iterations} iterations a column; the worst column:"]
-        lines += [
+        failed = [
             f"  column {i}: {c.reason} at {c.residual_norm:.2e} after {c.iterations} iterations"
             for i, c in enumerate(self.columns)
             if not c.converged
         ][:8]
-        return "\n".join([lines[0], *lines[2:], lines[1], super().summary()])
-
-
-def _shared_warnings(columns: list[ColumnResult]) -> list[str]:
-    """The warnings of all columns; those that not all have are preceded by the columns' numbers."""
-    found: dict[str, list[int]] = {}
-    for i, column in enumerate(columns):
-        for text in dict.fromkeys(column.warnings):
-            found.setdefault(text, []).append(i)
-    return [
-        text if len(which) == len(columns) else f"column {', '.join(map(str, which))}: {text}"
-        for text, which in found.items()
-    ]
-
-
-class Observer:
-    """A callback of :func:`solve` that cannot stop it: its return value is ignored, so it costs no reduction.
-
-    Parameters
-    ----------
-    function : callable
-        ``function(state)`` after each iteration, on every rank; see :class:`CallbackState`.
-
-    Examples
-    --------
-    >>> import numpy as np, tacit
-    >>> seen = []
-    >>> r = tacit.solve(2 * np.eye(3), np.ones(3), callback=tacit.Observer(lambda s: seen.append(s.iteration)))
-    >>> len(seen) == r.iterations
-    True
-    """
-
-    def __init__(self, function: Callable[[CallbackState], Any]) -> None:
-        self._function = function
-
-    def __call__(self, state: CallbackState) -> bool:
-        self._function(state)
-        return False
-
-
-class _OfIterate:
-    """A callback of :func:`solve` made from a callback with SciPy's signature."""
-
-    def __init__(self, callback: Callable[[Any], Any], as_norm: bool) -> None:
-        self._callback, self._as_norm = callback, as_norm
-        self.told = "given the residual's norm" if as_norm else "given the iterate"
-
-    def __call__(self, state: CallbackState) -> bool:
-        self._callback(state.residual_norm if self._as_norm else np.ravel(state.x))
-        return False
+        first = f"{done} of {len(self.columns)} columns converged, {how}"
+        last = f"  {fewest} to {self.iterations} iterations a column; the worst column:"
+        return "\n".join([first, *failed, last, super().summary()])

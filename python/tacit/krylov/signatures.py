@@ -1,17 +1,22 @@
-"""Methods with SciPy's signatures."""
+"""Methods with SciPy's signatures. What they have in common is documented once, by :func:`cg`."""
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from .. import comm as _comm
 from .. import op
 from .._support import Array, choose
-from .driver import solve
-from .results import ColumnsResult, Result, _OfIterate
+from .callbacks import OfIterate
+from .results import ColumnsResult, Result
+from .solving import solve
+
+F = TypeVar("F", bound=Callable[..., Result])
 
 
 def _scipy(
@@ -36,12 +41,17 @@ def _scipy(
         rtol=rtol,
         atol=atol,
         max_iterations=maxiter,
-        callback=_OfIterate(callback, as_norm) if callable(callback) else callback,
+        callback=OfIterate(callback, as_norm) if callable(callback) else callback,
         **more,
     )
     if isinstance(result.x, np.ndarray) and not isinstance(result, ColumnsResult):
         result.x = result.x.reshape(-1)
     return result
+
+
+def _takes_norm(callback_type: str | None) -> bool:
+    """Whether the callback of a gmres takes the residual's norm; ValueError for an unknown type."""
+    return callback_type is None or choose("callback_type", callback_type, ("x", "pr_norm", "legacy")) != "x"
 
 
 def cg(
@@ -55,12 +65,12 @@ def cg(
     M: Any = None,
     callback: Callable[[Array], Any] | None = None,
 ) -> Result:
-    """Conjugate gradients with SciPy's signature: ``x, info = tacit.cg(A, b)``.
+    """Conjugate gradients with SciPy's signature, for Hermitian positive definite A: ``x, info = tacit.cg(A, b)``.
 
     Parameters
     ----------
     A : as for :func:`tacit.solve`
-        Hermitian positive definite.
+        Square.
     b, x0 : array_like
         Shape (n,) or (n, 1). SciPy takes no more; here shape (n, k) is k right-hand sides, as for :func:`tacit.solve`.
     rtol, atol : float
@@ -68,7 +78,7 @@ def cg(
     maxiter : int, optional
         Largest number of iterations.
     M : operator or name, optional
-        An approximate inverse of A; Hermitian positive definite.
+        An approximate inverse of A; for cg, minres and chebyshev Hermitian positive definite.
     callback : callable, optional
         ``callback(xk)`` after each iteration; raising StopIteration ends the solve. What it returns is ignored. With k
         right-hand sides xk is the iterate of one of them, shape (n,), and ends the solve of that one.
@@ -93,6 +103,24 @@ def cg(
     return _scipy("cg", A, b, x0, rtol, atol, maxiter, M, callback)
 
 
+def _documented(method: F) -> F:
+    """Adds to the docstring what that of cg has on parameters which it does not describe, and on the result."""
+    if method.__doc__ is None or cg.__doc__ is None:  # python -OO
+        return method
+    head = "Parameters\n----------\n"
+    lead, section, end = re.split(r"^(References|Examples)$", inspect.cleandoc(method.__doc__), maxsplit=1, flags=re.M)
+    lead, _, own = lead.partition(head)
+    shared, result = re.split(r"^(?=Returns$)", inspect.cleandoc(cg.__doc__).partition(head)[2], maxsplit=1, flags=re.M)
+    entries = {re.split(r"\W", entry)[0]: entry for entry in re.findall(r"^\w.*\n(?: .*\n)+", shared, re.M)}
+    for name in re.findall(r"^\w+", own, re.M):
+        entries.pop(name, None)
+    method.__doc__ = "".join(
+        (lead, head, *entries.values(), own or "\n", result.partition("References")[0], section, end)
+    )
+    return method
+
+
+@_documented
 def bicgstab(
     A: Any,
     b: Any,
@@ -104,7 +132,7 @@ def bicgstab(
     M: Any = None,
     callback: Callable[[Array], Any] | None = None,
 ) -> Result:
-    """BiCGStab with SciPy's signature, for any square A; parameters and result as in :func:`tacit.cg`.
+    """BiCGStab with SciPy's signature, for any square A.
 
     References
     ----------
@@ -120,6 +148,7 @@ def bicgstab(
     return _scipy("bicgstab", A, b, x0, rtol, atol, maxiter, M, callback)
 
 
+@_documented
 def gmres(
     A: Any,
     b: Any,
@@ -133,7 +162,7 @@ def gmres(
     callback: Callable[[Any], Any] | None = None,
     callback_type: str | None = None,
 ) -> Result:
-    """GMRES with SciPy's signature, for any square A; parameters and result as in :func:`tacit.cg`, and:
+    """GMRES with SciPy's signature, for any square A.
 
     Parameters
     ----------
@@ -158,11 +187,10 @@ def gmres(
     >>> info, len(norms)
     (0, 2)
     """
-    if callback_type is not None:
-        choose("callback_type", callback_type, ("x", "pr_norm", "legacy"))
-    return _scipy("gmres", A, b, x0, rtol, atol, maxiter, M, callback, callback_type != "x", restart=restart)
+    return _scipy("gmres", A, b, x0, rtol, atol, maxiter, M, callback, _takes_norm(callback_type), restart=restart)
 
 
+@_documented
 def fgmres(
     A: Any,
     b: Any,
@@ -176,8 +204,12 @@ def fgmres(
     callback: Callable[[Any], Any] | None = None,
     callback_type: str | None = None,
 ) -> Result:
-    """Flexible GMRES, for any square A and an M that may change from call to call; parameters and result as in
-    :func:`tacit.gmres`. (SciPy's nearest is ``gcrotmk``.)
+    """Flexible GMRES, for any square A and an M that may change from call to call. (SciPy's nearest is ``gcrotmk``.)
+
+    Parameters
+    ----------
+    maxiter, restart, callback_type
+        As in :func:`tacit.gmres`.
 
     References
     ----------
@@ -190,11 +222,10 @@ def fgmres(
     >>> info, np.round(x, 6).tolist()
     (0, [1.0, 1.0])
     """
-    if callback_type is not None:
-        choose("callback_type", callback_type, ("x", "pr_norm", "legacy"))
-    return _scipy("fgmres", A, b, x0, rtol, atol, maxiter, M, callback, callback_type != "x", restart=restart)
+    return _scipy("fgmres", A, b, x0, rtol, atol, maxiter, M, callback, _takes_norm(callback_type), restart=restart)
 
 
+@_documented
 def idr(
     A: Any,
     b: Any,
@@ -208,7 +239,6 @@ def idr(
     shadow_dimension: int | None = None,
 ) -> Result:
     """IDR(s), induced dimension reduction, for any square A: short recurrences, and fewer iterations than bicgstab.
-    Parameters and result as in :func:`tacit.cg`, and:
 
     Parameters
     ----------
@@ -252,6 +282,7 @@ def _refuse_unsymmetric(A: Any, what: str) -> None:
         raise ValueError(f"{what} is not Hermitian: (A v, A v) is {square:.3g} and (v, A A v) {other:.3g}")
 
 
+@_documented
 def minres(
     A: Any,
     b: Any,
@@ -265,8 +296,7 @@ def minres(
     show: bool = False,
     check: bool = False,
 ) -> Result:
-    """Minimal residuals with SciPy's signature, for Hermitian A, definite or not; parameters and result as in
-    :func:`tacit.cg`, and:
+    """Minimal residuals with SciPy's signature, for Hermitian A, definite or not.
 
     Parameters
     ----------
@@ -275,8 +305,6 @@ def minres(
         that its residual may be larger.)
     shift : float
         Solves (A - shift I) x = b.
-    M : operator or name, optional
-        An approximate inverse of A; Hermitian positive definite.
     show : bool
         Print ``result.summary()`` at the end.
     check : bool
@@ -303,6 +331,7 @@ def minres(
     return result
 
 
+@_documented
 def richardson(
     A: Any,
     b: Any,
@@ -315,7 +344,7 @@ def richardson(
     callback: Callable[[Array], Any] | None = None,
     relaxation: float = 1.0,
 ) -> Result:
-    """Richardson's iteration x += relaxation M (b - A x); parameters and result as in :func:`tacit.cg`.
+    """Richardson's iteration x += relaxation M (b - A x).
 
     Examples
     --------
@@ -327,6 +356,7 @@ def richardson(
     return _scipy("richardson", A, b, x0, rtol, atol, maxiter, M, callback, relaxation=relaxation)
 
 
+@_documented
 def chebyshev(
     A: Any,
     b: Any,
@@ -341,7 +371,6 @@ def chebyshev(
     lambda_max: float | None = None,
 ) -> Result:
     """Chebyshev's iteration for a Hermitian positive definite A. Its only reductions are for the residual norm.
-    Parameters and result as in :func:`tacit.cg`, and:
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ from .matrices import scalar_of as scalar_of
 from .matrices import stored as stored
 from .matrices import worth_storing as worth_storing
 from .operators import Composed, Csr, DeviceCsr, Operator, Stencil
-from .operators import told_of as told_of
+from .operators import structure_of as structure_of
 from .tiles import DeviceTiledSpmm as DeviceTiledSpmm
 from .tiles import TiledSpmm as TiledSpmm
 from .tiles import filled as filled

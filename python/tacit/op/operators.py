@@ -174,7 +174,7 @@ class Operator:
             columns = (array.columns or None) if on_gpu else array.shape[1] if array.ndim == 2 else None
             kind = "a vector" if columns is None else f"{columns} columns"
             product = "A^H x" if adjoint and not conjugate else "x A" if adjoint else "A x"
-            return {"x": kind + (" on a GPU" if on_gpu else ""), "A": told_of(self), "the product": product}
+            return {"x": kind + (" on a GPU" if on_gpu else ""), "A": structure_of(self), "the product": product}
 
         def is_real(array: Any) -> tuple[int, int]:
             return int((self.dtype if on_gpu else array.dtype).kind != "c"), 0
@@ -794,10 +794,10 @@ def _one_vector(x: Any) -> None:
         raise ValueError(f"x has shape {shape} on a GPU; x @ A takes one vector there, A.T @ x.T several")
 
 
-def told_of(a: Operator) -> str:
+def structure_of(a: Operator) -> str:
     """An operator as ranks compare it: what it is, its size, and the numbers that it is composed with. Local."""
     if isinstance(a, Composed):
-        parts = (f"({told_of(p)})" if isinstance(p, Operator) else repr(p) for p in a.parts)
+        parts = (f"({structure_of(p)})" if isinstance(p, Operator) else repr(p) for p in a.parts)
         return f"{a.how} of {', '.join(parts)}"
     return f"{type(a).__name__} of {a.shape[0]} x {a.shape[1]}, {a._scalar}{'' if a._gpu is None else ' on a GPU'}"
 

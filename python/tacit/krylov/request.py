@@ -1,0 +1,206 @@
+"""What :func:`tacit.solve` is called with, and what is left of it once this rank has checked it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import _core, op
+from .. import device as _device
+from .. import precond as _precond
+from .._described import PATHS, SOLVE, SOLVE_NAMES
+from .._options import Described, Method, fill, named
+from .._support import (
+    as_array,
+    as_columns,
+    choose,
+    chosen_scalar,
+    common_scalar,
+    refuse_unknown,
+    scalar_name,
+    thread_count,
+    vectors_of,
+)
+from . import traits
+from .callbacks import CallbackState, Observer
+
+# Arguments that are not options of the table, although they come with these: NumPy arrays have no entry there.
+SPACES = ("nullspace", "left_nullspace")
+
+
+class Given(NamedTuple):
+    """The arguments of :func:`tacit.solve`."""
+
+    A: Any
+    b: Any
+    x0: Any
+    method: str | Method
+    precond: Any
+    comm: Any
+    callback: Callable[[CallbackState], Any] | None
+    partition: str
+    ordering: str
+    path: str | None
+    threads: int | None
+    device: str
+    scalar: npt.DTypeLike | None
+    trace: bool
+    raise_on_failure: bool
+    options: Mapping[str, Any]
+
+    @property
+    def renumbers(self) -> bool:
+        return self.partition != "rows" or self.ordering != "none"
+
+
+_BESIDE = (*(name for name in Given._fields if name != "options"), *SPACES)
+
+
+class Request(NamedTuple):
+    """A solve that can be done, as far as one rank can tell."""
+
+    given: Given
+    b: Any  # an array, or the view of one in the memory of a GPU
+    x0: Any
+    scalar: str
+    options: _core.Options
+    precond: Any
+    automatic: str  # preconditioners are tried where A is a stored matrix ("default"), or always ("named"); "": none is
+    spaces: tuple[Any, ...]  # the null space and the left one if there are any: None, "constant", or vectors as columns
+
+
+class Place:
+    """What depends on the place where a solve runs, and can be checked before: as it is in host memory. Local."""
+
+    @staticmethod
+    def vector(value: Any, what: str) -> Any:
+        """b or x0 as an array, or as the view of one in the memory of a GPU."""
+        return vector_of(_device.read_by_numpy(value), what)
+
+    @staticmethod
+    def refuse(given: Given, b: Any) -> None:
+        """ValueError for what cannot be done there."""
+        if not isinstance(b, np.ndarray):
+            raise ValueError("b is in the memory of a GPU, and A in that of the host; A.to('cuda') moves it there")
+
+    @staticmethod
+    def method(name: str, precond: Any) -> str:
+        """The method that is meant; ValueError where it does not work there."""
+        return name
+
+    @staticmethod
+    def preconditioner(given: Any, options: _core.Options) -> tuple[Any, str]:
+        """The preconditioner that is meant, and whether others are tried (:class:`Request`)."""
+        own = traits.own_precond(options.method)
+        if own is not None:
+            return _only(own, given, options.method), ""
+        if given is None and options.fallbacks and traits.is_chosen(options.method):
+            return as_named(given), "default"
+        return as_named(given), "named" if is_tried(given) else ""
+
+
+def checked(given: Given, on: _core.Communicator, place: type[Place]) -> Request:
+    """ValueError or TypeError for what is wrong in the arguments. Local."""
+    b = place.vector(given.b, "b")
+    x0 = None if given.x0 is None else place.vector(given.x0, "x0")
+    if x0 is not None:
+        _refuse_unlike(b, x0)
+    scalar = chosen_scalar(given.scalar) or least_scalar(given.A, b=b, x0=x0)
+    if isinstance(given.A, op.Operator) and given.A.comm != on:
+        raise ValueError("A lives on another communicator than the one given as comm=")
+    null, left = (given.options.get(key) for key in SPACES)
+    if left is not None and null is None:
+        raise ValueError("left_nullspace goes with nullspace, which was not given")
+    spaces = () if null is None else (_space(null, SPACES[0]), _space(left, SPACES[1]))
+    place.refuse(given, b)
+    options = _options(given, place)
+    precond, automatic = place.preconditioner(given.precond, options)
+    return Request(given, b, x0, scalar, options, precond, automatic, spaces)
+
+
+def _space(given: Any, what: str) -> Any:
+    vectors = vectors_of(given, what)
+    return given if vectors is None else vectors
+
+
+def _refuse_unlike(b: Any, x0: Any) -> None:
+    if isinstance(x0, np.ndarray) != isinstance(b, np.ndarray):
+        there, here = ("x0", "b") if isinstance(b, np.ndarray) else ("b", "x0")
+        raise ValueError(f"{there} is in the memory of a GPU and {here} in that of the host; give both in one")
+    if x0.shape[1:] != b.shape[1:]:
+        raise ValueError(f"b has shape {b.shape} and x0 {x0.shape}; each column of b needs one of x0")
+
+
+def least_scalar(A: Any, **vectors: Any) -> str:
+    """The smallest scalar that holds A, b and x0 on this rank."""
+    parts = [op.scalar_of(A, "A") or "float64"] if hasattr(A, "dtype") else []
+    parts += [scalar_name(vector.dtype, what) for what, vector in vectors.items() if vector is not None]
+    if isinstance(A, (list, tuple)):
+        parts.append(scalar_name(as_array(A, "A").dtype, "A"))
+    least = common_scalar(*parts)
+    if isinstance(A, op.Operator) and not isinstance(A, (op.Csr, op.DeviceCsr, op.Stencil)):
+        return A._scalar if A.dtype.kind == "c" or not least.startswith("complex") else least
+    return least
+
+
+def _options(given: Given, place: type[Place]) -> _core.Options:
+    """The options as the compiled part has them; what stands beside them is checked too."""
+    table = {key: value for key, value in given.options.items() if key not in SPACES}
+    name, own = named("method", given.method, table)
+    options = _core.Options()
+    options.method = place.method(choose("method", name, SOLVE_NAMES), given.precond)
+    fill(options, "solve", SOLVE, own, _BESIDE)
+    _core.check_solve(options)
+    if given.path is not None:
+        choose("path", given.path, PATHS)
+    choose("partition", given.partition, ("rows", "graph"))
+    choose("ordering", given.ordering, ("none", "rcm"))
+    thread_count(given.threads)
+    if given.callback is not None and not callable(given.callback):
+        raise TypeError(f"callback is {given.callback!r}; a function of one argument is needed")
+    options.callback_stops = not isinstance(given.callback, Observer)
+    return options
+
+
+def vector_of(value: Any, what: str) -> Any:
+    """b or x0: a vector or several columns in host memory, or one vector in the memory of a GPU. Local."""
+    if not _device.is_array(value):
+        return as_columns(value, what)
+    found = _device.view(value, what)
+    if len(found.shape) == 2 and found.shape[1] != 1:
+        raise ValueError(f"{what} has shape {found.shape} on a GPU; there one column is solved at a time, shape (n,)")
+    return found._replace(shape=found.shape[:1])
+
+
+def as_named(given: Any) -> Any:
+    """``precond=given``, a name as a dict."""
+    if given is None:
+        return {"name": "none"}
+    return {"name": given} if isinstance(given, str) else given
+
+
+def is_tried(given: Any) -> bool:
+    """Whether ``precond=given`` lets preconditioners be tried; TypeError for options beside."""
+    P = as_named(given)
+    if not isinstance(P, dict) or P.get("name") != "auto":
+        return False
+    refuse_unknown("precond 'auto'", {key: value for key, value in P.items() if key != "name"}, ())
+    return True
+
+
+def _only(own: str, given: Any, method: str) -> Any:
+    """The preconditioner of a method that has its own, by name or made before. ValueError for another one. Local."""
+    name = own
+    if isinstance(given, (str, dict, Described)):
+        name = _precond.split(given)[0]
+    elif isinstance(given, op.Operator):
+        name = given.name
+    if name != own:
+        raise ValueError(
+            f'precond is {name!r}; method "{method}" solves with the factors that precond "{own}" makes: leave precond'
+            " out, or name a method that takes this preconditioner"
+        )
+    return {"name": own} if given is None else given

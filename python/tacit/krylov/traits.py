@@ -1,0 +1,37 @@
+"""What a solve has to know of a method that is given by its name. No other code of this package compares with one.
+
+The methods for several GPUs and the method that a variant belongs to come from the compiled part. Two traits are not
+described there and so are lists here: what the preconditioner of a method must be ("Hermitian"), and the preconditioner
+that a method brings along.
+"""
+
+from __future__ import annotations
+
+from .. import _core
+from .._described import GROUP_METHODS
+
+_AUTOMATIC = "auto"
+_HERMITIAN = ("cg", "minres", "chebyshev")
+_OWN_PRECOND = {"direct": "direct"}
+
+
+def is_chosen(method: str) -> bool:
+    """Whether the solve chooses the method."""
+    return method == _AUTOMATIC
+
+
+def needs_hermitian(method: str) -> bool:
+    """Whether the method takes its preconditioner for a Hermitian map."""
+    return _core.classical_of(method) in _HERMITIAN
+
+
+def own_precond(method: str) -> str | None:
+    """The only preconditioner that the method works with, which need not be named; None where any will do."""
+    return _OWN_PRECOND.get(method)
+
+
+def of_gpus(method: str) -> str | None:
+    """The method that ``method=`` stands for on several GPUs together; None where it does not work there."""
+    if is_chosen(method):
+        return GROUP_METHODS[0]
+    return method if method in GROUP_METHODS else None
