@@ -58,6 +58,22 @@ def test_results_name_their_surroundings(tmp_path: Path) -> None:
     harness.write(None, "some/1")
 
 
+def test_results_have_a_row_a_line() -> None:
+    row = {"name": "x" * 30, "seconds": [0.1, 1e-30, 3], "found": {"é": None}}
+    value = {"rows": [row] * 3, "by name": {"a": row, "b": {"inner": [row, row], "none": []}}, "words": ["w" * 150]}
+    text = harness.compact(value)
+    assert json.loads(text) == value
+    lines = text.splitlines()
+    assert [line.strip().rstrip(",") for line in lines[2:5]] == [json.dumps(row)] * 3
+    assert len(lines) == 18
+
+
+def test_results_are_kept_compact() -> None:
+    for file in (ROOT / "bench/results").glob("*.json"):
+        text = file.read_text()
+        assert text == harness.compact(json.loads(text)) + "\n", file.name
+
+
 def test_real_systems_judges_settings_by_the_true_residual(tmp_path: Path) -> None:
     """A definite matrix that every program solves, and a singular one with b outside its range, which none can."""
     line = sp.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(40, 40))
