@@ -502,7 +502,7 @@ setup_build() {
   done
   if [ $# -gt 0 ]; then shift; fi
   set -- --preset release "-DTACIT_APPLICATIONS=$applications" "$@"
-  case " $targets " in *" tacit_tests "* | *" test_"*) set -- "$@" -DTACIT_TESTS=ON ;; *) set -- "$@" "-DTACIT_TESTS=$applications" ;; esac
+  case " $targets " in *" tacit_tests "* | *" tacit_quick_tests "* | *" test_"*) set -- "$@" -DTACIT_TESTS=ON ;; *) set -- "$@" "-DTACIT_TESTS=$applications" ;; esac
   set -- "$@" "-DTACIT_BENCH=$applications" -DTACIT_PYTHON=ON "-DPython_EXECUTABLE=$venv/bin/python"
   if ! header gtest/gtest.h; then set -- "$@" -DTACIT_TESTS=OFF; fi
   if [ -n "$cuda" ]; then
