@@ -138,4 +138,18 @@ def write(path: pathlib.Path | None, name: str, **content: Any) -> None:
     if path is None:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"schema": f"tacit.bench.{name}", **surroundings(), **content}, indent=1) + "\n")
+    path.write_text(compact({"schema": f"tacit.bench.{name}", **surroundings(), **content}) + "\n")
+
+
+def compact(value: Any, indent: int = 0) -> str:
+    """JSON with an element of a list on each line; objects that are too long for one are broken."""
+    line = json.dumps(value)
+    inner = value.values() if isinstance(value, dict) else value
+    if indent + len(line) <= 120 or not any(isinstance(one, dict | list) for one in inner):
+        return line
+    if isinstance(value, dict):
+        parts, ends = [f"{json.dumps(key)}: {compact(one, indent + 1)}" for key, one in value.items()], "{}"
+    else:
+        parts, ends = [json.dumps(one) for one in value], "[]"
+    between = "\n" + " " * (indent + 1)
+    return ends[0] + between + f",{between}".join(parts) + between[:-1] + ends[1]

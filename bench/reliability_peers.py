@@ -313,10 +313,7 @@ def main():
         tables[str(size)] = {"columns": columns, "rows": values, "comparison": comparison}
     if options.json:
         before = json.loads(options.json.read_text())["sizes"] if options.json.exists() else {}
-        result = {"schema": "tacit.bench.reliability/1", **harness.surroundings(), "sizes": before | tables}
-        text = json.dumps(result).replace("}], [", "}],\n [").replace("}, {", "},\n {")  # one row per line
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(text + "\n")
+        harness.write(options.json, "reliability/1", sizes=before | tables)
     verdict = "no peer here" if not compared else "yes" if not behind else "no: " + "; ".join(behind)
     print(f"true successes of Tacit's matching method >= the best peer's: {verdict}")
 

@@ -102,7 +102,7 @@ else
   timed './run, cold' ./run
   timed './run, warm' ./run --version
   timed './test, cold' ./test
-  timed './test, warm' ./test --quick
+  timed './test, warm' ./test
 fi
 echo "now: $(du -sm --exclude=proc --exclude=sys --exclude=dev "$machine" | cut -f1) MB"
 cat "$machine.times"

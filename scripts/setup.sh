@@ -217,7 +217,7 @@ python_stamp() {
   {
     printf '%s\n' 3 "$root" "$venv" "$python" "$mpi" "$extra_python"
     "$python" -c 'import sys; print(sys.version)'
-    cat "$root/requirements.lock" "$root/requirements-test.lock" "$root/pyproject.toml" "$root/scripts/develop.py"
+    cat "$root/requirements/run.lock" "$root/requirements/test.lock" "$root/pyproject.toml" "$root/scripts/develop.py"
     grep "^project" "$root/CMakeLists.txt" # the version
   } | hash_of
 }
@@ -229,7 +229,7 @@ fill_venv() {
   fi
   # shellcheck disable=SC2086  # a list of packages
   "$venv/bin/python" -m pip --disable-pip-version-check install --no-deps --no-compile --prefer-binary \
-    -r "$root/requirements.lock" -r "$root/requirements-test.lock" $extra_python || return 1
+    -r "$root/requirements/run.lock" -r "$root/requirements/test.lock" $extra_python || return 1
   "$venv/bin/python" "$root/scripts/develop.py" || return 1
 }
 
@@ -250,7 +250,7 @@ python_end() {
   # mpi4py's wheel looks for the names of upstream's libraries; Debian's MPICH is called otherwise: build it here.
   if [ "$mpi" = system ] && mpicxx -show 2>/dev/null | grep -q 'lmpich' && ! "$venv/bin/python" -c 'import mpi4py.MPI' >/dev/null 2>&1; then
     logged "$log/python.log" env MPICC=mpicc "$venv/bin/python" -m pip install --no-deps --force-reinstall --no-binary mpi4py \
-      "$(grep '^mpi4py==' "$root/requirements.lock")" || stop 'mpi4py for this MPI' "$log/python.log"
+      "$(grep '^mpi4py==' "$root/requirements/run.lock")" || stop 'mpi4py for this MPI' "$log/python.log"
   fi
   python_stamp >"$venv/tacit-stamp"
   report "Python packages in ${venv#"$root"/}" $(($(cat "$log/python.done" 2>/dev/null || now) - python_start))
@@ -503,7 +503,7 @@ setup_build() {
   done
   if [ $# -gt 0 ]; then shift; fi
   set -- --preset release "-DTACIT_APPLICATIONS=$applications" "$@"
-  case " $targets " in *" tacit_tests "* | *" test_"*) set -- "$@" -DTACIT_TESTS=ON ;; *) set -- "$@" "-DTACIT_TESTS=$applications" ;; esac
+  case " $targets " in *" tacit_tests "* | *" tacit_quick_tests "* | *" test_"*) set -- "$@" -DTACIT_TESTS=ON ;; *) set -- "$@" "-DTACIT_TESTS=$applications" ;; esac
   set -- "$@" "-DTACIT_BENCH=$applications" -DTACIT_PYTHON=ON "-DPython_EXECUTABLE=$venv/bin/python"
   if ! header gtest/gtest.h; then set -- "$@" -DTACIT_TESTS=OFF; fi
   if [ -n "$cuda" ]; then

@@ -128,7 +128,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.orders < 1 or options.first < 0 or min(devices) < 1 or options.jobs < 1:
         parser.error("--orders, --devices and --jobs are at least 1, --first is at least 0")
     if not options.program.exists():
-        parser.error(f"no program {options.program}: build the preset cuda-host (./test --stand-in)")
+        parser.error(f"no program {options.program}: build the preset cuda-host (./test --all --stand-in)")
 
     program = options.program.resolve()
     options.folder.mkdir(parents=True, exist_ok=True)

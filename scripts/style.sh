@@ -5,7 +5,7 @@
 #   scripts/style.sh         prints differences; the last line is `N passed, N failed`
 #   scripts/style.sh --fix   corrects what clang-format and ruff can correct
 #
-# The tools come from PyPI in the versions of requirements-dev.lock, into build/style. They are installed again when that
+# The tools come from PyPI in the versions of requirements/develop.lock, into build/style. They are installed again when that
 # file changes.
 set -eu
 cd "$(dirname "$0")/.."
@@ -16,10 +16,10 @@ case ${1-} in
   *) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;;
 esac
 [ -x .venv/bin/python ] || { echo 'no .venv: ./run makes it' >&2 && exit 5; }
-if ! cmp -s requirements-dev.lock "$tools/lock"; then
+if ! cmp -s requirements/develop.lock "$tools/lock"; then
   .venv/bin/python -m venv --clear "$tools"
-  "$tools/bin/pip" -q --disable-pip-version-check install --no-deps -r requirements-dev.lock
-  cp requirements-dev.lock "$tools/lock"
+  "$tools/bin/pip" -q --disable-pip-version-check install --no-deps -r requirements/develop.lock
+  cp requirements/develop.lock "$tools/lock"
 fi
 passed=0 failed=0
 # check NAME COMMAND...
@@ -44,7 +44,7 @@ check 'ruff format' "$tools/bin/ruff" format -q --check .
 check 'up to date' env PATH="$PWD/$tools/bin:$PATH" .venv/bin/python scripts/describe.py --check
 check 'mypy --strict' "$tools/bin/mypy" --strict --python-executable .venv/bin/python python/tacit
 if command -v shellcheck >/dev/null 2>&1; then
-  check shellcheck shellcheck -x -S warning run test .ci/run scripts/*.sh bench/device.sh
+  check shellcheck shellcheck -x -S warning run test .ci/run .ci/nightly scripts/*.sh bench/device.sh
 fi
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import subprocess
 import sys
@@ -33,6 +35,18 @@ def tacit(*words: object, code: int = 0, cwd: Path | None = None, **more: str) -
     assert done.returncode == code, shown
     assert "Traceback" not in done.stderr, shown
     return done
+
+
+def refused(*words: object, code: int = 2, cwd: Path | None = None) -> str:
+    """What `tacit WORDS` says when it refuses them. Nothing is computed then, and this process has made the imports."""
+    from tacit import cli
+
+    said = io.StringIO()
+    with contextlib.chdir(cwd or Path.cwd()), contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        got = cli.main(list(map(str, words)))
+    assert got == code, f"tacit {' '.join(map(str, words))}: exit code {got}\n{said.getvalue()[-3000:]}"
+    assert "Traceback" not in said.getvalue()
+    return said.getvalue()
 
 
 def processor_seconds(pid: int) -> float:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cli_support import needs_mpi
+from cli_support import needs_mpi, refused
 from cli_support import tacit as run
 from conftest import ROOT
 
@@ -541,6 +541,7 @@ def test_refuses_files(tmp_path: Path) -> None:
         bem.read(tmp_path / "t.vtu")
 
 
+@pytest.mark.slow
 def test_writes_and_draws(tmp_path: Path) -> None:
     charges = bem.solve(bem.sphere_pair(5), [1.0, -2.0])
     charges.write(tmp_path / "a.vtu")
@@ -663,7 +664,7 @@ def test_command(tmp_path: Path) -> None:
 @pytest.mark.parametrize("option", ["jacobi:foo=1", "hlu:rank=x", "block-jacobi:precision=3", "inner:method=4"])
 def test_options_of_preconditioners_that_do_not_fit(option: str) -> None:
     name = re.split("[:=]", option)[1]
-    assert re.search(f"tacit bem: --precond: .*{name}", run("bem", "sphere:2", "--precond", option, code=2).stderr)
+    assert re.search(f"tacit bem: --precond: .*{name}", refused("bem", "sphere:2", "--precond", option))
 
 
 def test_command_in_a_field(tmp_path: Path) -> None:
@@ -692,7 +693,7 @@ def test_command_not_converged_and_refused(tmp_path: Path) -> None:
     assert not facts["converged"]
     assert facts["reason"] == "max_iterations"
     (tmp_path / "flat.obj").write_text("v 0 0 0\nv 1 0 0\nv 0 1 0\nv 2 0 0\nf 1 2 3\nf 1 2 4\n")
-    assert "--mend leaves them out" in run("bem", "flat.obj", code=4, cwd=tmp_path).stderr
+    assert "--mend leaves them out" in refused("bem", "flat.obj", code=4, cwd=tmp_path)
     assert "1 triangles and 1 vertices left out" in run("bem", "flat.obj", "--mend", cwd=tmp_path).stdout
     assert "is open" in run("bem", "flat.obj", "--mend", cwd=tmp_path).stdout
     for words, code, text in [
@@ -708,10 +709,12 @@ def test_command_not_converged_and_refused(tmp_path: Path) -> None:
         (("bem", "sphere:3", "--methd", "cg"), 2, "did you mean"),
         (("bem", "sphere:3", "--json", "a.vtu", "--vtu", "a.vtu"), 2, "the same file"),
     ]:
-        assert text in run(*words, code=code, cwd=tmp_path).stderr, words
+        assert text in refused(*words, code=code, cwd=tmp_path), words
 
 
-@pytest.mark.parametrize("ranks", [pytest.param(n, marks=needs_mpi) for n in (2, 3)])
+@pytest.mark.parametrize(
+    "ranks", [pytest.param(2, marks=needs_mpi), pytest.param(3, marks=[*needs_mpi, pytest.mark.slow])]
+)
 def test_command_on_ranks(ranks: int) -> None:
     words = ("bem", "sphere-pair:5", "--potential", "1,-1", "--tolerance", "1e-6", "--json", "-", "--at", "0,0,2")
     alone, facts = (json.loads(run(*words, *more).stdout) for more in ((), ("--ranks", ranks)))

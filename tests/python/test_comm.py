@@ -234,6 +234,7 @@ def test_world(python: Run) -> None:
     assert done.stdout.split() == ["fine"]
 
 
+@pytest.mark.slow
 @pytest.mark.mpi
 def test_mpi4py_communicators(python: Run) -> None:
     pytest.importorskip("mpi4py")
@@ -269,6 +270,7 @@ def test_mpi4py_communicators(python: Run) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.mpi
 @pytest.mark.parametrize("where", ["callback", "operator", "arguments", "outside"])
 def test_one_rank_raises_and_all_do(where: str, python: Run) -> None:

@@ -120,6 +120,7 @@ def test_a_changed_number_of_a_csr_matrix_is_named(format: str, scalar: str) -> 
     assert reasons.count("damaged") >= 2, reasons
 
 
+@pytest.mark.slow
 def test_a_failure_is_damage_too() -> None:
     S = matrix()
     A, b = tacit.csr(S), np.ones(N * N)

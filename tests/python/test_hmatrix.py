@@ -175,6 +175,7 @@ def test_ranks() -> None:
     tacit.comm.run_threads(3, work)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compression", ["aca+", "aca"])
 def test_repeated_points(compression: str) -> None:
     # What is left of a block of few distinct rows is rounding: no pivots there, and a look at those not met yet.
@@ -222,6 +223,7 @@ def test_kernel_that_jumps() -> None:
     assert np.linalg.norm(C @ x - c @ x) < 3e-4 * np.linalg.norm(c)
 
 
+@pytest.mark.slow
 def test_samples_see_a_step_in_one_percent_of_the_entries() -> None:
     """A cut-off radius, and crosses that stop too early: the error is measured also where the sampled row misses it."""
     n = 1000

@@ -355,6 +355,7 @@ POOL = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", ["fork", "spawn"])
 @pytest.mark.parametrize("before", ["used", "unused"])
 def test_workers_of_a_pool_under_mpiexec(tmp_path: Path, start: str, before: str) -> None:
@@ -368,6 +369,7 @@ def test_workers_of_a_pool_under_mpiexec(tmp_path: Path, start: str, before: str
     assert done.stdout.count("ended") == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", ["tacit.comm.world()", "from mpi4py import MPI"])
 def test_ranks_started_by_a_process_that_has_initialised_mpi(python: Run, first: str) -> None:
     """Open MPI's variables of a process without mpiexec do not reach the ranks that it starts."""

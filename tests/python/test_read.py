@@ -542,6 +542,7 @@ def test_rows_without_entries_are_limited(tmp_path: Path) -> None:
                 io.header(tmp_path / "a.npz")
 
 
+@pytest.mark.slow
 def test_arrays_of_an_archive_that_nobody_needs_are_not_expanded(tmp_path: Path) -> None:
     """Nor are those of a matrix that their headers refute."""
     path = tmp_path / "a.npz"

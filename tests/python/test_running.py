@@ -217,6 +217,7 @@ def test_a_forked_child_solves_as_its_parent(python: Run) -> None:
     assert done.stdout.split()[-1] == "same"
 
 
+@pytest.mark.slow
 def test_two_threads_beside_other_programs(python: Run) -> None:
     """A team whose threads lose their processors must not take much longer than one thread does then."""
     done = python(

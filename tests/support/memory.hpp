@@ -31,6 +31,11 @@ struct In {
   using scalar = T;
   using memory = M;
 };
+#ifdef TACIT_ONE_SCALAR
+using ScalarsInMemory = testing::Types<In<double, TestMemory>>;
+using RealsInMemory = ScalarsInMemory;
+using ScalarsInMemoryAndGroups = testing::Types<In<double, TestMemory>, In<double, Group<TestMemory>>>;
+#else
 using ScalarsInMemory = testing::Types<In<float, TestMemory>, In<double, TestMemory>,
                                        In<std::complex<float>, TestMemory>, In<std::complex<double>, TestMemory>>;
 using RealsInMemory = testing::Types<In<float, TestMemory>, In<double, TestMemory>>;
@@ -38,6 +43,7 @@ using RealsInMemory = testing::Types<In<float, TestMemory>, In<double, TestMemor
 using ScalarsInMemoryAndGroups =
     testing::Types<In<float, TestMemory>, In<double, TestMemory>, In<std::complex<float>, TestMemory>,
                    In<std::complex<double>, TestMemory>, In<float, Group<TestMemory>>, In<double, Group<TestMemory>>>;
+#endif
 
 /// Whether the tests are one of many repetitions, each with another order of streams (./test --orders).
 inline bool is_repeated() {

@@ -7,7 +7,9 @@
 
 namespace tacit::test {
 
-#ifdef TACIT_SHORT_TESTS  // each precision and each kind once
+#if defined(TACIT_ONE_SCALAR)  // the program of ./test without --all
+using Scalars = testing::Types<double>;
+#elif defined(TACIT_SHORT_TESTS)  // each precision and each kind once
 using Scalars = testing::Types<double, std::complex<float>>;
 #else
 using Scalars = testing::Types<float, double, std::complex<float>, std::complex<double>>;
