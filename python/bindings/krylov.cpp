@@ -8,6 +8,7 @@
 #include <tacit/krylov/columns.hpp>
 #include <tacit/krylov/options.hpp>
 #include <tacit/krylov/report.hpp>
+#include <tacit/krylov/solve.hpp>
 
 namespace tacit::python {
 using krylov::Options;
@@ -28,6 +29,7 @@ void bind_krylov(nb::module_& m) {
       .def_rw("solves_of_call", &Options::solves_of_call)
       .def_rw("callback_stops", &Options::callback_stops);
   m.def("check_solve", &krylov::check);
+  m.def("plan_table", &krylov::plan_table);
   m.def("default_rtol", [](const std::string& scalar) {
     const bool is_single = scalar == "float32" || scalar == "complex64";
     return is_single ? krylov::default_rtol<float>() : krylov::default_rtol<double>();

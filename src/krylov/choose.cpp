@@ -7,26 +7,51 @@
 
 namespace tacit::krylov {
 
-double seconds_an_iteration(Method method, const Prices& p) {
-  const double apply = p.product + p.precondition,
-               before = (p.restart + 1) / 2.0;  // vectors in the basis before a new one, on average
-  const auto exposed = [&](double hidden_behind) { return std::max(0.0, p.sum - hidden_behind); };
-  switch (method) {
-    case Method::cg:
-      return apply + (p.precondition > 0 ? 12 : 10) * p.vector + 2 * p.sum;
-    case Method::pipelined_cg:
-      return apply + (p.precondition > 0 ? 18 : 13) * p.vector + exposed(apply);
-    case Method::gmres:
-      return apply + (2 * before + 4) * p.vector + p.sum;
-    case Method::pipelined_gmres:
-      return apply + (3 * before + 8) * p.vector + exposed(2 * apply);
-    case Method::ca_gmres:
-      return apply + (4 * before / 10 + 7) * p.vector + 4 * p.sum / p.restart;
-    case Method::pipelined_ca_gmres:
-      return apply + (before + 2 * before / 5 + 8) * p.vector + exposed(5 * apply) / 5;
-    default:
-      throw Error(ErrorKind::usage, message("no price is known for ", to_string(method)));
-  }
+namespace {
+
+double exposed(const Prices& p, double hidden_behind) {
+  return std::max(0.0, p.sum - hidden_behind);
+}
+double apply(const Prices& p) {
+  return p.product + p.precondition;
+}
+/// Vectors in the basis before a new one, on average.
+double before(const Prices& p) {
+  return (p.restart + 1) / 2.0;
+}
+
+/// The methods that auto may take, each classical one before its variants.
+constexpr struct {
+  Method method;
+  double (*seconds)(const Prices&);
+} priced[] = {
+    {Method::cg, [](const Prices& p) { return apply(p) + (p.precondition > 0 ? 12 : 10) * p.vector + 2 * p.sum; }},
+    {Method::pipelined_cg,
+     [](const Prices& p) { return apply(p) + (p.precondition > 0 ? 18 : 13) * p.vector + exposed(p, apply(p)); }},
+    {Method::gmres, [](const Prices& p) { return apply(p) + (2 * before(p) + 4) * p.vector + p.sum; }},
+    {Method::ca_gmres,
+     [](const Prices& p) { return apply(p) + (4 * before(p) / 10 + 7) * p.vector + 4 * p.sum / p.restart; }},
+    {Method::pipelined_gmres,
+     [](const Prices& p) { return apply(p) + (3 * before(p) + 8) * p.vector + exposed(p, 2 * apply(p)); }},
+    {Method::pipelined_ca_gmres,
+     [](const Prices& p) {
+       return apply(p) + (before(p) + 2 * before(p) / 5 + 8) * p.vector + exposed(p, 5 * apply(p)) / 5;
+     }},
+};
+
+}  // namespace
+
+double seconds_an_iteration(Method method, const Prices& prices) {
+  for (const auto& one : priced)
+    if (one.method == method) return one.seconds(prices);
+  throw Error(ErrorKind::usage, message("no price is known for ", to_string(method)));
+}
+
+std::vector<Method> priced_like(Method classical) {
+  std::vector<Method> found;
+  for (const auto& one : priced)
+    if (classical_of(one.method) == classical) found.push_back(one.method);
+  return found;
 }
 
 Method cheapest(std::span<const Method> candidates, const Prices& prices, double margin, std::string& why) {

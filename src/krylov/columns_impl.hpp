@@ -18,9 +18,10 @@ std::string why_alone(const op::Operator<T, Host>& A, const op::Operator<T, Host
   if (columns == 1) return "there is one column";
   if (options.engine == Engine::tasks) return "engine \"tasks\" runs one solve at a time";
   if (options.powers == Powers::kernel) return "a matrix powers kernel works on one column";
-  if (options.method == Method::richardson && A.sweeps_at_once() > 1)
-    return message("the ", A.name(), " operator does several steps of richardson at once for one column only");
-  if (options.method != Method::block_cg && !gains_by_blocks(A) && !(P && gains_by_blocks(*P)))
+  if (traits_of(options.method).parameters == Traits::Parameters::given && A.sweeps_at_once() > 1)
+    return message("the ", A.name(), " operator does several steps of ", to_string(options.method),
+                   " at once for one column only");
+  if (!traits_of(options.method).shares_search && !gains_by_blocks(A) && !(P && gains_by_blocks(*P)))
     return "on one rank a product with several columns saves nothing where the operator reads little beside them";
   return {};
 }
@@ -45,7 +46,6 @@ class ManySolves {
   ManySolves(const Operator& A, const Operator* P, const Vector<T, Host>& B, Vector<T, Host>& X, const Options& options,
              bool hermitian, const NullSpace<T, Host>* null_space)
       : A_(A), P_(P), B_(B), X_(X), options_(options), hermitian_(hermitian), null_(null_space) {
-    options_.variants = false;
     options_.schedule = {};
     if (options_.engine == Engine::thread) options_.engine = Engine::polling;  // one for all columns
     options_.solves_of_call = std::max(options_.solves_of_call, B.columns());
@@ -81,7 +81,7 @@ class ManySolves {
 
  private:
   void together() {
-    const bool block = options_.method == Method::block_cg;
+    const bool block = traits_of(options_.method).shares_search;
     reports_.together = std::min(B_.columns(), block ? most_columns_of_a_block : most_columns_together);
     Lockstep lockstep(A_.range().comm(), reports_.together);
     BlockProduct<T> products(A_, lockstep);
@@ -101,7 +101,7 @@ class ManySolves {
   }
   void one_by_one() {
     for (int c = 0; c < B_.columns(); ++c) solve(A_, P_, c, nullptr, [](const std::function<void()>& f) { f(); });
-    if (options_.method == Method::block_cg && B_.columns() > 1)
+    if (traits_of(options_.method).shares_search && B_.columns() > 1)
       for (auto& r : reports_.columns) r.warnings.push_back("each column was solved by cg: " + reports_.alone);
   }
   template <class Outside>
@@ -123,7 +123,7 @@ class ManySolves {
       explained = true;
       if (explaining_++ == 0) explain_begin_ = wall_time();
     };
-    reports_.columns[std::size_t(c)] = Solve<T, Host>(A, P, b, x, own, hermitian_, null_, search).run();
+    reports_.columns[std::size_t(c)] = Solve<T, Host>(A, P, b, x, own, hermitian_, null_, false, search).run();
     if (explained && --explaining_ == 0) explain_seconds_ += wall_time() - explain_begin_;
     put_column(x, c, X_);
   }

@@ -44,7 +44,7 @@ double begin_cycle(const Run<T, M>& run, Monitor& monitor, bool left, layout::Ve
     beta = layout::norm(q0);
     if (!(beta > 0) && asked > 0)
       return monitor.breakdown("||P r||", beta, "the preconditioner maps the residual to zero");
-  } else if (monitor.asks_for_max_norm()) {
+  } else if (monitor.uses_max_norm()) {
     beta = layout::norm(run.r);
   }
   monitor.scale_norms(beta > 0 ? asked / beta : 1);

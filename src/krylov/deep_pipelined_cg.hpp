@@ -170,7 +170,7 @@ class DelayedLanczos {
 template <Scalar T, Memory M>
 class DeepPipelinedCg {
  public:
-  /// largest: an estimate of the largest eigenvalue of P A. heals: ends as `too_bold` when the residual has to be
+  /// largest: an estimate of the largest eigenvalue of P A. heals: ends as `too_costly` when the residual has to be
   /// replaced too often.
   DeepPipelinedCg(const Run<T, M>& run, std::vector<double> shifts, double largest, Replacement replacement, bool heals)
       : run_(run),
@@ -237,7 +237,7 @@ class DeepPipelinedCg {
       post(a + 1, norms, due);
     }
     layout::axpy(T(1), y, d);
-    replacement_.tell(monitor, "pipelined-cg");
+    replacement_.note(monitor, "pipelined-cg");
     return broken;
   }
 
@@ -408,7 +408,7 @@ class DeepPipelinedCg {
     const bool soon = replacement_.since() < healthy_group;
     replacement_.done();
     if (!(heals_ && soon && replacement_.by_gaps() && replacement_.count() > 1)) return false;
-    if (monitor.go_on(std::abs(zeta_) * factor_)) monitor.end(Outcome::too_bold);
+    if (monitor.go_on(std::abs(zeta_) * factor_)) monitor.end(Outcome::too_costly);
     return true;
   }
   bool drifted() const {

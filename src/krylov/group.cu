@@ -1,3 +1,4 @@
+#include "diagnosis/diagnosis_impl.hpp"
 #include "methods/bicgstab.hpp"
 #include "methods/pipelined_bicgstab.hpp"
 #include "solve_impl.hpp"

@@ -26,7 +26,7 @@ std::span<const Described> methods() {
        "cg for a Hermitian matrix whose diagonal has one sign, changing to gmres should it break down; gmres for the "
        "rest; a pipelined or s-step variant where it is predicted to be clearly faster",
        ""},
-#define TACIT_METHOD(enumerator, name, classical, takes, text, source) {name, takes, text, source},
+#define TACIT_METHOD(enumerator, name, classical, traits, takes, text, source) {name, takes, text, source},
 #include <tacit/krylov/methods.def>
   };
   return all;

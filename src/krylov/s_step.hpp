@@ -392,7 +392,7 @@ class SStepIteration : public Iteration<T, M> {
   }
   void change_step(Monitor& monitor, int s, int done, double noise) {
     if (!step_.after(s, done, noise)) return;
-    monitor.tell(message("a basis for ", s, " iterations lost its digits; from iteration ", monitor.iterations(), " ",
+    monitor.note(message("a basis for ", s, " iterations lost its digits; from iteration ", monitor.iterations(), " ",
                          name_, "'s blocks are shorter, ", step_.limit(), " at first"));
   }
 };

@@ -1,6 +1,7 @@
 #include <tacit/precond/automatic.hpp>
 
 #include <tacit/base/trace.hpp>
+#include <tacit/krylov/traits.hpp>
 #include <tacit/layout/ordering.hpp>
 #include <tacit/layout/partitioners.hpp>
 #include <tacit/op/noted.hpp>
@@ -120,8 +121,7 @@ std::vector<Candidate> ladder(Method method, const Look& a) {
   std::vector<Candidate> all;
   const bool any = method == Method::automatic;
   // Methods that need a Hermitian positive definite P.
-  const bool only_symmetric =
-      !any && (krylov::classical_of(method) == Method::cg || method == Method::chebyshev || method == Method::minres);
+  const bool only_symmetric = !any && krylov::needs_hermitian(method);
   // ic0 and ick of a Hermitian matrix that is not definite are those of a shifted one, which suits minres.
   const bool cg = (definite && (any || only_symmetric)) || (hermitian && method == Method::minres);
   const double patience = std::clamp(2 * std::sqrt(double(n)), 200.0, 4000.0);
@@ -255,7 +255,7 @@ class Automatic<T>::Attempts {
   bool is_out(const Candidate& c) {
     if (c.precond == "amg" && own_.multigrid_block() == 0) return true;
     if (c.options.coarsening && !aggregation_is_slow_) return true;
-    if (c.precond == "ilut" && full_in_vain_ > 1) return true;
+    if (c.precond == "ilut" && full_without_use_ > 1) return true;
     return indefinite_ ? c.method == Method::cg || is_definite_factor(c) : c.indefinite;
   }
   /// ic0 for cg, or for a variant of it that krylov::solve takes.
@@ -298,7 +298,7 @@ class Automatic<T>::Attempts {
     if (may_give_up && c.trial) o.give_up = [&](int k, double residual) { return trial(k, residual); };
     Report r = krylov::solve<T, Host>(own_.A_, made.get(), b_, x_, o, own_.hermitian_, null_);
     // Asked to choose a method for ic0, solve() takes cg or a variant of it, and leaves it where A is not definite.
-    const bool left_cg = krylov::classical_of(value_of<Method>(r.method)) != Method::cg;
+    const bool left_cg = !krylov::is_cg(value_of<Method>(r.method));
     indefinite_ =
         indefinite_ || (is_definite_factor(c) && left_cg) || (c.method == Method::cg && r.reason == Reason::breakdown);
     const bool gave_up = trial.gave_up() && r.reason == Reason::stopped;
@@ -306,7 +306,7 @@ class Automatic<T>::Attempts {
         message(described(r), c.options.coarsening ? message(" by ", to_string(*c.options.coarsening)) : "");
     if (gave_up) {
       if (is_aggregation && !is_doubtful && trial.left() < 1000) aggregation_is_slow_ = true;
-      in_vain_ = c.method == Method::minres && r.residual_norm > 0.5;
+      hardly_reduced_ = c.method == Method::minres && r.residual_norm > 0.5;
       predicted_ = trial.left();
       r.reason = Reason::max_iterations, r.detail.clear();
       r.advice =
@@ -322,7 +322,7 @@ class Automatic<T>::Attempts {
     if (const auto* factors = dynamic_cast<const BlockJacobi<T>*>(made.get());
         factors && c.precond == "ilut" && factors->fill() >= *c.options.fill &&
         !(r.residual_norm < 0.5 * std::min(best_norm_, 1.0)))
-      ++full_in_vain_;
+      ++full_without_use_;
     if (!begun_ || std::isnan(best_norm_) || r.residual_norm <= best_norm_ || r.converged())
       best_.reset(), best_norm_ = r.residual_norm;
     else if (!best_) best_ = std::move(came_from);
@@ -367,7 +367,7 @@ class Automatic<T>::Attempts {
   /// and of one from a minres that had hardly begun to reduce the residual.
   void forget_noise() {
     const double noise = 10 * double(std::numeric_limits<real_t<T>>::epsilon()) * own_.A_.largest() * layout::norm(x_);
-    if (!std::exchange(in_vain_, false) && noise <= goal_ * b_norm_) return;
+    if (!std::exchange(hardly_reduced_, false) && noise <= goal_ * b_norm_) return;
     if (!best_) best_ = x_;
     if (guess_) layout::copy(*guess_, x_);
     else layout::fill(x_, T(0));
@@ -462,10 +462,10 @@ class Automatic<T>::Attempts {
   std::optional<Vector> guess_;  // where it is not zero
   std::optional<Vector> best_;   // the x of the smallest residual, where it is not x_
   double best_norm_ = never;
-  int full_in_vain_ = 0;  // factors by threshold that had as many entries as they may and did not help
+  int full_without_use_ = 0;  // factors by threshold that had as many entries as they may and did not help
   double b_norm_ = 0, goal_ = 0, predicted_ = never;
   int most_ = 0;  // iterations, of all attempts
-  bool begun_ = false, indefinite_ = false, in_vain_ = false;
+  bool begun_ = false, indefinite_ = false, hardly_reduced_ = false;
   bool aggregation_is_slow_ = false;  // amg converges, but slowly, though its levels are as they should be
   std::vector<std::string> choice_, left_out_;
   Report report_;

@@ -5,6 +5,7 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
 namespace tacit::krylov {
 
@@ -19,6 +20,9 @@ struct Prices {
 /// Predicted seconds of one iteration (one product of cg or gmres): products, vector traffic, and those parts of
 /// reductions that no product hides. Local. Error(usage): a method that `automatic` never takes.
 double seconds_an_iteration(Method method, const Prices& prices);
+
+/// A classical method that auto takes, and the variants of it that auto may take. Local.
+std::vector<Method> priced_like(Method classical);
 
 /// The cheapest of `candidates`, the first of which is the classical method; another one is only taken when it is
 /// predicted to need at most `margin` of the classical method's time. `why`: the two predicted times, or "" for the

@@ -17,9 +17,8 @@ class Iteration {
   virtual ~Iteration() = default;
   /// Solves A d = r from d = 0 until the monitor ends it; leaves the best d known. Collective.
   virtual void run(const Run<T, M>& run, Monitor& monitor) = 0;
-  /// Takes one rung down the method's ladder (a shorter step, a stronger orthogonalisation, a shallower pipeline) and
-  /// describes it; "" where none is left: the driver then goes on with the classical method. The same on all ranks.
-  /// Local.
+  /// Takes the next weaker form of the method (a shorter step, a stronger orthogonalisation, a shallower pipeline) and
+  /// describes it; "" where none is left. The same on all ranks. Local.
   virtual std::string step_down() { return {}; }
   /// Uses cycles of this many vectors from the next run on; false where the method has no cycles. The same on all
   /// ranks. Local.

@@ -14,20 +14,19 @@
 
 namespace tacit::krylov {
 
-/// How a run of a method ended. `claims`: the recurrence residual is at the goal; the driver (solve.hpp) recomputes
-/// b - A x before it says converged.
+/// How a run of a method ended.
 enum class Outcome {
-  claims,
+  at_goal,  ///< the residual of the recurrence; the judge (outer.hpp) recomputes b - A x before it says converged
   cycle_end,
   max_iterations,
   breakdown,
   no_progress,
-  slow,      ///< ask_at() has found something better to try
-  too_bold,  ///< the variant costs more than it saves: the driver takes its next rung (Iteration::step_down)
+  slow,        ///< check_at() has found something better to try
+  too_costly,  ///< the variant costs more than it saves: its next weaker form is taken (Iteration::step_down)
   diverged,
   non_finite,
   stopped,
-  in_vain  ///< as too_bold, and the correction is dropped unless it gains half of the digits that are missing
+  discarded  ///< as too_costly, and the correction is dropped unless it gains half of the digits that are missing
 };
 
 class Monitor {
@@ -61,13 +60,13 @@ class Monitor {
     if (patient_) best_at_ = iterations_;
   }
   /// Calls `better` once, at this iteration; the run ends as `slow` if it returns true.
-  void ask_at(int iteration, std::function<bool()> better) { ask_at_ = iteration, better_ = std::move(better); }
+  void check_at(int iteration, std::function<bool()> better) { check_at_ = iteration, better_ = std::move(better); }
   void be_patient(bool patient) { patient_ = patient; }
   /// Runs end as no_progress, too, where after so many iterations (0: any number) their residual has never halved.
   void halve_within(int iterations) { halving_ = iterations; }
   /// The norms of this run are those of another quantity (the preconditioned residual): multiplies them by `factor`.
   void scale_norms(double factor) { factor_ = factor, scaled_ = true; }
-  bool asks_for_max_norm() const { return options_.norm == Norm::max; }
+  bool uses_max_norm() const { return options_.norm == Norm::max; }
   /// With Norm::max: `largest` returns the largest magnitude of the residual (collective). It is called when the 2-norm
   /// times the last known ratio of the two norms reaches the goal. Without it only the driver checks the largest
   /// magnitude. For the present run.
@@ -99,13 +98,13 @@ class Monitor {
         return end(Outcome::stopped);
     }
     if (!std::isfinite(norm_)) return end(Outcome::non_finite);
-    if (norm_ <= goal_) return end(Outcome::claims);
+    if (norm_ <= goal_) return end(Outcome::at_goal);
     if (norm_ > options_.divergence * std::max(b_norm_, start_)) return end(Outcome::diverged);
     if (norm_ < 0.999 * best_) best_ = norm_, best_at_ = iterations_;
     if (iterations_ - best_at_ >= window_) return end(Outcome::no_progress);
     if (halving_ > 0 && iterations_ - start_at_ >= halving_ && best_ > 0.5 * start_) return end(Outcome::no_progress);
     if (iterations_ >= max_iterations_) return end(Outcome::max_iterations);
-    if (better_ && iterations_ >= ask_at_ && std::exchange(better_, nullptr)()) return end(Outcome::slow);
+    if (better_ && iterations_ >= check_at_ && std::exchange(better_, nullptr)()) return end(Outcome::slow);
     pending_ = true;
     return true;
   }
@@ -128,8 +127,8 @@ class Monitor {
   }
 
   /// A note to the user on what the method did (a shorter step, another shadow); becomes a warning of the report.
-  void tell(std::string text) { told_.push_back(std::move(text)); }
-  std::vector<std::string> take_told() { return std::exchange(told_, {}); }
+  void note(std::string text) { notes_.push_back(std::move(text)); }
+  std::vector<std::string> take_notes() { return std::exchange(notes_, {}); }
 
   /// `form` writes this rank's part of x_k of the run to host memory, for callbacks.
   void solution_by(std::function<void(void*)> form) { solution_ = std::move(form); }
@@ -173,7 +172,7 @@ class Monitor {
   const Options& options_;
   double b_norm_, goal_;
   int max_iterations_, window_;
-  int iterations_ = 0, start_at_ = 0, best_at_ = 0, ask_at_ = 0, halving_ = 0;
+  int iterations_ = 0, start_at_ = 0, best_at_ = 0, check_at_ = 0, halving_ = 0;
   double norm_ = 0, start_ = 0, best_ = 0, factor_ = 1;
   double lowest_ = std::numeric_limits<double>::infinity(), half_ = 0, mark_ = 0;
   int lowest_at_ = 0, mark_at_ = 1, half_at_ = 0;
@@ -181,7 +180,7 @@ class Monitor {
   Outcome outcome_ = Outcome::cycle_end;
   std::string detail_;
   std::optional<Verdict> refusal_;
-  std::vector<std::string> told_;
+  std::vector<std::string> notes_;
   std::vector<double> history_;
   std::function<void(void*)> solution_;
   std::function<bool()> better_;
@@ -189,3 +188,17 @@ class Monitor {
 };
 
 }  // namespace tacit::krylov
+
+template <>
+inline constexpr auto tacit::names_of<tacit::krylov::Outcome> =
+    tacit::named<tacit::krylov::Outcome>("outcome", {{tacit::krylov::Outcome::at_goal, "at goal"},
+                                                     {tacit::krylov::Outcome::cycle_end, "cycle end"},
+                                                     {tacit::krylov::Outcome::max_iterations, "max iterations"},
+                                                     {tacit::krylov::Outcome::breakdown, "breakdown"},
+                                                     {tacit::krylov::Outcome::no_progress, "no progress"},
+                                                     {tacit::krylov::Outcome::slow, "slow"},
+                                                     {tacit::krylov::Outcome::too_costly, "too costly"},
+                                                     {tacit::krylov::Outcome::diverged, "diverged"},
+                                                     {tacit::krylov::Outcome::non_finite, "non-finite"},
+                                                     {tacit::krylov::Outcome::stopped, "stopped"},
+                                                     {tacit::krylov::Outcome::discarded, "discarded"}});

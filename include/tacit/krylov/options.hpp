@@ -100,8 +100,6 @@ struct Options {
   /// longer cycles in gmres where `restart` is absent. Each is a warning of the report. False: the given method only.
   bool fallbacks = true;
   bool history = true;
-  /// Whether Method::automatic may take an s-step or pipelined variant that it predicts to be faster.
-  bool variants = true;
   /// Called on every rank after each iteration. Returns true to stop: one rank that does stops all (a reduction per
   /// iteration). May throw; all ranks then throw the same Error.
   std::function<bool(const State&)> callback;

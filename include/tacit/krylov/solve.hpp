@@ -9,6 +9,7 @@
 #include <tacit/op/operator.hpp>
 
 #include <algorithm>
+#include <string>
 
 namespace tacit::krylov {
 
@@ -27,7 +28,7 @@ inline bool is_cut_off_early(int iterations, Global n) {
 /// cg, a variant of it, or chebyshev, it is the last iterate if that is nearer to the solution in the norm of A.
 ///
 /// P approximates the inverse of A (null: none). Stops when the recomputed ||b - A x|| <= max(rtol ||b||, atol).
-/// Whenever the method's recurrence claims that, the residual is recomputed; if it does not hold, the method solves
+/// Whenever the recurrence of the method is there, the residual is recomputed; if it does not hold, the method solves
 /// A d = b - A x for a correction d and goes on (report.restarts), until it holds or the residual no longer falls
 /// (`stagnated`). b and A are scaled by powers of two when squares could overflow or underflow, so a problem times
 /// 1e-200 takes the same iterations. b = 0 gives x = 0. With Options::norm = max every norm here is the largest
@@ -57,5 +58,9 @@ template <Scalar T, Memory M>
 Report solve(const op::Operator<T, M>& A, const op::Operator<T, M>* P, const layout::Vector<T, M>& b,
              layout::Vector<T, M>& x, const Options& options, bool hermitian = false,
              const NullSpace<T, M>* null_space = nullptr);
+
+/// The rules by which a solve begins and continues, one a line, in their order: after which outcome of a run, under
+/// which conditions, what is tried or how it ends. Local.
+std::string plan_table();
 
 }  // namespace tacit::krylov

@@ -127,7 +127,7 @@ class Bicgstab final : public Iteration<T, M> {
   }
 
  private:
-  /// Every other rung: |omega| is at least 0.7 ||s|| / ||t||. Where s is nearly orthogonal to t, as where the spectrum
+  /// Every other time: |omega| is at least 0.7 ||s|| / ||t||. Where s is nearly orthogonal to t, as where the spectrum
   /// surrounds 0, the step of least residual is so short that alpha and beta lose their digits. Sleijpen and van der
   /// Vorst (1995), Numerical Algorithms 10, 203-223.
   bool is_long() const { return shadow_ > 0 && shadow_ % 2 == 0; }

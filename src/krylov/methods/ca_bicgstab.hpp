@@ -202,7 +202,7 @@ class CaBicgstab final : public SStepIteration<T, M> {
   bool pays(Monitor& monitor, int done, bool lost) override {
     trial_.block(done, lost, step_.most(), norm_);
     if (!adapts_ || !trial_.is_over()) return true;
-    return monitor.end(trial_.in_vain(monitor.iterations()) ? Outcome::in_vain : Outcome::too_bold);
+    return monitor.end(trial_.is_wasted(monitor.iterations()) ? Outcome::discarded : Outcome::too_costly);
   }
 
   bool new_shadow_ = false, shadow_blurred_ = false, anew_ = false, p_is_r_ = true;

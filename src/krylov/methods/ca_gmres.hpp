@@ -211,7 +211,7 @@ class CaGmres final : public Iteration<T, M> {
       if (stop_) return;
       if (!invariant) return m_.adapt(monitor_, s, done, residual_ / before);
       monitor_.go_on(residual_);  // the solution is in the space
-      if (monitor_.outcome() != Outcome::claims) monitor_.end(Outcome::cycle_end);
+      if (monitor_.outcome() != Outcome::at_goal) monitor_.end(Outcome::cycle_end);
       stop_ = true;
     }
 
@@ -346,7 +346,7 @@ class CaGmres final : public Iteration<T, M> {
     const double rounding = 100 * std::sqrt(double(std::numeric_limits<real_t<T>>::epsilon())) * started_;
     lost_ = heals_ && !strict_ && started_ > 0 && monitor.norm() > 2 * believed_ && monitor.norm() > rounding;
     started_ = 0;
-    if (lost_) monitor.end(Outcome::too_bold);
+    if (lost_) monitor.end(Outcome::too_costly);
     return lost_;
   }
 
@@ -367,9 +367,9 @@ class CaGmres final : public Iteration<T, M> {
     else if (done.least > std::pow(epsilon, 0.4) && s >= step_ && step_ < wanted_) ++step_;
     if (next >= step_) return;
     step_ = next;
-    if (step_ < told_) {
-      told_ = step_;
-      monitor.tell(message("ca-gmres made its basis ", step_, " vectors at a time from iteration ",
+    if (step_ < notes_) {
+      notes_ = step_;
+      monitor.note(message("ca-gmres made its basis ", step_, " vectors at a time from iteration ",
                            monitor.iterations(), " on: ", s, " were too ill-conditioned"));
     }
   }
@@ -400,7 +400,7 @@ class CaGmres final : public Iteration<T, M> {
 
   int restart_;
   bool left_;
-  int wanted_, step_ = 0, told_ = std::numeric_limits<int>::max(), learned_ = 0;
+  int wanted_, step_ = 0, notes_ = std::numeric_limits<int>::max(), learned_ = 0;
   Basis basis_;
   Orthogonalisation how_;
   BlockQr qr_;

@@ -63,10 +63,10 @@ struct CgResidualPointwise {
 /// what that is for a linear P: flexible cg, for the traffic of one vector more. Notay (2000), doi
 /// 10.1137/S1064827599362314, with one direction.
 ///
-/// goes_on: continues an earlier search. w[0] holds its direction p, which was made when (r, P r) had this value; d is
-/// kept, and the monitor has been asked about this r already.
+/// continued: continues an earlier search. w[0] holds its direction p, which was made when (r, P r) had this value; d
+/// is kept, and the monitor has been asked about this r already.
 template <Scalar T, Memory M>
-void cg(const Run<T, M>& run, Monitor& monitor, std::optional<double> goes_on = {}) {
+void cg(const Run<T, M>& run, Monitor& monitor, std::optional<double> continued = {}) {
   using namespace exec;
   auto& A = run.A;
   auto& P = run.P;
@@ -82,15 +82,15 @@ void cg(const Run<T, M>& run, Monitor& monitor, std::optional<double> goes_on = 
     if (P) P->apply(r, z);
     return space.sum(sweep(reads(r, z), updates(), writes(), layout::formula::Dots<T>{})).wait();
   };
-  if (!goes_on) layout::fill(p, T(0));
+  if (!continued) layout::fill(p, T(0));
   T alpha{}, beta{};
   CgGuard guard(monitor);
   monitor.solution_by([&](void* x) { solution(d, alpha, p, x); });
   monitor.confirm_by([&] { return layout::max_norm(r); });
 
   auto [rz, rr] = dots();
-  if (goes_on) beta = T(real(rz) / real_t<T>(*goes_on));
-  while (std::exchange(goes_on, {}) || monitor.go_on(std::sqrt(double(real(rr))))) {
+  if (continued) beta = T(real(rz) / real_t<T>(*continued));
+  while (std::exchange(continued, {}) || monitor.go_on(std::sqrt(double(real(rr))))) {
     if (!guard.allows_direction(real(rz))) break;
     // d += alpha p;  p = z + beta p
     if (D) sweep(reads(r, *D), updates(d, p), writes(), formula::CgDirectionPointwise<T>{alpha, beta});

@@ -66,7 +66,7 @@ class Gmres final : public Iteration<T, M> {
       if (invariant) {
         // The solution is in the space, or the matrix is so badly scaled that the rest of v looks like rounding error:
         // the recomputed residual decides, and a new cycle starts from it.
-        if (monitor.go_on(residual) || monitor.outcome() == Outcome::claims) monitor.end(Outcome::cycle_end);
+        if (monitor.go_on(residual) || monitor.outcome() == Outcome::at_goal) monitor.end(Outcome::cycle_end);
         break;
       }
     }

@@ -121,7 +121,7 @@ class Minres final : public Iteration<T, M> {
     auto& w = run.w;
     auto &r = run.r, &d = run.d, &p = w[0];
     Vector *m = &w[1], *m_old = &w[2], *u_old = &w[3], *u = &r;
-    const bool keeps_residual = run.P || monitor.asks_for_max_norm();
+    const bool keeps_residual = run.P || monitor.uses_max_norm();
     if (keeps_residual) layout::copy(r, *(u = &w[4]));
     for (auto* x : {m, m_old, u_old}) layout::fill(*x, T(0));
     const auto z = [&]() -> Vector& { return run.P ? w[5] : *u; };
@@ -165,7 +165,7 @@ class Minres final : public Iteration<T, M> {
       }
       norm = run.P ? recurred_norm(s, factor) : factor.residual();
       if (beta == 0) {  // the Krylov space is exhausted, and x is in it: b - A x shows how exactly
-        if (monitor.go_on(norm)) monitor.end(Outcome::claims);
+        if (monitor.go_on(norm)) monitor.end(Outcome::at_goal);
         break;
       }
     }

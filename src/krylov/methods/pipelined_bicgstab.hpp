@@ -141,7 +141,7 @@ class PipelinedBicgstab final : public Iteration<T, M> {
     if (!best.stays(now.r, monitor)) x.total(x.best);
     if (run.P) run.P->apply(x.best, x.d);
     else layout::copy(x.best, x.d);
-    replacement_.tell(monitor, "pipelined-bicgstab");
+    replacement_.note(monitor, "pipelined-bicgstab");
   }
 
   std::string step_down() override { return replacement_.step_down(); }

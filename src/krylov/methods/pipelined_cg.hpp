@@ -125,14 +125,14 @@ class PipelinedCg final : public Iteration<T, M> {
     if (!broken || !fallbacks_) return;
     const bool shallower = ++breakdowns_ % 2 == 0;
     if (shallower) depth_ /= 2;
-    monitor.tell(message("pipelined-cg broke down (", monitor.detail(),
+    monitor.note(message("pipelined-cg broke down (", monitor.detail(),
                          shallower ? message("); its depth was ", depth_, " from there") : ") and began anew"));
   }
 
   /// Continues by cg from f, d and the direction p, made when (r, P r) was `before`; later runs are cg's too.
   void hand_over(const Run<T, M>& run, Monitor& monitor, const Vector& p, double before) {
     layout::copy(p, run.w[0]);
-    monitor.tell(message("pipelined-cg had lost the orthogonality of its residuals by iteration ", monitor.iterations(),
+    monitor.note(message("pipelined-cg had lost the orthogonality of its residuals by iteration ", monitor.iterations(),
                          "; cg went on along the same directions"));
     classical_ = true;
     cg(run, monitor, before);
@@ -275,7 +275,7 @@ class PipelinedCg final : public Iteration<T, M> {
       if (due) replacement_.done();
     }
     if (replacement_.on()) layout::axpy(T(1), x.y, x.d);
-    replacement_.tell(monitor, "pipelined-cg");
+    replacement_.note(monitor, "pipelined-cg");
   }
 
   /// A replacement has just ended a group: do the residuals at its ends overlap?

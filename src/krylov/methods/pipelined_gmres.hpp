@@ -146,8 +146,8 @@ class PipelinedGmres final : public Iteration<T, M> {
     columns_ = 0;
     return !ritz_.empty();
   }
-  /// Takes a rung down, with a note to the user, where the last run has lost the orthogonality of its basis. False when
-  /// there is none left.
+  /// Takes a weaker form, with a note to the user, where the last run has lost the orthogonality of its basis. False
+  /// when there is none left.
   bool look_back(Monitor& monitor) {
     // A loss of orthogonality shows as a recomputed residual above that of the projected problem. (Any method loses the
     // last digits.)
@@ -156,7 +156,7 @@ class PipelinedGmres final : public Iteration<T, M> {
     const auto taken = step_down();
     if (taken.empty())
       return monitor.breakdown("||b - A x||", monitor.norm(), "the basis is not orthogonal at any depth");
-    monitor.tell(message(blocks_ ? "pipelined-ca-gmres" : "pipelined-gmres",
+    monitor.note(message(blocks_ ? "pipelined-ca-gmres" : "pipelined-gmres",
                          " lost the orthogonality of its basis by iteration ", monitor.iterations(), "; ", taken));
     return true;
   }

@@ -20,7 +20,7 @@ class Best {
   }
   /// Whether the kept d is better than the last one, which has this residual. False where that is a claim.
   bool stays(double norm, const Monitor& monitor) const {
-    return monitor.outcome() != Outcome::claims && !(norm <= norm_);
+    return monitor.outcome() != Outcome::at_goal && !(norm <= norm_);
   }
 
  private:

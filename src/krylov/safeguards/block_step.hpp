@@ -75,7 +75,7 @@ class Trial {
   /// Too many iterations in short blocks without the residual falling tenfold.
   bool is_over() const { return short_ >= length_; }
   /// Has so little been done that the classical method should start where the variant did, not from its result?
-  bool in_vain(int iteration) const { return iteration - began_ <= 4 * length_; }
+  bool is_wasted(int iteration) const { return iteration - began_ <= 4 * length_; }
 
  private:
   bool whole_ = true;  // no block has been cut short

@@ -122,11 +122,11 @@ class Replacement {
   }
   void done() { ++count_, since_ = 0; }
   void restart() { since_ = 0; }
-  void tell(Monitor& monitor, const std::string& method) const {
+  void note(Monitor& monitor, const std::string& method) const {
     if (count_ == 0) return;
-    monitor.tell(method + " replaced its residual " + std::to_string(count_) + (count_ > 1 ? " times" : " time"));
+    monitor.note(method + " replaced its residual " + std::to_string(count_) + (count_ > 1 ? " times" : " time"));
   }
-  /// A rung of the ladder: replacement every 10 iterations, where it was less frequent.
+  /// A weaker form: replacement every 10 iterations, where it was less frequent.
   std::string step_down() {
     if (!on() || (period_ && *period_ <= 10)) return {};
     period_ = 10;
