@@ -29,6 +29,7 @@ if [ -n "$(find "$build/python/tacit" -name '_core*.so' 2>/dev/null)" ] && grep 
   ninja -C "$build" tacit_python >>"$log/compile.log" 2>&1 </dev/null || stop 'compile (build/release)' "$log/compile.log"
 fi
 with_mpi setup_configure "$cuda_build" "$log/configure-cuda.log" --preset cuda -DTACIT_MPI=ON "-DTACIT_OBJECTS_FROM=$objects" "-DCMAKE_CUDA_COMPILER=$nvcc" -DTACIT_CUDA_ARCHITECTURES=90 \
+  '-DTACIT_DEVICE_SCALARS=double;complex<double>' \
   -DTACIT_PYTHON=ON -DTACIT_PYTHON_LINK=OFF "-DPython_EXECUTABLE=$venv/bin/python" -DTACIT_TESTS=OFF -DTACIT_WERROR=ON \
   -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O0 '-DCMAKE_CUDA_FLAGS_DEBUG=-O3 -Xcompiler=-O0'
 

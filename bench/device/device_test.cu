@@ -554,10 +554,8 @@ int main(int count, char** words) {
   if (!exec::device_available()) return std::puts("no GPU"), 77;
   try {
     std::printf("%s, seed %llu\n", exec::device_name().c_str(), static_cast<unsigned long long>(device::seed));
-    device::all<float>();
-    device::all<double>();
-    device::all<std::complex<float>>();
-    device::all<std::complex<double>>();
+#define TACIT_CALL(T) device::all<T>();
+    TACIT_EACH_SCALAR(Device, TACIT_CALL)
     for (const bool periodic : {true, false})
       for (const bool constant : {true, false})
         for (const int n : {8, 16, 24, 64}) {

@@ -56,14 +56,17 @@ std::string named(const char* name) {
   return std::string(name) + "_" + scalar_name<T>();
 }
 
-/// Calls f<T>() for each scalar that Tacit is built for.
+/// Calls f<T>() for each scalar that Tacit is built for, in host memory and on devices.
+#define TACIT_CALL(T) f.template operator()<T>();
 template <class F>
 void for_each_scalar(F&& f) {
-  f.template operator()<float>();
-  f.template operator()<double>();
-  f.template operator()<std::complex<float>>();
-  f.template operator()<std::complex<double>>();
+  TACIT_EACH_SCALAR(Host, TACIT_CALL)
 }
+template <class F>
+void for_each_device_scalar(F&& f) {
+  TACIT_EACH_SCALAR(Device, TACIT_CALL)
+}
+#undef TACIT_CALL
 
 /// f() without the GIL.
 template <class F>

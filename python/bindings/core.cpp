@@ -200,6 +200,11 @@ void bind_core(nb::module_& m) {
   m.def("cores", &exec::cores);
   m.def("threads", &exec::threads);
   m.def("set_threads", &exec::set_threads);
+  nb::list scalars, device_scalars;
+  for_each_scalar([&]<Scalar T>() { scalars.append(scalar_name<T>()); });
+  for_each_device_scalar([&]<Scalar T>() { device_scalars.append(scalar_name<T>()); });
+  m.attr("scalars") = scalars;
+  m.attr("device_scalars") = device_scalars;
 #ifdef TACIT_HAVE_APPLICATIONS
   m.attr("applications_built") = true;
 #else

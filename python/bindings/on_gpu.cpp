@@ -278,7 +278,7 @@ void bind_gpus(nb::module_& m) {
   });
 #ifdef TACIT_HAVE_CUDA
   m.def("dlpack_facts", &dlpack_facts);
-  for_each_scalar([&]<Scalar T>() {
+  for_each_device_scalar([&]<Scalar T>() {
     bind_arrays<T>(m);
     bind_operators<T>(m);
     bind_preconditioners<T>(m);

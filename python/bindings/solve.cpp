@@ -161,8 +161,12 @@ void bind_scalar(nb::module_& m) {
                 [&](const auto& B, auto& X, const Options& o) { return self.solve_columns(B, X, o, null_space); });
           },
           nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg().none());
+}
+
 #ifdef TACIT_HAVE_CUDA
-  // The same in the memory of a GPU: of arrays there, and of NumPy's, which are copied.
+/// Solves in the memory of a GPU: of arrays there, and of NumPy's, which are copied.
+template <Scalar T>
+void bind_solves_on_gpu(nb::module_& m) {
   m.def(
       named<T>("solve").c_str(),
       [](const OnGpu<T>& a, const OnGpu<T>* precond, ArrayOnGpu<T> b, std::optional<ArrayOnGpu<T>> x0, Options options,
@@ -189,8 +193,8 @@ void bind_scalar(nb::module_& m) {
         return nb::make_tuple(array_of(std::move(own)), report);
       },
       nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg());
-#endif
 }
+#endif
 
 }  // namespace
 
@@ -205,6 +209,9 @@ void bind_solve(nb::module_& m) {
       });
 
   for_each_scalar([&]<Scalar T>() { bind_scalar<T>(m); });
+#ifdef TACIT_HAVE_CUDA
+  for_each_device_scalar([&]<Scalar T>() { bind_solves_on_gpu<T>(m); });
+#endif
 }
 
 }  // namespace tacit::python

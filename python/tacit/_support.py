@@ -89,6 +89,12 @@ def core(name: str, scalar: str | None = None) -> Any:
     try:
         return getattr(_core, name if scalar is None else f"{name}_{scalar}")
     except AttributeError:
+        on_device = name.startswith("device")
+        if scalar is not None and scalar not in (_core.device_scalars if on_device else _core.scalars):
+            raise _core.EnvironmentFailure(
+                f"this build of Tacit is without {scalar}{' in device memory' if on_device else ''}: CMake's "
+                f"{'TACIT_DEVICE_SCALARS' if on_device else 'TACIT_SCALARS'} chooses its scalars"
+            ) from None
         if _core.applications_built:
             raise
         raise _core.EnvironmentFailure(

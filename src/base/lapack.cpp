@@ -215,14 +215,6 @@ template <Scalar T>
 bool lu(T* a, int n, int lda, int* pivots) {
   return call_lu(a, n, lda, pivots);
 }
-#define TACIT_INSTANTIATE(T)                                                                  \
-  template void gemm(char, char, int, int, int, T, const T*, int, const T*, int, T, T*, int); \
-  template void trsm(char, char, char, char, int, int, const T*, int, T*, int);               \
-  template bool lu(T*, int, int, int*);
-TACIT_INSTANTIATE(float)
-TACIT_INSTANTIATE(double)
-TACIT_INSTANTIATE(std::complex<float>)
-TACIT_INSTANTIATE(std::complex<double>)
 
 namespace {
 std::mutex one_thread_mutex;
@@ -302,10 +294,6 @@ void householder_qr(std::span<T> a, int rows, int columns, std::vector<T>& R) {
     for (int i = 0; i <= c; ++i) R[std::size_t(c) * columns + i] = a[std::size_t(c) * rows + i];
   with_room(form);
 }
-template void householder_qr(std::span<float>, int, int, std::vector<float>&);
-template void householder_qr(std::span<double>, int, int, std::vector<double>&);
-template void householder_qr(std::span<std::complex<float>>, int, int, std::vector<std::complex<float>>&);
-template void householder_qr(std::span<std::complex<double>>, int, int, std::vector<std::complex<double>>&);
 
 bool works() {
   constexpr double small = 1e-12;
@@ -341,9 +329,12 @@ bool svd(T* a, int m, int n, T* u, real_t<T>* s, T* vh) {
   return info == 0;
 }
 
-template bool svd(float*, int, int, float*, float*, float*);
-template bool svd(double*, int, int, double*, double*, double*);
-template bool svd(std::complex<float>*, int, int, std::complex<float>*, float*, std::complex<float>*);
-template bool svd(std::complex<double>*, int, int, std::complex<double>*, double*, std::complex<double>*);
+#define TACIT_INSTANTIATE(T)                                                                  \
+  template void gemm(char, char, int, int, int, T, const T*, int, const T*, int, T, T*, int); \
+  template void trsm(char, char, char, char, int, int, const T*, int, T*, int);               \
+  template bool lu(T*, int, int, int*);                                                       \
+  template void householder_qr(std::span<T>, int, int, std::vector<T>&);                      \
+  template bool svd(T*, int, int, T*, real_t<T>*, T*);
+TACIT_EACH_OF_FOUR(TACIT_INSTANTIATE)
 
 }  // namespace tacit::lapack

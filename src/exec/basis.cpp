@@ -199,9 +199,6 @@ T basis_subtract(const T* const* q, int j, const T* h, T scale, T* v, std::size_
 #define TACIT_INSTANTIATE(T)                                                                \
   template void basis_dots<T, Host>(const T* const*, int, const T*, std::size_t, T*, bool); \
   template T basis_subtract<T, Host>(const T* const*, int, const T*, T, T*, std::size_t, bool);
-TACIT_INSTANTIATE(float)
-TACIT_INSTANTIATE(double)
-TACIT_INSTANTIATE(std::complex<float>)
-TACIT_INSTANTIATE(std::complex<double>)
+TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 
 }  // namespace tacit::exec

@@ -639,11 +639,10 @@ bool PendingDots<T, M>::ready() {
   template void block_dots<T, Host>(const T* const*, int, const T* const*, int, std::size_t, T*);             \
   template void block_update<T, Host>(const T* const*, int, const T*, T* const*, int, const T*, std::size_t); \
   template void block_combine<T, Host>(const T* const*, int, const T*, T* const*, int, std::size_t);
-TACIT_INSTANTIATE(float)
-TACIT_INSTANTIATE(double)
-TACIT_INSTANTIATE(std::complex<float>)
-TACIT_INSTANTIATE(std::complex<double>)
+TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 TACIT_INSTANTIATE_STORED(double, float)
+#if TACIT_SCALARS_Host & 8
 TACIT_INSTANTIATE_STORED(std::complex<double>, std::complex<float>)
+#endif
 
 }  // namespace tacit::exec

@@ -365,11 +365,10 @@ void precise(const T* const* v, int s, std::size_t n, real_t<T>* high, real_t<T>
     const Span span("precise dots", "exec", traffic<T>(0, 0, s, 1, n));                                               \
     precise(v, s, n, high, low);                                                                                      \
   }
-TACIT_INSTANTIATE(float)
-TACIT_INSTANTIATE(double)
-TACIT_INSTANTIATE(std::complex<float>)
-TACIT_INSTANTIATE(std::complex<double>)
+TACIT_EACH_SCALAR(Device, TACIT_INSTANTIATE)
 TACIT_INSTANTIATE_STORED(double, float)
+#if TACIT_SCALARS_Device & 8
 TACIT_INSTANTIATE_STORED(std::complex<double>, std::complex<float>)
+#endif
 
 }  // namespace tacit::exec

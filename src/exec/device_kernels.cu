@@ -104,10 +104,6 @@ void device_scatter_add(View<const T, Device> values, View<const Local, Device> 
   T basis_subtract<T, Device>(const T* const* q, int j, const T* h, T scale, T* v, std::size_t n, bool norm) { \
     return subtract(q, j, h, scale, v, n, norm);                                                               \
   }
-TACIT_INSTANTIATE(float)
-TACIT_INSTANTIATE(double)
-TACIT_INSTANTIATE(std::complex<float>)
-TACIT_INSTANTIATE(std::complex<double>)
-#undef TACIT_INSTANTIATE
+TACIT_EACH_OF_FOUR(TACIT_INSTANTIATE)
 
 }  // namespace tacit::exec

@@ -287,9 +287,6 @@ double largest_magnitude(const T* v, std::size_t n, std::size_t stride) {
   template void pair_combine<T, Host>(T* const*, int, const T*, const T*, const T*, T*, std::size_t);               \
   template void pair_put<T, Host>(const T*, int, T*, std::size_t);                                                  \
   template double largest_magnitude<T, Host>(const T*, std::size_t, std::size_t);
-TACIT_INSTANTIATE(float)
-TACIT_INSTANTIATE(double)
-TACIT_INSTANTIATE(std::complex<float>)
-TACIT_INSTANTIATE(std::complex<double>)
+TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 
 }  // namespace tacit::exec

@@ -100,9 +100,6 @@ double largest(const T* v, std::size_t n, std::size_t stride) {
   double largest_magnitude<T, Device>(const T* v, std::size_t n, std::size_t stride) {                              \
     return largest(v, n, stride);                                                                                   \
   }
-TACIT_INSTANTIATE(float)
-TACIT_INSTANTIATE(double)
-TACIT_INSTANTIATE(std::complex<float>)
-TACIT_INSTANTIATE(std::complex<double>)
+TACIT_EACH_OF_FOUR(TACIT_INSTANTIATE)
 
 }  // namespace tacit::exec

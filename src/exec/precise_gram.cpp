@@ -94,9 +94,6 @@ void precise_gram(const T* const* v, int s, std::size_t n, real_t<T>* high, real
 
 #define TACIT_INSTANTIATE(T) \
   template void precise_gram<T, Host>(const T* const*, int, std::size_t, real_t<T>*, real_t<T>*);
-TACIT_INSTANTIATE(float)
-TACIT_INSTANTIATE(double)
-TACIT_INSTANTIATE(std::complex<float>)
-TACIT_INSTANTIATE(std::complex<double>)
+TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 
 }  // namespace tacit::exec

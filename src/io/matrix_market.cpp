@@ -914,11 +914,7 @@ Dense<T> parse_matrix_market_array(std::string_view bytes, const std::string& pa
   template EntryPieces<T> read_matrix_market_pieces<T>(const std::string&, int, int);                \
   template Triplets<T> parse_matrix_market<T>(std::string_view, const std::string&, int, int, bool); \
   template Dense<T> read_matrix_market_array<T>(const std::string&);                                 \
-  template Dense<T> parse_matrix_market_array<T>(std::string_view, const std::string&)
-TACIT_INSTANTIATE(float);
-TACIT_INSTANTIATE(double);
-TACIT_INSTANTIATE(std::complex<float>);
-TACIT_INSTANTIATE(std::complex<double>);
-#undef TACIT_INSTANTIATE
+  template Dense<T> parse_matrix_market_array<T>(std::string_view, const std::string&);
+TACIT_EACH_OF_FOUR(TACIT_INSTANTIATE)
 
 }  // namespace tacit::io

@@ -253,11 +253,7 @@ void check_npz(const std::string& path, const NpzRows& matrix, std::span<const N
   template CompressedRows<T, Local> read_npz_rows<T, Local>(const std::string&, const NpzRows&, Global, Global, bool, \
                                                             bool, NpzSums&);                                          \
   template CompressedRows<T, Global> read_npz_rows<T, Global>(const std::string&, const NpzRows&, Global, Global,     \
-                                                              bool, bool, NpzSums&)
-TACIT_INSTANTIATE(float);
-TACIT_INSTANTIATE(double);
-TACIT_INSTANTIATE(std::complex<float>);
-TACIT_INSTANTIATE(std::complex<double>);
-#undef TACIT_INSTANTIATE
+                                                              bool, bool, NpzSums&);
+TACIT_EACH_OF_FOUR(TACIT_INSTANTIATE)
 
 }  // namespace tacit::io

@@ -474,11 +474,7 @@ void write_petsc_vector(const std::string& path, const Dense<T>& block) {
   template Dense<T> read_petsc_vector<T>(const std::string&);                                 \
   template Dense<T> parse_petsc_vector<T>(std::string_view, const std::string&);              \
   template void write_petsc_matrix<T>(const std::string&, const Triplets<T>&);                \
-  template void write_petsc_vector<T>(const std::string&, const Dense<T>&)
-TACIT_INSTANTIATE(float);
-TACIT_INSTANTIATE(double);
-TACIT_INSTANTIATE(std::complex<float>);
-TACIT_INSTANTIATE(std::complex<double>);
-#undef TACIT_INSTANTIATE
+  template void write_petsc_vector<T>(const std::string&, const Dense<T>&);
+TACIT_EACH_OF_FOUR(TACIT_INSTANTIATE)
 
 }  // namespace tacit::io

@@ -115,11 +115,7 @@ void write_matrix_market_array(const std::string& path, const Dense<T>& block) {
 
 #define TACIT_INSTANTIATE(T)                                                              \
   template void write_matrix_market<T>(const std::string&, const Triplets<T>&, Symmetry); \
-  template void write_matrix_market_array<T>(const std::string&, const Dense<T>&)
-TACIT_INSTANTIATE(float);
-TACIT_INSTANTIATE(double);
-TACIT_INSTANTIATE(std::complex<float>);
-TACIT_INSTANTIATE(std::complex<double>);
-#undef TACIT_INSTANTIATE
+  template void write_matrix_market_array<T>(const std::string&, const Dense<T>&);
+TACIT_EACH_OF_FOUR(TACIT_INSTANTIATE)
 
 }  // namespace tacit::io

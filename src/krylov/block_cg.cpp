@@ -216,9 +216,8 @@ std::unique_ptr<BlockSearch<T>> make_block_cg_search(const layout::Space& space,
   return std::make_unique<BlockCgSearch<T>>(space, lockstep);
 }
 
-template std::unique_ptr<BlockSearch<float>> make_block_cg_search(const layout::Space&, Lockstep&);
-template std::unique_ptr<BlockSearch<double>> make_block_cg_search(const layout::Space&, Lockstep&);
-template std::unique_ptr<BlockSearch<std::complex<float>>> make_block_cg_search(const layout::Space&, Lockstep&);
-template std::unique_ptr<BlockSearch<std::complex<double>>> make_block_cg_search(const layout::Space&, Lockstep&);
+#define TACIT_INSTANTIATE(T) \
+  template std::unique_ptr<BlockSearch<T>> make_block_cg_search(const layout::Space&, Lockstep&);
+TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 
 }  // namespace tacit::krylov

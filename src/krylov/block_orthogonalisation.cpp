@@ -6,8 +6,5 @@ namespace tacit::krylov {
       Orthogonalisation, BlockQr, std::span<const layout::Vector<T, Host>* const>, \
       std::span<layout::Vector<T, Host>* const>, std::vector<T>&, int);            \
   template Orthogonalised block_qr<T, Host>(BlockQr, std::span<layout::Vector<T, Host>* const>, std::vector<T>&);
-TACIT_INSTANTIATE(float)
-TACIT_INSTANTIATE(double)
-TACIT_INSTANTIATE(std::complex<float>)
-TACIT_INSTANTIATE(std::complex<double>)
+TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 }  // namespace tacit::krylov

@@ -6,8 +6,5 @@ namespace tacit::krylov {
       Orthogonalisation, BlockQr, std::span<const layout::Vector<T, Device>* const>, \
       std::span<layout::Vector<T, Device>* const>, std::vector<T>&, int);            \
   template Orthogonalised block_qr<T, Device>(BlockQr, std::span<layout::Vector<T, Device>* const>, std::vector<T>&);
-TACIT_INSTANTIATE(float)
-TACIT_INSTANTIATE(double)
-TACIT_INSTANTIATE(std::complex<float>)
-TACIT_INSTANTIATE(std::complex<double>)
+TACIT_EACH_SCALAR(Device, TACIT_INSTANTIATE)
 }  // namespace tacit::krylov

@@ -106,9 +106,6 @@ op::Recurrence<T> make_recurrence(Basis basis, std::span<const std::complex<doub
 #define TACIT_INSTANTIATE(T)                                                          \
   template Values ritz_values<T>(const layout::Space&, std::span<const T>, int, int); \
   template op::Recurrence<T> make_recurrence<T>(Basis, std::span<const std::complex<double>>, int, double);
-TACIT_INSTANTIATE(float)
-TACIT_INSTANTIATE(double)
-TACIT_INSTANTIATE(std::complex<float>)
-TACIT_INSTANTIATE(std::complex<double>)
+TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 
 }  // namespace tacit::krylov

@@ -9,9 +9,6 @@ namespace tacit::krylov {
   template ColumnReports solve_columns<T>(const op::Operator<T, Host>&, const op::Operator<T, Host>*,               \
                                           const layout::Vector<T, Host>&, layout::Vector<T, Host>&, const Options&, \
                                           bool, const NullSpace<T, Host>*);
-TACIT_INSTANTIATE(float)
-TACIT_INSTANTIATE(double)
-TACIT_INSTANTIATE(std::complex<float>)
-TACIT_INSTANTIATE(std::complex<double>)
+TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 
 }  // namespace tacit::krylov

@@ -6,9 +6,6 @@ namespace tacit::krylov {
   template Report solve<T, Device>(const op::Operator<T, Device>&, const op::Operator<T, Device>*,                     \
                                    const layout::Vector<T, Device>&, layout::Vector<T, Device>&, const Options&, bool, \
                                    const NullSpace<T, Device>*);
-TACIT_INSTANTIATE(float)
-TACIT_INSTANTIATE(double)
-TACIT_INSTANTIATE(std::complex<float>)
-TACIT_INSTANTIATE(std::complex<double>)
+TACIT_EACH_SCALAR(Device, TACIT_INSTANTIATE)
 
 }  // namespace tacit::krylov

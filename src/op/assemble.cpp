@@ -151,9 +151,6 @@ io::CompressedRows<T, Local> assemble(const comm::Communicator& comm, const layo
 #define TACIT_INSTANTIATE(T)                                                                             \
   template io::CompressedRows<T, Local> assemble<T>(const comm::Communicator&, const layout::Partition&, \
                                                     io::EntryPieces<T>&&);
-TACIT_INSTANTIATE(float)
-TACIT_INSTANTIATE(double)
-TACIT_INSTANTIATE(std::complex<float>)
-TACIT_INSTANTIATE(std::complex<double>)
+TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 
 }  // namespace tacit::op

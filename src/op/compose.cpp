@@ -10,9 +10,6 @@ namespace tacit::op {
   template class Transpose<T, Host>; \
   template class Identity<T, Host>;  \
   template class DiagonalScaled<T, Host>;
-TACIT_INSTANTIATE(float)
-TACIT_INSTANTIATE(double)
-TACIT_INSTANTIATE(std::complex<float>)
-TACIT_INSTANTIATE(std::complex<double>)
+TACIT_EACH_OF_FOUR(TACIT_INSTANTIATE)
 
 }  // namespace tacit::op

@@ -9,9 +9,6 @@ namespace tacit::op {
   template class Shifted<T, Device>;   \
   template class Adjoint<T, Device>;   \
   template class Transpose<T, Device>;
-TACIT_INSTANTIATE(float)
-TACIT_INSTANTIATE(double)
-TACIT_INSTANTIATE(std::complex<float>)
-TACIT_INSTANTIATE(std::complex<double>)
+TACIT_EACH_OF_FOUR(TACIT_INSTANTIATE)
 
 }  // namespace tacit::op

@@ -190,9 +190,6 @@ Rows<T> rows_of_others(const Space& space, const Rows<T>& own, std::span<const G
                                std::span<const Global>, std::span<const T>);                                         \
   template Rows<T> rows_of_others<T>(const Space&, const Rows<T>&, std::span<const Global>);                         \
   template bool is_hermitian<T>(const Csr<T, Host>&);
-TACIT_INSTANTIATE(float)
-TACIT_INSTANTIATE(double)
-TACIT_INSTANTIATE(std::complex<float>)
-TACIT_INSTANTIATE(std::complex<double>)
+TACIT_EACH_OF_FOUR(TACIT_INSTANTIATE)
 
 }  // namespace tacit::op

@@ -238,10 +238,6 @@ LocalRows<T> spread(Local total, Local columns, const std::vector<Local>& row, c
     if (n > 0) exec::upload(out.data(), in, n * sizeof(T));                                                        \
   }                                                                                                                \
   template class Csr<T, Device>;
-TACIT_SPECIALISE(float)
-TACIT_SPECIALISE(double)
-TACIT_SPECIALISE(std::complex<float>)
-TACIT_SPECIALISE(std::complex<double>)
-#undef TACIT_SPECIALISE
+TACIT_EACH_OF_FOUR(TACIT_SPECIALISE)
 
 }  // namespace tacit::op

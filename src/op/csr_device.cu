@@ -83,11 +83,6 @@ void device_product(const DeviceCsr<T, Offset, Column>& a, exec::View<const T, D
   TACIT_INSTANTIATE_AS(T, std::int32_t, Local) \
   TACIT_INSTANTIATE_AS(T, std::int64_t, Local) \
   TACIT_INSTANTIATE_AS(T, std::int64_t, std::int16_t)
-TACIT_INSTANTIATE(float)
-TACIT_INSTANTIATE(double)
-TACIT_INSTANTIATE(std::complex<float>)
-TACIT_INSTANTIATE(std::complex<double>)
-#undef TACIT_INSTANTIATE
-#undef TACIT_INSTANTIATE_AS
+TACIT_EACH_OF_FOUR(TACIT_INSTANTIATE)
 
 }  // namespace tacit::op

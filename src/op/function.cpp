@@ -38,9 +38,6 @@ void Function<T, M>::finish(const Vector<T, M>& x, Vector<T, M>& y, bool adjoint
 #define TACIT_INSTANTIATE(T)        \
   template class Function<T, Host>; \
   template class Function<T, Device>;
-TACIT_INSTANTIATE(float)
-TACIT_INSTANTIATE(double)
-TACIT_INSTANTIATE(std::complex<float>)
-TACIT_INSTANTIATE(std::complex<double>)
+TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 
 }  // namespace tacit::op

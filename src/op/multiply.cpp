@@ -596,9 +596,6 @@ TripleProduct<T> triple_product(const Rows<T>& Q, const Rows<T>& A, const Rows<T
   template TripleProduct<T> triple_product<T>(const Rows<T>&, const Rows<T>&, const Rows<T>&, const Space&,      \
                                               const Space&);                                                     \
   template Rows<T> adjoint<T>(const Rows<T>&, const Space&, const Space&);
-TACIT_INSTANTIATE(float)
-TACIT_INSTANTIATE(double)
-TACIT_INSTANTIATE(std::complex<float>)
-TACIT_INSTANTIATE(std::complex<double>)
+TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 
 }  // namespace tacit::op

@@ -5,10 +5,7 @@ namespace tacit::op {
 #define TACIT_INSTANTIATE(T)                                                                              \
   template void extend<T, Host>(const RecurrenceStep<T>&, const Vector<T, Host>*, const Vector<T, Host>&, \
                                 Vector<T, Host>&);
-TACIT_INSTANTIATE(float)
-TACIT_INSTANTIATE(double)
-TACIT_INSTANTIATE(std::complex<float>)
-TACIT_INSTANTIATE(std::complex<double>)
+TACIT_EACH_OF_FOUR(TACIT_INSTANTIATE)
 
 #ifndef TACIT_HAVE_CUDA
 // A build without CUDA instantiates no operators on the device, but virtual function tables refer to this function.
@@ -18,10 +15,7 @@ TACIT_INSTANTIATE(std::complex<double>)
                          Vector<T, Device>&) {                                                         \
     throw Error(ErrorKind::environment, "this Tacit was built without CUDA");                          \
   }
-TACIT_INSTANTIATE_NONE(float)
-TACIT_INSTANTIATE_NONE(double)
-TACIT_INSTANTIATE_NONE(std::complex<float>)
-TACIT_INSTANTIATE_NONE(std::complex<double>)
+TACIT_EACH_OF_FOUR(TACIT_INSTANTIATE_NONE)
 #endif
 
 }  // namespace tacit::op

@@ -133,9 +133,6 @@ bool precise_residual(const Operator<T, M>& given, double factor, const Vector<T
 #define TACIT_RESIDUAL(T)                                                                           \
   template bool precise_residual<T, Host>(const Operator<T, Host>&, double, const Vector<T, Host>&, \
                                           const Vector<T, Host>&, Vector<T, Host>&);
-TACIT_RESIDUAL(float)
-TACIT_RESIDUAL(double)
-TACIT_RESIDUAL(std::complex<float>)
-TACIT_RESIDUAL(std::complex<double>)
+TACIT_EACH_SCALAR(Host, TACIT_RESIDUAL)
 
 }  // namespace tacit::op

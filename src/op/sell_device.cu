@@ -45,11 +45,6 @@ void device_product(const DeviceSell<T, Column>& a, exec::View<const T, Device> 
 #define TACIT_INSTANTIATE(T)     \
   TACIT_INSTANTIATE_AS(T, Local) \
   TACIT_INSTANTIATE_AS(T, std::int16_t)
-TACIT_INSTANTIATE(float)
-TACIT_INSTANTIATE(double)
-TACIT_INSTANTIATE(std::complex<float>)
-TACIT_INSTANTIATE(std::complex<double>)
-#undef TACIT_INSTANTIATE
-#undef TACIT_INSTANTIATE_AS
+TACIT_EACH_OF_FOUR(TACIT_INSTANTIATE)
 
 }  // namespace tacit::op

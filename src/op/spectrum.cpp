@@ -5,9 +5,6 @@ namespace tacit::op {
 #define TACIT_INSTANTIATE(T)                                                                            \
   template Spectrum estimate_spectrum<T, Host>(const Operator<T, Host>&, const Operator<T, Host>*, int, \
                                                const std::function<void(Vector<T, Host>&)>&);
-TACIT_INSTANTIATE(float)
-TACIT_INSTANTIATE(double)
-TACIT_INSTANTIATE(std::complex<float>)
-TACIT_INSTANTIATE(std::complex<double>)
+TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 
 }  // namespace tacit::op

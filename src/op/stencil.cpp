@@ -369,9 +369,6 @@ Cost Stencil<T>::cost() const {
   template Weights<T> convection<T>(int, std::array<double, 3>, Convection, std::array<double, 3>); \
   template Rows<T> stencil_rows<T>(const Grid&, const Weights<T>&, Global, Global);                 \
   template class Stencil<T>;
-TACIT_INSTANTIATE(float)
-TACIT_INSTANTIATE(double)
-TACIT_INSTANTIATE(std::complex<float>)
-TACIT_INSTANTIATE(std::complex<double>)
+TACIT_EACH_OF_FOUR(TACIT_INSTANTIATE)
 
 }  // namespace tacit::op

@@ -479,16 +479,10 @@ void Stencil<T>::sweeps(const Vector<T, Host>& f, T omega, T scale, const Vector
   }
 }
 
-template int Stencil<float>::sweeps_at_once() const;
-template int Stencil<double>::sweeps_at_once() const;
-template int Stencil<std::complex<float>>::sweeps_at_once() const;
-template int Stencil<std::complex<double>>::sweeps_at_once() const;
 #define TACIT_INSTANTIATE(T)                                                                               \
+  template int Stencil<T>::sweeps_at_once() const;                                                         \
   template void Stencil<T>::sweeps(const Vector<T, Host>&, T, T, const Vector<T, Host>*, Vector<T, Host>&, \
                                    Vector<T, Host>&, std::span<double>, bool) const;
-TACIT_INSTANTIATE(float)
-TACIT_INSTANTIATE(double)
-TACIT_INSTANTIATE(std::complex<float>)
-TACIT_INSTANTIATE(std::complex<double>)
+TACIT_EACH_OF_FOUR(TACIT_INSTANTIATE)
 
 }  // namespace tacit::op

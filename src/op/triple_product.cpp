@@ -318,9 +318,6 @@ double TripleProductPlan<T>::bytes() const {
 #define TACIT_INSTANTIATE(T)       \
   template class FetchedValues<T>; \
   template class TripleProductPlan<T>;
-TACIT_INSTANTIATE(float)
-TACIT_INSTANTIATE(double)
-TACIT_INSTANTIATE(std::complex<float>)
-TACIT_INSTANTIATE(std::complex<double>)
+TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 
 }  // namespace tacit::op

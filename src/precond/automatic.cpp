@@ -695,9 +695,7 @@ krylov::ColumnReports Automatic<T>::solve_columns(const layout::Vector<T, Host>&
   });
 }
 
-template class Automatic<float>;
-template class Automatic<double>;
-template class Automatic<std::complex<float>>;
-template class Automatic<std::complex<double>>;
+#define TACIT_INSTANTIATE(T) template class Automatic<T>;
+TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 
 }  // namespace tacit::precond

@@ -209,9 +209,7 @@ op::Rows<T> BandFactors<T>::rows() const {
   return dense_rows(own, n_);
 }
 
-template class BandFactors<float>;
-template class BandFactors<double>;
-template class BandFactors<std::complex<float>>;
-template class BandFactors<std::complex<double>>;
+#define TACIT_INSTANTIATE(T) template class BandFactors<T>;
+TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 
 }  // namespace tacit::precond

@@ -497,9 +497,7 @@ TriangularFactors<T> BlockJacobi<T>::triangular_factors() const {
   return all;
 }
 
-template class BlockJacobi<float>;
-template class BlockJacobi<double>;
-template class BlockJacobi<std::complex<float>>;
-template class BlockJacobi<std::complex<double>>;
+#define TACIT_INSTANTIATE(T) template class BlockJacobi<T>;
+TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 
 }  // namespace tacit::precond

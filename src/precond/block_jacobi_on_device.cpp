@@ -2,9 +2,7 @@
 
 namespace tacit::precond {
 
-template class BlockJacobiOnDevice<float, Host>;
-template class BlockJacobiOnDevice<double, Host>;
-template class BlockJacobiOnDevice<std::complex<float>, Host>;
-template class BlockJacobiOnDevice<std::complex<double>, Host>;
+#define TACIT_INSTANTIATE(T) template class BlockJacobiOnDevice<T, Host>;
+TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 
 }  // namespace tacit::precond

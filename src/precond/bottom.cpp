@@ -288,9 +288,6 @@ MakeBottom<T> make_bottom(const BottomOptions& options) {
   template std::array<double, 2> measured_products<T>(const op::Operator<T, Host>&); \
   template MakeBottom<T> direct_bottom<T>();                                         \
   template MakeBottom<T> make_bottom<T>(const BottomOptions&);
-TACIT_INSTANTIATE(float)
-TACIT_INSTANTIATE(double)
-TACIT_INSTANTIATE(std::complex<float>)
-TACIT_INSTANTIATE(std::complex<double>)
+TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 
 }  // namespace tacit::precond

@@ -138,9 +138,6 @@ op::Rows<T> DenseInverse<T>::rows() const {
   template const T* whole_of<T>(const Vector<T>&, std::size_t, std::size_t, bool, std::vector<T>&); \
   template op::Rows<T> dense_rows<T>(const std::vector<T>&, std::size_t);                           \
   template class DenseInverse<T>;
-TACIT_INSTANTIATE(float)
-TACIT_INSTANTIATE(double)
-TACIT_INSTANTIATE(std::complex<float>)
-TACIT_INSTANTIATE(std::complex<double>)
+TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 
 }  // namespace tacit::precond

@@ -349,9 +349,6 @@ void Direct<T>::finish(const op::Vector<T, Host>& x, op::Vector<T, Host>& y, boo
 #define TACIT_INSTANTIATE(T)        \
   template class DirectAnalysis<T>; \
   template class Direct<T>;
-TACIT_INSTANTIATE(float)
-TACIT_INSTANTIATE(double)
-TACIT_INSTANTIATE(std::complex<float>)
-TACIT_INSTANTIATE(std::complex<double>)
+TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 
 }  // namespace tacit::precond

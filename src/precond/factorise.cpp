@@ -416,9 +416,6 @@ Factors<T> ilut(const op::LocalRows<T>& a, const Threshold& t, std::vector<Local
   template op::SplitRows<T> split<T>(const op::LocalRows<T>&, bool);                         \
   template op::SplitRows<T> with_levels<T>(const op::LocalRows<T>&, int, bool, const Poll&); \
   template Factors<T> ilut<T>(const op::LocalRows<T>&, const Threshold&, std::vector<Local>&, const Poll&);
-TACIT_INSTANTIATE(float)
-TACIT_INSTANTIATE(double)
-TACIT_INSTANTIATE(std::complex<float>)
-TACIT_INSTANTIATE(std::complex<double>)
+TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 
 }  // namespace tacit::precond

@@ -2,9 +2,7 @@
 
 namespace tacit::precond {
 
-template class Jacobi<float, Host>;
-template class Jacobi<double, Host>;
-template class Jacobi<std::complex<float>, Host>;
-template class Jacobi<std::complex<double>, Host>;
+#define TACIT_INSTANTIATE(T) template class Jacobi<T, Host>;
+TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 
 }  // namespace tacit::precond

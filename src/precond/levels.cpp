@@ -2,9 +2,7 @@
 
 namespace tacit::precond {
 
-template class Levels<float>;
-template class Levels<double>;
-template class Levels<std::complex<float>>;
-template class Levels<std::complex<double>>;
+#define TACIT_INSTANTIATE(T) template class Levels<T>;
+TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 
 }  // namespace tacit::precond

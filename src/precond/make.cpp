@@ -36,9 +36,6 @@ bool is_symmetric(std::string_view name, const Options& o) {
   template AmgOptions<T> amg_options<T>(const Options&);                                                   \
   template std::unique_ptr<op::Operator<T, Host>> make<T, Host>(std::string_view, const op::Csr<T, Host>&, \
                                                                 const Options&);
-TACIT_INSTANTIATE(float)
-TACIT_INSTANTIATE(double)
-TACIT_INSTANTIATE(std::complex<float>)
-TACIT_INSTANTIATE(std::complex<double>)
+TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 
 }  // namespace tacit::precond

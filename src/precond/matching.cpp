@@ -210,9 +210,6 @@ Matching maximum_product_matching(const op::LocalRows<T>& a) {
 }
 
 #define TACIT_INSTANTIATE(T) template Matching maximum_product_matching<T>(const op::LocalRows<T>&);
-TACIT_INSTANTIATE(float)
-TACIT_INSTANTIATE(double)
-TACIT_INSTANTIATE(std::complex<float>)
-TACIT_INSTANTIATE(std::complex<double>)
+TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 
 }  // namespace tacit::precond

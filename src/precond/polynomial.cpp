@@ -2,9 +2,7 @@
 
 namespace tacit::precond {
 
-template class Polynomial<float, Host>;
-template class Polynomial<double, Host>;
-template class Polynomial<std::complex<float>, Host>;
-template class Polynomial<std::complex<double>, Host>;
+#define TACIT_INSTANTIATE(T) template class Polynomial<T, Host>;
+TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 
 }  // namespace tacit::precond

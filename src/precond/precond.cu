@@ -14,9 +14,6 @@ namespace tacit::precond {
   template class Polynomial<T, Device>;                                                                          \
   template std::unique_ptr<op::Operator<T, Device>> make<T, Device>(std::string_view, const op::Csr<T, Device>&, \
                                                                     const Options&);
-TACIT_INSTANTIATE(float)
-TACIT_INSTANTIATE(double)
-TACIT_INSTANTIATE(std::complex<float>)
-TACIT_INSTANTIATE(std::complex<double>)
+TACIT_EACH_SCALAR(Device, TACIT_INSTANTIATE)
 
 }  // namespace tacit::precond

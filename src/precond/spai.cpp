@@ -2,9 +2,7 @@
 
 namespace tacit::precond {
 
-template class Spai<float, Host>;
-template class Spai<double, Host>;
-template class Spai<std::complex<float>, Host>;
-template class Spai<std::complex<double>, Host>;
+#define TACIT_INSTANTIATE(T) template class Spai<T, Host>;
+TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 
 }  // namespace tacit::precond

@@ -405,9 +405,6 @@ double Triangular<T>::bytes() const {
   template class Triangular<T>;                                                    \
   template InverseDiagonal<T> placed<T>(const std::vector<T>&, const LevelOrder*); \
   template std::shared_ptr<const LevelOrder> level_order<T>(const op::LocalRows<T>&, const op::LocalRows<T>*);
-TACIT_INSTANTIATE(float)
-TACIT_INSTANTIATE(double)
-TACIT_INSTANTIATE(std::complex<float>)
-TACIT_INSTANTIATE(std::complex<double>)
+TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 
 }  // namespace tacit::precond

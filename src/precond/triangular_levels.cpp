@@ -136,9 +136,7 @@ TriangularLevels<T>::TriangularLevels(const TriangularFactors<T>& f) : rows(f.lo
   after = f.column_exponent;
 }
 
-template struct TriangularLevels<float>;
-template struct TriangularLevels<double>;
-template struct TriangularLevels<std::complex<float>>;
-template struct TriangularLevels<std::complex<double>>;
+#define TACIT_INSTANTIATE(T) template struct TriangularLevels<T>;
+TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 
 }  // namespace tacit::precond

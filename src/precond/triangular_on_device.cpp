@@ -2,9 +2,7 @@
 
 namespace tacit::precond {
 
-template class TriangularOnDevice<float, Host>;
-template class TriangularOnDevice<double, Host>;
-template class TriangularOnDevice<std::complex<float>, Host>;
-template class TriangularOnDevice<std::complex<double>, Host>;
+#define TACIT_INSTANTIATE(T) template class TriangularOnDevice<T, Host>;
+TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 
 }  // namespace tacit::precond

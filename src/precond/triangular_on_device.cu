@@ -2,9 +2,7 @@
 
 namespace tacit::precond {
 
-template class TriangularOnDevice<float, Device>;
-template class TriangularOnDevice<double, Device>;
-template class TriangularOnDevice<std::complex<float>, Device>;
-template class TriangularOnDevice<std::complex<double>, Device>;
+#define TACIT_INSTANTIATE(T) template class TriangularOnDevice<T, Device>;
+TACIT_EACH_SCALAR(Device, TACIT_INSTANTIATE)
 
 }  // namespace tacit::precond

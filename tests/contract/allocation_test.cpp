@@ -53,7 +53,7 @@ using layout::Vector;
 
 template <class T>
 class Allocations : public testing::Test {};
-TYPED_TEST_SUITE(Allocations, Scalars);
+TYPED_TEST_SUITE(Allocations, AllScalars);
 
 TYPED_TEST(Allocations, AreNotPartOfIterations) {
   using T = TypeParam;

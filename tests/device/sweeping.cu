@@ -1,8 +1,6 @@
 #include "support/sweeping_impl.hpp"
 
 namespace tacit::test {
-TACIT_INSTANTIATE_SWEEPING(float, Device)
-TACIT_INSTANTIATE_SWEEPING(double, Device)
-TACIT_INSTANTIATE_SWEEPING(std::complex<float>, Device)
-TACIT_INSTANTIATE_SWEEPING(std::complex<double>, Device)
+#define TACIT_INSTANTIATE(T) TACIT_INSTANTIATE_SWEEPING(T, Device)
+TACIT_EACH_SCALAR(Device, TACIT_INSTANTIATE)
 }  // namespace tacit::test

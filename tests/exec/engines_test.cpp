@@ -2,6 +2,7 @@
 // not available are refused.
 #include "support/communicators.hpp"
 #include "support/methods.hpp"
+#include "support/scalars.hpp"
 
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/tasks.hpp>
@@ -273,7 +274,7 @@ TEST(Engines, SameNumbersOnTeams) {
   same_numbers<double>({4}, {1, 3, 4}, shifted_grid<double>(170, 160), true, 8, false);
 }
 TEST(Engines, SameNumbersComplex) {
-  same_numbers<std::complex<double>>({2}, {2}, shifted_grid<std::complex<double>>(150, 140), true, 10);
+  same_numbers<test::ComplexScalar>({2}, {2}, shifted_grid<test::ComplexScalar>(150, 140), true, 10);
 }
 TEST(Engines, SameNumbersFloat) {
   same_numbers<float>({2}, {2}, shifted_grid<float>(200, 190), true, 8, false);

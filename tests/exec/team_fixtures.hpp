@@ -26,11 +26,7 @@ void launch_here(Way way, Global blocks, const Kernel& kernel) {
 
 /// Scalars of the kernels: Complex<double> is the GPU's form of complex128, std::complex the host's. Each one takes
 /// seconds to compile.
-#ifdef TACIT_SHORT_TESTS  // as in support/scalars.hpp
 using KernelScalars = ::testing::Types<float, Complex<double>>;
-#else
-using KernelScalars = ::testing::Types<float, double, std::complex<float>, Complex<double>>;
-#endif
 
 class Dice {
  public:

@@ -2,6 +2,7 @@
 // columns that end early, what is shared and what each column keeps for itself.
 #include "support/communicators.hpp"
 #include "support/methods.hpp"
+#include "support/scalars.hpp"
 
 #include <tacit/comm/simulate.hpp>
 #include <tacit/krylov/columns.hpp>
@@ -25,8 +26,7 @@ using layout::Vector;
 
 template <class T>
 class BlockCg : public testing::Test {};
-using Scalars = testing::Types<float, double, std::complex<float>, std::complex<double>>;
-TYPED_TEST_SUITE(BlockCg, Scalars);
+TYPED_TEST_SUITE(BlockCg, test::Scalars);
 
 template <class T>
 using Columns = std::vector<std::vector<T>>;

@@ -1,6 +1,7 @@
 // Orthogonality, V = Q R and reported failures of the block methods, on blocks of known condition number.
 #include "support/communicators.hpp"
 #include "support/methods.hpp"
+#include "support/scalars.hpp"
 
 #include <tacit/krylov/block_orthogonalisation.hpp>
 
@@ -157,8 +158,7 @@ Outcome<T> measure(const Space& space, const Columns<T>& q, const Columns<T>& v,
 
 template <class T>
 class BlockOrthogonalisation : public testing::Test {};
-using Scalars = testing::Types<float, double, std::complex<float>, std::complex<double>>;
-TYPED_TEST_SUITE(BlockOrthogonalisation, Scalars);
+TYPED_TEST_SUITE(BlockOrthogonalisation, test::Scalars);
 
 struct Claim {
   BlockQr how;

@@ -1,6 +1,7 @@
 // s-step BiCGStab: the iterates of BiCGStab, one reduction for each block, and correct reports of convergence.
 #include "support/communicators.hpp"
 #include "support/methods.hpp"
+#include "support/scalars.hpp"
 
 #include <tacit/precond/jacobi.hpp>
 
@@ -17,8 +18,7 @@ using krylov::Reason;
 
 template <class T>
 class CaBicgstab : public testing::Test {};
-using Scalars = testing::Types<double, std::complex<double>>;
-TYPED_TEST_SUITE(CaBicgstab, Scalars);
+TYPED_TEST_SUITE(CaBicgstab, test::DoubleScalars);
 
 Options options(int step, Basis basis, double rtol = 1e-10) {
   Options o;

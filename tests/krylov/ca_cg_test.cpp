@@ -2,6 +2,7 @@
 #include "support/biharmonic.hpp"
 #include "support/communicators.hpp"
 #include "support/methods.hpp"
+#include "support/scalars.hpp"
 
 #include <tacit/precond/block_jacobi.hpp>
 #include <tacit/precond/jacobi.hpp>
@@ -19,8 +20,7 @@ using krylov::Reason;
 
 template <class T>
 class CaCg : public testing::Test {};
-using Scalars = testing::Types<double, std::complex<double>>;
-TYPED_TEST_SUITE(CaCg, Scalars);
+TYPED_TEST_SUITE(CaCg, test::DoubleScalars);
 
 Options options(int step, Basis basis, double rtol = 1e-10) {
   Options o;

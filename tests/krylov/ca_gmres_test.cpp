@@ -2,6 +2,7 @@
 #include "support/biharmonic.hpp"
 #include "support/communicators.hpp"
 #include "support/methods.hpp"
+#include "support/scalars.hpp"
 
 #include <tacit/krylov/block_orthogonalisation.hpp>
 #include <tacit/krylov/change_of_basis.hpp>
@@ -26,8 +27,7 @@ using layout::Vector;
 
 template <class T>
 class CaGmres : public testing::Test {};
-using Scalars = testing::Types<double, std::complex<double>>;
-TYPED_TEST_SUITE(CaGmres, Scalars);
+TYPED_TEST_SUITE(CaGmres, test::DoubleScalars);
 
 const auto block_methods = {Orthogonalisation::automatic, Orthogonalisation::bcgs,      Orthogonalisation::bcgs2,
                             Orthogonalisation::bcgs_pip,  Orthogonalisation::bcgs_pip2, Orthogonalisation::two_stage};

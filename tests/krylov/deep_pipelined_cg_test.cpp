@@ -3,6 +3,7 @@
 #include "support/communicators.hpp"
 #include "support/late.hpp"
 #include "support/methods.hpp"
+#include "support/scalars.hpp"
 
 #include <tacit/precond/block_jacobi.hpp>
 #include <tacit/precond/jacobi.hpp>
@@ -27,8 +28,7 @@ Options deep(int depth, double rtol) {
 }
 template <class T>
 class DeepPipelinedCg : public testing::Test {};
-using Scalars = testing::Types<float, double, std::complex<float>, std::complex<double>>;
-TYPED_TEST_SUITE(DeepPipelinedCg, Scalars);
+TYPED_TEST_SUITE(DeepPipelinedCg, test::Scalars);
 
 TEST(DelayedLanczos, ColumnsComeFromDelayedInnerProducts) {
   // A diagonal matrix and a random v_0: the Lanczos coefficients, each from inner products that are l - 1 steps old.

@@ -2,6 +2,7 @@
 #include "support/methods.hpp"
 #include "../../src/krylov/cycle.hpp"
 #include "support/communicators.hpp"
+#include "support/scalars.hpp"
 
 #include <tacit/precond/block_jacobi.hpp>
 #include <tacit/precond/jacobi.hpp>
@@ -125,8 +126,7 @@ void expect_history(const std::vector<double>& history, const std::vector<double
 
 template <class T>
 class Methods : public testing::Test {};
-using Scalars = testing::Types<float, double, std::complex<float>, std::complex<double>>;
-TYPED_TEST_SUITE(Methods, Scalars);
+TYPED_TEST_SUITE(Methods, test::Scalars);
 
 TYPED_TEST(Methods, CgFollowsTheTextbook) {
   using T = TypeParam;

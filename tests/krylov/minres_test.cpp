@@ -2,6 +2,7 @@
 // solve.
 #include "support/communicators.hpp"
 #include "support/methods.hpp"
+#include "support/scalars.hpp"
 
 #include <tacit/base/trace.hpp>
 #include <tacit/op/diagonal.hpp>
@@ -18,8 +19,7 @@ using layout::Vector;
 
 template <class T>
 class Minres : public testing::Test {};
-using Scalars = testing::Types<float, double, std::complex<float>, std::complex<double>>;
-TYPED_TEST_SUITE(Minres, Scalars);
+TYPED_TEST_SUITE(Minres, test::Scalars);
 
 template <class T>
 using Wide = std::vector<wide_t<T>>;

@@ -1,6 +1,7 @@
 // Solves that are given the null space of a singular matrix: every method, with and without a preconditioner.
 #include "support/communicators.hpp"
 #include "support/methods.hpp"
+#include "support/scalars.hpp"
 
 #include <tacit/precond/jacobi.hpp>
 
@@ -16,8 +17,7 @@ using layout::Vector;
 
 template <class T>
 class GivenNullSpace : public testing::Test {};
-using Scalars = testing::Types<float, double, std::complex<float>, std::complex<double>>;
-TYPED_TEST_SUITE(GivenNullSpace, Scalars);
+TYPED_TEST_SUITE(GivenNullSpace, test::Scalars);
 
 /// A graph's Laplacian with weights on nx x ny; A phase = 0. With `flow` it is not symmetric: rows are scaled.
 template <Scalar T>

@@ -3,6 +3,7 @@
 #include "support/communicators.hpp"
 #include "support/late.hpp"
 #include "support/methods.hpp"
+#include "support/scalars.hpp"
 
 #include <tacit/precond/jacobi.hpp>
 
@@ -17,8 +18,7 @@ using krylov::Reason;
 
 template <class T>
 class PipelinedBicgstab : public testing::Test {};
-using Scalars = testing::Types<float, double, std::complex<float>, std::complex<double>>;
-TYPED_TEST_SUITE(PipelinedBicgstab, Scalars);
+TYPED_TEST_SUITE(PipelinedBicgstab, test::Scalars);
 
 TYPED_TEST(PipelinedBicgstab, FollowsBicgstab) {
   using T = TypeParam;

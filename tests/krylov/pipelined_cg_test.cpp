@@ -5,6 +5,7 @@
 #include "support/communicators.hpp"
 #include "support/late.hpp"
 #include "support/methods.hpp"
+#include "support/scalars.hpp"
 
 #include <tacit/precond/block_jacobi.hpp>
 #include <tacit/precond/jacobi.hpp>
@@ -20,8 +21,7 @@ using krylov::Reason;
 
 template <class T>
 class PipelinedCg : public testing::Test {};
-using Scalars = testing::Types<float, double, std::complex<float>, std::complex<double>>;
-TYPED_TEST_SUITE(PipelinedCg, Scalars);
+TYPED_TEST_SUITE(PipelinedCg, test::Scalars);
 
 TYPED_TEST(PipelinedCg, FollowsConjugateGradients) {
   using T = TypeParam;

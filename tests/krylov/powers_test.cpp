@@ -1,6 +1,7 @@
 // The s-step methods with the matrix powers kernel: the same iterations, fewer messages.
 #include "support/communicators.hpp"
 #include "support/methods.hpp"
+#include "support/scalars.hpp"
 
 #include <tacit/op/stencil.hpp>
 #include <tacit/precond/block_jacobi.hpp>
@@ -19,8 +20,7 @@ using krylov::Side;
 
 template <class T>
 class ByPowersKernel : public testing::Test {};
-using Scalars = testing::Types<double, std::complex<double>>;
-TYPED_TEST_SUITE(ByPowersKernel, Scalars);
+TYPED_TEST_SUITE(ByPowersKernel, test::DoubleScalars);
 
 template <class T>
 Whole<T> varied(Global nx, Global ny, double convection) {

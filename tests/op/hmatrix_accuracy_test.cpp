@@ -56,7 +56,9 @@ void compresses_far_blocks() {
 }
 TEST(Compress, FarBlocksToTheTolerance) {
   compresses_far_blocks<double>();
+#if TACIT_SCALARS_Host & 8
   compresses_far_blocks<Complex>();
+#endif
 }
 
 // Two uncoupled parts: crosses that start in one of them never lead to the other.
@@ -121,7 +123,9 @@ void leaves_rounding_alone() {
 }
 TEST(Compress, TakesNoPivotFromRounding) {
   leaves_rounding_alone<double>();
+#if TACIT_SCALARS_Host & 8
   leaves_rounding_alone<Complex>();
+#endif
 }
 
 // Most of the remaining rows repeat rows that are done, while a few new ones are still to come.
@@ -215,7 +219,9 @@ TEST(HMatrixAccuracy, ScalesExactly) {
   scales_exactly<double>({-980, -565, 980}, false, {1});
   scales_exactly<float>({-92, 60}, false, {1});
   scales_exactly<float>({-113}, true, {1});
+#if TACIT_SCALARS_Host & 8
   scales_exactly<Complex>({-565}, false, {2});
+#endif
 }
 
 // The first rows that are evaluated do not show how large other rows are.

@@ -5,6 +5,7 @@
 #include "hmatrix_cases.hpp"
 #include "support/communicators.hpp"
 #include "support/reference.hpp"
+#include "support/scalars.hpp"
 
 #include <complex>
 
@@ -17,7 +18,7 @@ using namespace tacit::op;
 using comm::Communicator;
 using layout::Vector;
 using namespace tacit::test;
-using Complex = std::complex<double>;
+using Complex = test::ComplexScalar;
 
 namespace {
 
@@ -87,8 +88,10 @@ void keeps_one_triangle(Symmetry symmetry, std::initializer_list<int> ranks) {
 }
 TEST(SymmetricHMatrix, KeepsOneTriangle) {
   keeps_one_triangle<double>(Symmetry::symmetric, {2, 3, 5});
+#if TACIT_SCALARS_Host & 8
   keeps_one_triangle<Complex>(Symmetry::symmetric, {3});
   keeps_one_triangle<Complex>(Symmetry::hermitian, {2});
+#endif
 }
 
 #ifdef _OPENMP
@@ -181,7 +184,9 @@ void has_coarse_copies(Symmetry symmetry) {
 }
 TEST(HMatrix, HasCoarseCopies) {
   has_coarse_copies<double>(Symmetry::none);
+#if TACIT_SCALARS_Host & 8
   has_coarse_copies<Complex>(Symmetry::symmetric);
+#endif
 }
 
 // The blocks of the diagonal square of a rank's own rows agree with products, for every storage.

@@ -5,6 +5,7 @@
 #include "hmatrix_cases.hpp"
 #include "support/communicators.hpp"
 #include "support/reference.hpp"
+#include "support/scalars.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -22,7 +23,7 @@ using namespace tacit::op;
 using comm::Communicator;
 using layout::Vector;
 using namespace tacit::test;
-using Complex = std::complex<double>;
+using Complex = test::ComplexScalar;
 
 namespace {
 
@@ -161,7 +162,9 @@ void keeps_its_tolerance() {
 TEST(HMatrix, KeepsItsTolerance) {
   if (under_mpi()) GTEST_SKIP() << "the same as alone";
   keeps_its_tolerance<double>();
+#if TACIT_SCALARS_Host & 8
   keeps_its_tolerance<Complex>();
+#endif
 }
 
 template <class T>
@@ -227,9 +230,12 @@ void works_on_ranks(std::initializer_list<int> ranks) {
 }
 TEST(HMatrix, IsTheSameMatrixOnAnyNumberOfRanks) {
   works_on_ranks<double>({2, 3, 5});
+#if TACIT_SCALARS_Host & 8
   works_on_ranks<Complex>({3});
+#endif
 }
 
+#if TACIT_SCALARS_Host & 8
 // The operator is linear to rounding for any storage of its numbers: a solve can go far below the tolerance of A.
 TEST(HMatrix, IsLinearToRounding) {
   const Geometry g = sphere(300);
@@ -250,6 +256,7 @@ TEST(HMatrix, IsLinearToRounding) {
       ASSERT_LE(std::abs(y.data()[i] - ax.data()[i] - 1e-6 * az.data()[i]), 1e-13 * layout::norm(ax));
   }
 }
+#endif
 
 TEST(HMatrix, WorksInSinglePrecision) {
   const Geometry g = sphere(200);

@@ -5,6 +5,7 @@
 
 #include "support/communicators.hpp"
 #include "support/reference.hpp"
+#include "support/scalars.hpp"
 #include "support/threads.hpp"
 
 #include <complex>
@@ -50,8 +51,7 @@ class OnePass : public testing::Test {
     }
   }
 };
-using Scalars = testing::Types<double, std::complex<double>>;
-TYPED_TEST_SUITE(OnePass, Scalars);
+TYPED_TEST_SUITE(OnePass, test::DoubleScalars);
 
 TYPED_TEST(OnePass, OfGridsAreTheStepsOneByOne) {
   if (test::under_mpi()) GTEST_SKIP() << "the same as alone";

@@ -9,6 +9,7 @@
 #include "support/communicators.hpp"
 #include "support/precond.hpp"
 #include "support/reference.hpp"
+#include "support/scalars.hpp"
 #include "support/systems.hpp"
 
 #include <gtest/gtest.h>
@@ -30,8 +31,7 @@ using precond::BottomOptions;
 
 template <class T>
 class AmgBottomOf : public testing::Test {};
-using Scalars = testing::Types<float, double, std::complex<float>, std::complex<double>>;
-TYPED_TEST_SUITE(AmgBottomOf, Scalars);
+TYPED_TEST_SUITE(AmgBottomOf, test::Scalars);
 
 /// Every third rank has no rows.
 Space with_gaps(const comm::Communicator& comm, Global n) {

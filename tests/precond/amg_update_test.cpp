@@ -7,6 +7,7 @@
 #include "support/communicators.hpp"
 #include "support/precond.hpp"
 #include "support/reference.hpp"
+#include "support/scalars.hpp"
 #include "support/systems.hpp"
 #include "support/threads.hpp"
 
@@ -30,8 +31,7 @@ using precond::Cycle;
 
 template <class T>
 class AmgUpdate : public testing::Test {};
-using Scalars = testing::Types<float, double, std::complex<float>, std::complex<double>>;
-TYPED_TEST_SUITE(AmgUpdate, Scalars);
+TYPED_TEST_SUITE(AmgUpdate, test::Scalars);
 
 template <class T>
 std::vector<T> applied(const Amg<T>& M) {

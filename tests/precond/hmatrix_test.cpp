@@ -109,7 +109,9 @@ void factors_invert(Symmetry symmetry) {
 TEST(Hlu, InvertsToItsTolerance) {
   if (under_mpi()) GTEST_SKIP() << "the same as alone";
   factors_invert<double>(Symmetry::none);
+#if TACIT_SCALARS_Host & 8
   factors_invert<Complex>(Symmetry::symmetric);
+#endif
 }
 
 #ifdef _OPENMP
@@ -182,7 +184,9 @@ void inverts_blocks(bool replicated, Symmetry symmetry) {
 TEST(HMatrixPreconditioners, InvertDiagonalBlocksOnRanks) {
   inverts_blocks<double>(false, Symmetry::none);
   inverts_blocks<double>(true, Symmetry::symmetric);
+#if TACIT_SCALARS_Host & 8
   inverts_blocks<Complex>(false, Symmetry::symmetric);
+#endif
 }
 
 TEST(HMatrixPreconditioners, TakeOddMatrices) {

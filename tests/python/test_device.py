@@ -18,12 +18,13 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from conftest import SCALARS, as_scalar, laplacian, true_residual, unsymmetric
+from conftest import as_scalar, laplacian, true_residual, unsymmetric
 
 os.environ.setdefault("CUDA_ON_HOST_DEVICES", "2")  # read by that runtime at its first call
 
 import tacit
 
+SCALARS = list(tacit._core.device_scalars)
 pytestmark = pytest.mark.skipif(tacit.device.count() == 0, reason="no GPU, or a build without CUDA")
 
 COUNTS = [
@@ -342,6 +343,8 @@ def test_flags_of_compositions_follow_the_values() -> None:
 
 def test_a_wider_right_hand_side_widens_the_solve() -> None:
     """As in host memory: the scalar of a solve is the smallest that holds A and b."""
+    if "float32" not in SCALARS:
+        pytest.skip("a build without float32 in device memory")
     a = laplacian(9, 9) + sp.eye_array(81)
     b = right_hand_side(81, "float64")
     narrow = tacit.csr(a, scalar="float32")
@@ -354,7 +357,7 @@ def test_a_wider_right_hand_side_widens_the_solve() -> None:
             tacit.solve(A, b, method="cg", precond=tacit.precond.make(A, "jacobi"))
     there = narrow.to("cuda")
     assert there.astype("float32") is there
-    assert there.astype("complex128").device == there.device
+    assert there.astype("complex64").device == there.device
     result = tacit.solve(there, tacit.device_array(b, there.device), method="cg", rtol=1e-12)
     assert result.x.dtype == "float64"
     assert true_residual(a, result.x.to_numpy(), b) <= 1e-11
@@ -513,7 +516,7 @@ def misuse() -> dict[str, tuple[Callable[[Any], Any], type[Exception], str]]:
 
     host = np.ones(9)
     return {
-        "dtype": (lambda A: A @ array(np.ones(9, np.float32)), TypeError, "elements of float32"),
+        "dtype": (lambda A: A @ array(np.ones(9, np.complex64)), TypeError, "elements of complex64"),
         "integers": (lambda A: A @ ByInterface(array(), typestr="<i8"), TypeError, "elements of int64"),
         "length": (lambda A: A @ array(np.ones(8)), ValueError, "x has 8 elements in device memory; 9"),
         "dimensions": (lambda A: A @ ByInterface(array(), shape=(1, 1, 9)), ValueError, r"shape \(1, 1, 9\)"),

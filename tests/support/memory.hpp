@@ -2,6 +2,8 @@
 // at on the host: test files have no kernels of their own, so that the host's compiler compiles them for devices too.
 #pragma once
 
+#include "support/scalars.hpp"
+
 #include <tacit/layout/vector.hpp>
 
 #include <gtest/gtest.h>
@@ -36,13 +38,13 @@ using ScalarsInMemory = testing::Types<In<double, TestMemory>>;
 using RealsInMemory = ScalarsInMemory;
 using ScalarsInMemoryAndGroups = testing::Types<In<double, TestMemory>, In<double, Group<TestMemory>>>;
 #else
-using ScalarsInMemory = testing::Types<In<float, TestMemory>, In<double, TestMemory>,
-                                       In<std::complex<float>, TestMemory>, In<std::complex<double>, TestMemory>>;
+#define TACIT_AND_IN(T) , In<T, TestMemory>
+#define TACIT_TYPES_IN(M) TACIT_EACH_SCALAR(M, TACIT_AND_IN)
+using ScalarsInMemory = AfterFirst<void TACIT_TYPES_IN(TACIT_TEST_MEMORY)>::types;
 using RealsInMemory = testing::Types<In<float, TestMemory>, In<double, TestMemory>>;
-/// All four, and groups of such memories, which have real scalars.
-using ScalarsInMemoryAndGroups =
-    testing::Types<In<float, TestMemory>, In<double, TestMemory>, In<std::complex<float>, TestMemory>,
-                   In<std::complex<double>, TestMemory>, In<float, Group<TestMemory>>, In<double, Group<TestMemory>>>;
+/// All of them, and groups of such memories, which have real scalars.
+using ScalarsInMemoryAndGroups = AfterFirst<void TACIT_TYPES_IN(TACIT_TEST_MEMORY), In<float, Group<TestMemory>>,
+                                            In<double, Group<TestMemory>>>::types;
 #endif
 
 /// Whether the tests are one of many repetitions, each with another order of streams (./test --orders).

@@ -1,18 +1,38 @@
 // The scalars of typed tests.
 #pragma once
 
+#include <tacit/base/types.hpp>
+
 #include <gtest/gtest.h>
 
 #include <complex>
 
 namespace tacit::test {
 
-#if defined(TACIT_ONE_SCALAR)  // the program of ./test without --all
+/// Types<T...> of a list that begins with another type: a macro can only put a comma before each one.
+template <class, class... T>
+struct AfterFirst {
+  using types = testing::Types<T...>;
+};
+#define TACIT_AND(T) , T
+/// All scalars that the library is compiled for: of tests that go through everything, such as the contracts.
+using AllScalars = AfterFirst<void TACIT_EACH_SCALAR(Host, TACIT_AND)>::types;
+
+/// Each precision and each kind once; one scalar in the program of ./test without --all.
+#if defined(TACIT_ONE_SCALAR)
 using Scalars = testing::Types<double>;
-#elif defined(TACIT_SHORT_TESTS)  // each precision and each kind once
+#elif TACIT_SCALARS_Host & 4
 using Scalars = testing::Types<double, std::complex<float>>;
 #else
-using Scalars = testing::Types<float, double, std::complex<float>, std::complex<double>>;
+using Scalars = AllScalars;
+#endif
+/// Those of tests that single precision would not pass, and the complex scalar of tests that have one.
+#if TACIT_SCALARS_Host & 8
+using DoubleScalars = testing::Types<double, std::complex<double>>;
+using ComplexScalar = std::complex<double>;
+#else
+using DoubleScalars = testing::Types<double>;
+using ComplexScalar = std::complex<float>;
 #endif
 
 }  // namespace tacit::test

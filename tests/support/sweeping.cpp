@@ -1,8 +1,6 @@
 #include "support/sweeping_impl.hpp"
 
 namespace tacit::test {
-TACIT_INSTANTIATE_SWEEPING(float, Host)
-TACIT_INSTANTIATE_SWEEPING(double, Host)
-TACIT_INSTANTIATE_SWEEPING(std::complex<float>, Host)
-TACIT_INSTANTIATE_SWEEPING(std::complex<double>, Host)
+#define TACIT_INSTANTIATE(T) TACIT_INSTANTIATE_SWEEPING(T, Host)
+TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 }  // namespace tacit::test

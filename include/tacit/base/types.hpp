@@ -1,6 +1,8 @@
 // Scalars, index widths and memory spaces, used by the whole library.
 #pragma once
 
+#include <tacit/base/scalars.hpp>
+
 #include <cmath>
 #include <complex>
 #include <concepts>

@@ -611,15 +611,9 @@ void HMatrix<T>::coarsen(const HMatrix& fine, const CoarseOptions& coarse) {
   describe(std::move(packed), 0);
 }
 
-template void HMatrix<float>::coarsen(const HMatrix<float>&, const CoarseOptions&);
-template void HMatrix<double>::coarsen(const HMatrix<double>&, const CoarseOptions&);
-template void HMatrix<std::complex<float>>::coarsen(const HMatrix<std::complex<float>>&, const CoarseOptions&);
-template void HMatrix<std::complex<double>>::coarsen(const HMatrix<std::complex<double>>&, const CoarseOptions&);
-template void HMatrix<float>::assemble(const EntryFunction<float>&, BlockMaker<float>*);
-template void HMatrix<double>::assemble(const EntryFunction<double>&, BlockMaker<double>*);
-template void HMatrix<std::complex<float>>::assemble(const EntryFunction<std::complex<float>>&,
-                                                     BlockMaker<std::complex<float>>*);
-template void HMatrix<std::complex<double>>::assemble(const EntryFunction<std::complex<double>>&,
-                                                      BlockMaker<std::complex<double>>*);
+#define TACIT_INSTANTIATE(T)                                                  \
+  template void HMatrix<T>::coarsen(const HMatrix<T>&, const CoarseOptions&); \
+  template void HMatrix<T>::assemble(const EntryFunction<T>&, BlockMaker<T>*);
+TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 
 }  // namespace tacit::op

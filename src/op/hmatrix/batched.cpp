@@ -209,10 +209,8 @@ void BatchedProduct<T>::multiply(const T* x, std::span<const Global> order, T* y
   }
 }
 
-template class BatchedProduct<float>;
-template class BatchedProduct<double>;
-template class BatchedProduct<std::complex<float>>;
-template class BatchedProduct<std::complex<double>>;
+#define TACIT_INSTANTIATE(T) template class BatchedProduct<T>;
+TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 
 }  // namespace detail
 }  // namespace tacit::op

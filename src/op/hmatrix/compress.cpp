@@ -310,9 +310,6 @@ Compressed<T> finish(RawBlock<T> raw, const EntryFunction<T>& entry, std::span<c
   template Compressed<T> compress(const EntryFunction<T>&, std::span<const Global>, std::span<const Global>, \
                                   Tolerance, const CompressOptions&);                                        \
   template Compressed<T> evaluate(const EntryFunction<T>&, std::span<const Global>, std::span<const Global>);
-TACIT_INSTANTIATE(float)
-TACIT_INSTANTIATE(double)
-TACIT_INSTANTIATE(std::complex<float>)
-TACIT_INSTANTIATE(std::complex<double>)
+TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 
 }  // namespace tacit::op

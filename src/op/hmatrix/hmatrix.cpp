@@ -473,9 +473,7 @@ std::vector<T> HMatrix<T>::diagonal() const {
   return d;
 }
 
-template class HMatrix<float>;
-template class HMatrix<double>;
-template class HMatrix<std::complex<float>>;
-template class HMatrix<std::complex<double>>;
+#define TACIT_INSTANTIATE(T) template class HMatrix<T>;
+TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 
 }  // namespace tacit::op

@@ -118,9 +118,7 @@ void OwnRows<T>::finish_put(int columns, int slot, T* y) const {
   e.close(slot);
 }
 
-template class OwnRows<float>;
-template class OwnRows<double>;
-template class OwnRows<std::complex<float>>;
-template class OwnRows<std::complex<double>>;
+#define TACIT_INSTANTIATE(T) template class OwnRows<T>;
+TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 
 }  // namespace tacit::op

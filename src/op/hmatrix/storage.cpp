@@ -475,9 +475,6 @@ void Storage<T>::multiply_adjoint(const T* x, T* y, int k, const comm::Communica
 #define TACIT_INSTANTIATE(T) \
   template class Storage<T>; \
   template Packed<T> pack(const Block&, const Compressed<T>&, double, StoragePrecision);
-TACIT_INSTANTIATE(float)
-TACIT_INSTANTIATE(double)
-TACIT_INSTANTIATE(std::complex<float>)
-TACIT_INSTANTIATE(std::complex<double>)
+TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 
 }  // namespace tacit::op::detail

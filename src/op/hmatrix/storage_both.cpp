@@ -207,9 +207,6 @@ std::vector<BlockMatrix<T>> Storage<T>::unpack(const std::function<bool(const Bl
       const;                                                                                                           \
   template std::vector<Packed<T>> Storage<T>::blocks(const std::function<bool(const Block&)>&) const;                  \
   template std::vector<BlockMatrix<T>> Storage<T>::unpack(const std::function<bool(const Block&)>&) const;
-TACIT_INSTANTIATE(float)
-TACIT_INSTANTIATE(double)
-TACIT_INSTANTIATE(std::complex<float>)
-TACIT_INSTANTIATE(std::complex<double>)
+TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 
 }  // namespace tacit::op::detail

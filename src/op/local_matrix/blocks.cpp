@@ -113,9 +113,6 @@ void LocalMatrix<T, M>::Storage::multiply_blocks(Local from, Local to, const T* 
 #define TACIT_INSTANTIATE(T)                                                          \
   template void LocalMatrix<T, Host>::Storage::store_blocks(const LocalRowsView<T>&); \
   template void LocalMatrix<T, Host>::Storage::multiply_blocks(Local, Local, const T*, T*, int) const;
-TACIT_INSTANTIATE(float)
-TACIT_INSTANTIATE(double)
-TACIT_INSTANTIATE(std::complex<float>)
-TACIT_INSTANTIATE(std::complex<double>)
+TACIT_EACH_OF_FOUR(TACIT_INSTANTIATE)
 
 }  // namespace tacit::op

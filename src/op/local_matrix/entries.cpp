@@ -293,9 +293,6 @@ std::string LocalMatrix<T, M>::storage() const {
   template std::uint64_t LocalMatrix<T, Host>::checksum() const;                             \
   template double LocalMatrix<T, Host>::bytes() const;                                       \
   template std::string LocalMatrix<T, Host>::storage() const;
-TACIT_INSTANTIATE(float)
-TACIT_INSTANTIATE(double)
-TACIT_INSTANTIATE(std::complex<float>)
-TACIT_INSTANTIATE(std::complex<double>)
+TACIT_EACH_OF_FOUR(TACIT_INSTANTIATE)
 
 }  // namespace tacit::op

@@ -181,9 +181,6 @@ bool LocalMatrix<T, M>::mirrors_itself(std::span<const T> diagonal) const {
 }
 
 #define TACIT_INSTANTIATE(T) template bool LocalMatrix<T, Host>::mirrors_itself(std::span<const T>) const;
-TACIT_INSTANTIATE(float)
-TACIT_INSTANTIATE(double)
-TACIT_INSTANTIATE(std::complex<float>)
-TACIT_INSTANTIATE(std::complex<double>)
+TACIT_EACH_OF_FOUR(TACIT_INSTANTIATE)
 
 }  // namespace tacit::op

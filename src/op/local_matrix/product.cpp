@@ -360,9 +360,6 @@ void LocalMatrix<T, M>::powers(T* const* v, std::span<const RecurrenceStep<T>> s
   template Local LocalMatrix<T, Host>::first_row(int) const;                                        \
   template void LocalMatrix<T, Host>::start(exec::Tasks&, const T*, T*) const;                      \
   template void LocalMatrix<T, Host>::powers(T* const*, std::span<const RecurrenceStep<T>>, const T*) const;
-TACIT_INSTANTIATE(float)
-TACIT_INSTANTIATE(double)
-TACIT_INSTANTIATE(std::complex<float>)
-TACIT_INSTANTIATE(std::complex<double>)
+TACIT_EACH_OF_FOUR(TACIT_INSTANTIATE)
 
 }  // namespace tacit::op

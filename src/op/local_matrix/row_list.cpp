@@ -136,9 +136,6 @@ LocalRows<T> adjoint(const LocalRows<T>& a) {
   template void unpack_add<T, Host>(const T*, const exec::Array<Local, Host>&, int, T*); \
   template void receive<T, Host>(const T*, std::size_t, exec::Array<T, Host>&);          \
   template LocalRows<T> adjoint<T>(const LocalRows<T>&);
-TACIT_INSTANTIATE(float)
-TACIT_INSTANTIATE(double)
-TACIT_INSTANTIATE(std::complex<float>)
-TACIT_INSTANTIATE(std::complex<double>)
+TACIT_EACH_OF_FOUR(TACIT_INSTANTIATE)
 
 }  // namespace tacit::op

@@ -56,9 +56,6 @@ void smooth_transfers(op::Rows<T>& P, op::Rows<T>& R, const op::Rows<T>& A, cons
 #define TACIT_INSTANTIATE(T)                                                                               \
   template void smooth_transfers<T>(op::Rows<T>&, op::Rows<T>&, const op::Rows<T>&, const std::vector<T>&, \
                                     const Space&, const Space&, bool);
-TACIT_INSTANTIATE(float)
-TACIT_INSTANTIATE(double)
-TACIT_INSTANTIATE(std::complex<float>)
-TACIT_INSTANTIATE(std::complex<double>)
+TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 
 }  // namespace tacit::precond

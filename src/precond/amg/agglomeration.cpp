@@ -49,10 +49,6 @@ op::Rows<T> Gathering::moved(const op::Rows<T>& own) const {
   rows.value = moved(own.value);
   return rows;
 }
-template op::Rows<float> Gathering::moved(const op::Rows<float>&) const;
-template op::Rows<double> Gathering::moved(const op::Rows<double>&) const;
-template op::Rows<std::complex<float>> Gathering::moved(const op::Rows<std::complex<float>>&) const;
-template op::Rows<std::complex<double>> Gathering::moved(const op::Rows<std::complex<double>>&) const;
 
 template <Scalar T>
 std::unique_ptr<op::Csr<T>> Gathering::mover() const {
@@ -64,10 +60,6 @@ std::unique_ptr<op::Csr<T>> Gathering::mover() const {
   }
   return std::make_unique<op::Csr<T>>(to_, from_, std::move(rows));
 }
-template std::unique_ptr<op::Csr<float>> Gathering::mover() const;
-template std::unique_ptr<op::Csr<double>> Gathering::mover() const;
-template std::unique_ptr<op::Csr<std::complex<float>>> Gathering::mover() const;
-template std::unique_ptr<op::Csr<std::complex<double>>> Gathering::mover() const;
 
 int ranks_in_use(const Space& space) {
   if (space.is_replicated()) return 1;
@@ -107,10 +99,6 @@ std::vector<int> neighbours_of(const op::Rows<T>& rows, const Space& space) {
   space.start_sum(others.data(), others.size(), comm::Operation::max).wait(others.data());
   return {others.begin(), others.end()};
 }
-template std::vector<int> neighbours_of(const op::Rows<float>&, const Space&);
-template std::vector<int> neighbours_of(const op::Rows<double>&, const Space&);
-template std::vector<int> neighbours_of(const op::Rows<std::complex<float>>&, const Space&);
-template std::vector<int> neighbours_of(const op::Rows<std::complex<double>>&, const Space&);
 
 namespace {
 
@@ -170,5 +158,11 @@ int cheapest_gathering(const Spread& l, std::string& why) {
   why = text;
   return 1 << best;
 }
+
+#define TACIT_INSTANTIATE(T)                                       \
+  template op::Rows<T> Gathering::moved(const op::Rows<T>&) const; \
+  template std::unique_ptr<op::Csr<T>> Gathering::mover() const;   \
+  template std::vector<int> neighbours_of(const op::Rows<T>&, const Space&);
+TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 
 }  // namespace tacit::precond

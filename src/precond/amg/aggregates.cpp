@@ -348,9 +348,6 @@ std::vector<Local> aggregates_of(const Couplings& strong, Local& count) {
   template DampedRow<T> damped_row<T>(T, T, double);                                                              \
   template void scale<T>(T*, std::size_t, T);                                                                     \
   template class DampedIdentity<T>;
-TACIT_INSTANTIATE(float)
-TACIT_INSTANTIATE(double)
-TACIT_INSTANTIATE(std::complex<float>)
-TACIT_INSTANTIATE(std::complex<double>)
+TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 
 }  // namespace tacit::precond

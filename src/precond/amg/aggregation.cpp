@@ -319,9 +319,6 @@ std::unique_ptr<Coarsening<T>> make_aggregation(const op::Csr<T>& A, const AmgOp
 
 #define TACIT_INSTANTIATE(T) \
   template std::unique_ptr<Coarsening<T>> make_aggregation<T>(const op::Csr<T>&, const AmgOptions<T>&, bool);
-TACIT_INSTANTIATE(float)
-TACIT_INSTANTIATE(double)
-TACIT_INSTANTIATE(std::complex<float>)
-TACIT_INSTANTIATE(std::complex<double>)
+TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 
 }  // namespace tacit::precond

@@ -332,9 +332,7 @@ const op::Csr<T>& Amg<T>::matrix(int level) const {
   return levels.level(std::size_t(level)).A();
 }
 
-template class Amg<float>;
-template class Amg<double>;
-template class Amg<std::complex<float>>;
-template class Amg<std::complex<double>>;
+#define TACIT_INSTANTIATE(T) template class Amg<T>;
+TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 
 }  // namespace tacit::precond

@@ -65,11 +65,8 @@ std::unique_ptr<Coarsening<T>> make_classical(const op::Csr<T>& A, const AmgOpti
   return std::make_unique<Classical<T>>(A, options);
 }
 
-template std::unique_ptr<Coarsening<float>> make_classical(const op::Csr<float>&, const AmgOptions<float>&);
-template std::unique_ptr<Coarsening<double>> make_classical(const op::Csr<double>&, const AmgOptions<double>&);
-template std::unique_ptr<Coarsening<std::complex<float>>> make_classical(const op::Csr<std::complex<float>>&,
-                                                                         const AmgOptions<std::complex<float>>&);
-template std::unique_ptr<Coarsening<std::complex<double>>> make_classical(const op::Csr<std::complex<double>>&,
-                                                                          const AmgOptions<std::complex<double>>&);
+#define TACIT_INSTANTIATE(T) \
+  template std::unique_ptr<Coarsening<T>> make_classical(const op::Csr<T>&, const AmgOptions<T>&);
+TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 
 }  // namespace tacit::precond

@@ -333,9 +333,6 @@ op::Rows<T> extended_interpolation(const Splitting<T>& s, int most) {
   template op::Rows<T> direct_interpolation<T>(const Splitting<T>& s, int most);    \
   template op::Rows<T> multipass_interpolation<T>(const Splitting<T>& s, int most); \
   template op::Rows<T> extended_interpolation<T>(const Splitting<T>& s, int most);
-TACIT_INSTANTIATE(float)
-TACIT_INSTANTIATE(double)
-TACIT_INSTANTIATE(std::complex<float>)
-TACIT_INSTANTIATE(std::complex<double>)
+TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 
 }  // namespace tacit::precond

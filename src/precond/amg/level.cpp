@@ -177,9 +177,7 @@ void MatrixLevel<T>::restrict_to(const layout::Vector<T>& r, layout::Vector<T>& 
   mover->apply(*before_, f);
 }
 
-template class MatrixLevel<float>;
-template class MatrixLevel<double>;
-template class MatrixLevel<std::complex<float>>;
-template class MatrixLevel<std::complex<double>>;
+#define TACIT_INSTANTIATE(T) template class MatrixLevel<T>;
+TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 
 }  // namespace tacit::precond

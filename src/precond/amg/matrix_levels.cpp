@@ -445,9 +445,7 @@ void MatrixLevels<T>::solve_last(bool from_zero, bool) {
   });
 }
 
-template class MatrixLevels<float>;
-template class MatrixLevels<double>;
-template class MatrixLevels<std::complex<float>>;
-template class MatrixLevels<std::complex<double>>;
+#define TACIT_INSTANTIATE(T) template class MatrixLevels<T>;
+TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 
 }  // namespace tacit::precond

@@ -2,9 +2,7 @@
 
 namespace tacit::precond {
 
-template class AmgOnDevice<float, Host>;
-template class AmgOnDevice<double, Host>;
-template class AmgOnDevice<std::complex<float>, Host>;
-template class AmgOnDevice<std::complex<double>, Host>;
+#define TACIT_INSTANTIATE(T) template class AmgOnDevice<T, Host>;
+TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 
 }  // namespace tacit::precond

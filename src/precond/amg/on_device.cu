@@ -2,9 +2,7 @@
 
 namespace tacit::precond {
 
-template class AmgOnDevice<float, Device>;
-template class AmgOnDevice<double, Device>;
-template class AmgOnDevice<std::complex<float>, Device>;
-template class AmgOnDevice<std::complex<double>, Device>;
+#define TACIT_INSTANTIATE(T) template class AmgOnDevice<T, Device>;
+TACIT_EACH_SCALAR(Device, TACIT_INSTANTIATE)
 
 }  // namespace tacit::precond

@@ -156,9 +156,6 @@ Graph classical_strength(const op::Rows<T>& rows, const Space& space, std::vecto
 #define TACIT_INSTANTIATE(T)                                                                                    \
   template std::vector<Local> kinds_of<T>(const op::Rows<T>&, const layout::Space&, const std::vector<Local>&); \
   template Graph classical_strength<T>(const op::Rows<T>&, const layout::Space&, std::vector<Local>&, double);
-TACIT_INSTANTIATE(float)
-TACIT_INSTANTIATE(double)
-TACIT_INSTANTIATE(std::complex<float>)
-TACIT_INSTANTIATE(std::complex<double>)
+TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 
 }  // namespace tacit::precond

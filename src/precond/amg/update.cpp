@@ -322,9 +322,6 @@ std::vector<double> diagonal_roots(const NumberedRows<T>& rows, const Halo& halo
 #define TACIT_INSTANTIATE(T)       \
   template class SmoothingPlan<T>; \
   template std::vector<double> diagonal_roots<T>(const NumberedRows<T>&, const Halo&);
-TACIT_INSTANTIATE(float)
-TACIT_INSTANTIATE(double)
-TACIT_INSTANTIATE(std::complex<float>)
-TACIT_INSTANTIATE(std::complex<double>)
+TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 
 }  // namespace tacit::precond

@@ -506,9 +506,6 @@ void HArithmetic<F>::solve_transposed(const Block& lu, F* x, Local ldx, Local k)
 #define TACIT_INSTANTIATE(F)  \
   template struct LowRank<F>; \
   template class HArithmetic<F>;
-TACIT_INSTANTIATE(float)
-TACIT_INSTANTIATE(double)
-TACIT_INSTANTIATE(std::complex<float>)
-TACIT_INSTANTIATE(std::complex<double>)
+TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 
 }  // namespace tacit::precond::detail

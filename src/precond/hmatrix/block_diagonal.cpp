@@ -213,9 +213,7 @@ op::Cost BlockDiagonal<T>::cost() const {
   return c;
 }
 
-template class BlockDiagonal<float>;
-template class BlockDiagonal<double>;
-template class BlockDiagonal<std::complex<float>>;
-template class BlockDiagonal<std::complex<double>>;
+#define TACIT_INSTANTIATE(T) template class BlockDiagonal<T>;
+TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 
 }  // namespace tacit::precond

@@ -319,9 +319,7 @@ op::Cost Hlu<T>::cost() const {
   return c;
 }
 
-template class Hlu<float>;
-template class Hlu<double>;
-template class Hlu<std::complex<float>>;
-template class Hlu<std::complex<double>>;
+#define TACIT_INSTANTIATE(T) template class Hlu<T>;
+TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 
 }  // namespace tacit::precond
