@@ -232,42 +232,97 @@ def test_one_judge_of_convergence() -> None:
     assert not wrong, f"files that say `converged` by themselves (krylov::judge does): {wrong}"
 
 
-def long_functions(text: str, most: int) -> list[str]:
-    """First lines of functions (or blocks in them) of more than `most` lines, in text as clang-format leaves it.
+MOST_LINES = {"function": 60, "class": 400}
 
-    A block begins at the last line that is indented as its closing brace is.
+# Longer ones, and why: ten at most.
+LONG = {
+    "src/op/stencil_sweeps.cpp: run": "one time step after another on slabs in the cache: its closures share them",
+    "src/op/stencil_sweeps.cpp: sweeps": "exchanges, tiles and threads of one pass share its numbers",
+    "src/op/csr_powers_impl.hpp: powers_kernel": "levels of rows and vectors share their buffers",
+    "include/tacit/exec/sweep.hpp: host_sweep": "the loop of all sweeps, in the form that gcc vectorises",
+}
+# To be divided.
+LONG_FOR_NOW = {
+    *(f"src/op/hmatrix/storage.cpp: {name}" for name in ("Storage", "backward", "pack")),
+    *(f"src/op/hmatrix/storage_both.cpp: {name}" for name in ("blocks", "both")),
+    *(f"src/precond/automatic.cpp: {name}" for name in ("attempt", "ladder")),
+    "src/exec/block_basis.cpp: operator",
+    "src/krylov/block_orthogonalisation_impl.hpp: BlockProcess",
+    "src/krylov/solve_impl.hpp: Solve",
+    *(f"python/tacit/app/{name}" for name in ("bem.py: assemble", "bem.py: solve", "finite_volumes.py: finite_volume")),
+    *(f"python/tacit/app/{name}" for name in ("scans.py: __init__", "tomography.py: reconstruct")),
+    *(f"python/tacit/cli/{name}.py: _here" for name in ("bem", "multigrid", "reconstruct", "solve")),
+    *(f"python/tacit/cli/{name}" for name in ("demo.py: main", "demo.py: write", "infer.py: run")),
+    *(f"python/tacit/krylov/driver.py: {name}" for name in ("_solve", "prepare", "solve")),
+    *(f"python/tacit/{name}" for name in ("plot/bem.py: charges", "report.py: show", "simulate.py: solve")),
+}
+
+
+def long_blocks(text: str) -> list[tuple[int, str]]:
+    """Lines and names of functions and classes that are too long, in C++ as clang-format leaves it.
+
+    A block begins at the last line that is indented as its closing brace is. A block within a long one does not count.
     """
-    found = []
+    found: list[tuple[int, int, str]] = []
     last: dict[int, tuple[int, str]] = {}  # by indentation
     for number, line in enumerate(text.splitlines()):
         code = line.lstrip()
         if not code or code.startswith(("#", "//")):
             continue
         indent = len(line) - len(code)
-        if code == "}":
+        if code in ("}", "};"):
             start, head = last[indent]
-            if number - start + 1 > most and not re.match(r"(namespace|class|struct|union|enum)\b", head):
-                found.append(f"{number - start + 1} lines: {head}")
+            named = re.match(r"(namespace|class|struct|union|enum)\b", head)
+            kind = "function" if not named else "class" if named[1] in ("class", "struct", "union") else ""
+            if kind and number - start + 1 > MOST_LINES[kind]:
+                found = [one for one in found if kind == "class" or one[0] < start]
+                found.append((start, number - start + 1, head))
         last[indent] = number, code
+    names = (re.search(r"(?:class|struct|union) (\w+)|([~\w]+)\(", head) for _, _, head in found)
+    return [(lines, name[1] or name[2] if name else head) for (_, lines, head), name in zip(found, names, strict=True)]
+
+
+def long_definitions(text: str) -> list[tuple[int, str]]:
+    """The same in Python, without a function's docstring."""
+    found = []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            lines = (node.end_lineno or 0) - node.lineno + 1
+            if not isinstance(node, ast.ClassDef) and ast.get_docstring(node) is not None:
+                lines -= (node.body[0].end_lineno or 0) - node.body[0].lineno + 1
+            if lines > MOST_LINES["class" if isinstance(node, ast.ClassDef) else "function"]:
+                found.append((lines, node.name))
     return found
 
 
 def test_long_functions_are_found() -> None:
-    text = "namespace a {\nint f(int a,\n      int b) {\n  if (a) {\n    b = a;\n  }\n  return b;\n}\n}\n"
-    assert long_functions(text, 6) == ["7 lines: int f(int a,"]
-    assert not long_functions(text, 7)
+    body = "  if (a) {\n" + 58 * "    b = a;\n" + "  }\n"
+    text = f"namespace a {{\nint f(int a,\n      int b) {{\n{body}  return b;\n}}\n}}\n"
+    assert long_blocks(text) == [(64, "f")]
+    assert not long_blocks(text.replace(4 * "    b = a;\n", ""))
+    members = 398 * "  int a;\n"
+    assert long_blocks(f"class A {{\n public:\n{members}}};\n") == [(401, "A")]
+    assert not long_blocks(f"struct A {{\n{members}}};\n")
+    assert long_definitions("def f():\n" + 60 * "    a = 1\n") == [(61, "f")]
+    assert not long_definitions('def f():\n    """a\n    b"""\n' + 59 * "    a = 1\n")
 
 
-@pytest.mark.parametrize(("floor", "most"), [("krylov", 60), ("comm", 100), ("precond", 100)])
-def test_functions_can_be_read(floor: str, most: int) -> None:
-    """A method's loop fits on a screen (60 lines); functions of comm and precond have at most 100 lines."""
-    wrong = [
-        f"{show(file)}: {function}"
-        for name, file in sources()
-        if name == floor
-        for function in long_functions(file.read_text(), most)
-    ]
-    assert not wrong, "\n".join(wrong)
+def test_functions_can_be_read() -> None:
+    """A function fits on a screen, a class on a few pages."""
+    found = {}
+    for folder in ("include", "src", "python"):
+        for file in sorted((ROOT / folder).rglob("*")):
+            if file.suffix in SOURCES:
+                blocks = long_blocks(file.read_text())
+            elif file.suffix == ".py":
+                blocks = long_definitions(file.read_text())
+            else:
+                continue
+            found |= {f"{show(file)}: {name}": lines for lines, name in blocks}
+    wrong = [f"{name}: {lines} lines" for name, lines in found.items() if name not in {*LONG, *LONG_FOR_NOW}]
+    assert not wrong, f"functions of more than 60 lines, classes of more than 400: {wrong}"
+    assert set(LONG) <= set(found), f"short enough now, take them out of LONG: {set(LONG) - set(found)}"
+    assert len(LONG) <= 10
 
 
 # Of std, what a kernel may call: types, and what CUDA declares for the device. nvcc leaves a call of another constexpr

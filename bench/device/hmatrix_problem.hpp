@@ -4,7 +4,7 @@
 #include "problems.hpp"
 
 #include <tacit/op/hmatrix/block_tree.hpp>
-#include <tacit/op/kernels/hmatrix.hpp>
+#include <tacit/op/kernels/hmatrix_product.hpp>
 
 #include <cmath>
 #include <map>

@@ -77,10 +77,8 @@ void bind_system(nb::module_& m) {
         });
 }
 
-}  // namespace
-
-void bind_bem(nb::module_& m) {
-  bind_options<bem::SystemOptions>(m, "BemOptions", "bem", bem::system_options());
+/// Reading, making and mending meshes.
+void bind_meshes(nb::module_& m) {
   m.def("bem_read", [](const std::filesystem::path& path) {
     std::vector<double> potential;
     std::vector<std::string> notes;
@@ -124,9 +122,10 @@ void bind_bem(nb::module_& m) {
     return std::make_tuple(points, corners, array_of(std::move(made.kept)), made.merged_vertices,
                            made.dropped_triangles, made.turned_triangles);
   });
-  bind_system<float>(m);
-  bind_system<double>(m);
-  // Potential (n) or field (n, 3) of a charge density at points.
+}
+
+/// Potential (n) or field (n, 3) of a charge density at points.
+void bind_samples(nb::module_& m) {
   const auto bind_at = [&m](const char* name, auto sample, auto shown) {
     m.def(name, [=](const Rows& vertices, const Triples& triangles, const Plane& plane, double accuracy,
                     const Elements<double>& density, const Rows& points, double factor) {
@@ -153,6 +152,16 @@ void bind_bem(nb::module_& m) {
         return out;
       },
       [](std::vector<op::Point> out) { return rows_of<double>(out); });
+}
+
+}  // namespace
+
+void bind_bem(nb::module_& m) {
+  bind_options<bem::SystemOptions>(m, "BemOptions", "bem", bem::system_options());
+  bind_meshes(m);
+  bind_system<float>(m);
+  bind_system<double>(m);
+  bind_samples(m);
 }
 
 }  // namespace tacit::python

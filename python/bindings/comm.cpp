@@ -67,10 +67,9 @@ void run_threads(int n, const std::function<void(const Communicator&)>& f) {
 
 using release = nb::call_guard<WithoutGil>;
 
-void bind_communicator(nb::module_& m) {
-  // Users hold these themselves, so they are documented here.
-  nb::class_<Communicator>(m, "Communicator", "The ranks that work together; made by tacit.comm.")
-      .def_prop_ro("rank", &Communicator::rank, "This rank, from 0.")
+// Users hold communicators themselves, so they are documented here.
+void bind_properties(nb::class_<Communicator>& c) {
+  c.def_prop_ro("rank", &Communicator::rank, "This rank, from 0.")
       .def_prop_ro("size", &Communicator::size, "Number of ranks.")
       .def_prop_ro("kind", &Communicator::kind, "\"self\", \"threads\" or \"mpi\".")
       .def("__eq__",
@@ -98,10 +97,13 @@ void bind_communicator(nb::module_& m) {
       .def_prop_ro(
           "topology",
           [](const Communicator& c) { return comm::collective(c, [&] { return c.topology().describe(); }); }, release(),
-          "Which ranks share a NUMA domain, a socket, a node; as text. Collective.")
-      .def(
-          "barrier", [](const Communicator& c) { comm::collective(c, [] {}); }, release(),
-          "Returns when all ranks have called it. Collective.")
+          "Which ranks share a NUMA domain, a socket, a node; as text. Collective.");
+}
+
+void bind_reductions(nb::class_<Communicator>& c) {
+  c.def(
+       "barrier", [](const Communicator& c) { comm::collective(c, [] {}); }, release(),
+       "Returns when all ranks have called it. Collective.")
       // Inside comm::collective, because these calls may be the first to see that a rank ahead of this one has failed.
       .def(
           "all_sum", [](const Communicator& c, Global v) { return comm::collective(c, [&] { return c.all_sum(v); }); },
@@ -115,17 +117,20 @@ void bind_communicator(nb::module_& m) {
       .def(
           "all_max_real",
           [](const Communicator& c, double v) { return comm::collective(c, [&] { return c.all_max(v); }); }, release(),
-          "The largest of all ranks' numbers. Collective.")
-      .def(
-          "all_gather",
-          [](const Communicator& c, nb::bytes mine) {
-            const auto bytes = std::span(reinterpret_cast<const std::byte*>(mine.c_str()), mine.size());
-            nb::list parts;
-            for (const auto& part : together(c, [&] { return c.all_gather_bytes(bytes); }))
-              parts.append(nb::bytes(reinterpret_cast<const char*>(part.data()), part.size()));
-            return parts;
-          },
-          "The bytes of all ranks, in rank order. Collective.")
+          "The largest of all ranks' numbers. Collective.");
+}
+
+void bind_gathers(nb::class_<Communicator>& c) {
+  c.def(
+       "all_gather",
+       [](const Communicator& c, nb::bytes mine) {
+         const auto bytes = std::span(reinterpret_cast<const std::byte*>(mine.c_str()), mine.size());
+         nb::list parts;
+         for (const auto& part : together(c, [&] { return c.all_gather_bytes(bytes); }))
+           parts.append(nb::bytes(reinterpret_cast<const char*>(part.data()), part.size()));
+         return parts;
+       },
+       "The bytes of all ranks, in rank order. Collective.")
       .def(
           "collective",
           [](const Communicator& c, nb::object f) {
@@ -162,7 +167,10 @@ void bind_communicator(nb::module_& m) {
 }  // namespace
 
 void bind_comm(nb::module_& m) {
-  bind_communicator(m);
+  nb::class_<Communicator> communicator(m, "Communicator", "The ranks that work together; made by tacit.comm.");
+  bind_properties(communicator);
+  bind_reductions(communicator);
+  bind_gathers(communicator);
   m.def("checksum", [](const Elements<std::uint8_t>& bytes) {
     return unlocked([&] { return exec::Checksum().add(bytes.data(), bytes.size()).value(); });
   });

@@ -88,8 +88,6 @@ nb::dict traffic_of(const exec::DeviceTraffic& t) {
 template <Scalar T>
 void bind_operators(nb::module_& m) {
   using Base = OnGpus<T>;
-  using Matrix = HMatrixOnGpus<T>;
-  using Given = std::shared_ptr<const op::HMatrix<T>>;
   nb::class_<Base> base(m, named<T>("DeviceGroupOperator").c_str());
   bind_facts<T>(base);
   base.def_prop_ro("gpu", [](const Base& a) { return a.devices->id(0); })
@@ -117,6 +115,13 @@ void bind_operators(nb::module_& m) {
         });
         return array_of<T>(std::move(y), a.count(), many ? k : 0);
       });
+}
+
+template <Scalar T>
+void bind_hmatrix(nb::module_& m) {
+  using Base = OnGpus<T>;
+  using Matrix = HMatrixOnGpus<T>;
+  using Given = std::shared_ptr<const op::HMatrix<T>>;
   nb::class_<Matrix, Base>(m, named<T>("DeviceHMatrix").c_str())
       .def_prop_ro("bytes", [](const Matrix& a) { return a.product->bytes(); })
       .def_prop_ro("row_ranges",
@@ -187,8 +192,8 @@ void bind_hmatrix_on_gpus(nb::module_& m) {
     return names;
   });
 #ifdef TACIT_HAVE_CUDA
-  bind_operators<float>(m), bind_solves<float>(m);
-  bind_operators<double>(m), bind_solves<double>(m);
+  bind_operators<float>(m), bind_hmatrix<float>(m), bind_solves<float>(m);
+  bind_operators<double>(m), bind_hmatrix<double>(m), bind_solves<double>(m);
 #endif
 }
 

@@ -84,12 +84,9 @@ std::tuple<std::vector<T>, precond::MultigridReport, double> solve_on_device(
 }
 
 template <Scalar T>
-void bind_scalar(nb::module_& m) {
+void bind_finite_volume(nb::module_& m) {
   using A = op::FiniteVolume<T>;
-  using M = precond::Multigrid<T>;
-  using Base = op::Operator<T, Host>;
-  using layout::Vector;
-  nb::class_<A, Base>(m, named<T>("FiniteVolume").c_str())
+  nb::class_<A, op::Operator<T, Host>>(m, named<T>("FiniteVolume").c_str())
       .def_prop_ro("singular", &A::singular)
       .def_prop_ro("constant", &A::is_constant)
       .def_prop_ro("symmetric", &A::is_symmetric)
@@ -126,7 +123,14 @@ void bind_scalar(nb::module_& m) {
         });
       },
       nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg(), nb::arg());
-  nb::class_<M, Base>(m, named<T>("Multigrid").c_str())
+}
+
+template <Scalar T>
+void bind_hierarchy(nb::module_& m) {
+  using A = op::FiniteVolume<T>;
+  using M = precond::Multigrid<T>;
+  using layout::Vector;
+  nb::class_<M, op::Operator<T, Host>>(m, named<T>("Multigrid").c_str())
       .def_prop_ro("levels", &M::levels)
       .def("take_levels",
            [](const M& s) {
@@ -158,10 +162,21 @@ void bind_scalar(nb::module_& m) {
             return nb::make_tuple(array_of<T>(std::move(*x), n), to_dict(report));
           },
           nb::arg(), nb::arg().none(), nb::arg());
-  // On a GPU, or without its number on a virtual device.
+  m.def(named<T>("multigrid").c_str(), [](std::shared_ptr<A> a, const Request& options) {
+    return together(a->range().comm(), [&] {
+      check_values(app::multigrid_options(), options);
+      require(!options.bottom_cells, "bottom_cells ", options.bottom_cells.value_or(0), " is an option of a device");
+      return app::make_multigrid<T>(a, options.levels, options.bottom);
+    });
+  });
+}
+
+/// On a GPU, or without its number on a virtual device.
+template <Scalar T>
+void bind_on_device(nb::module_& m) {
   m.def(
       named<T>("multigrid_on_device").c_str(),
-      [](std::shared_ptr<A> a, const Request& options, std::optional<int> gpu, const Elements<T>& b,
+      [](std::shared_ptr<op::FiniteVolume<T>> a, const Request& options, std::optional<int> gpu, const Elements<T>& b,
          std::optional<Elements<T>> x0, const precond::MultigridSolve& s) {
         check_values(app::multigrid_options(), options);
         check_values(app::multigrid_solve_options(), s);
@@ -181,18 +196,9 @@ void bind_scalar(nb::module_& m) {
         return nb::make_tuple(array_of(std::move(x)), to_dict(report), setup);
       },
       nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg());
-  m.def(named<T>("multigrid").c_str(), [](std::shared_ptr<A> a, const Request& options) {
-    return together(a->range().comm(), [&] {
-      check_values(app::multigrid_options(), options);
-      require(!options.bottom_cells, "bottom_cells ", options.bottom_cells.value_or(0), " is an option of a device");
-      return app::make_multigrid<T>(a, options.levels, options.bottom);
-    });
-  });
 }
 
-}  // namespace
-
-void bind_multigrid(nb::module_& m) {
+void bind_boxes(nb::module_& m) {
   nb::class_<Boxes>(m, "Boxes")
       .def_prop_ro("cells", &Boxes::cells)
       .def_prop_ro("shape",
@@ -244,6 +250,12 @@ void bind_multigrid(nb::module_& m) {
         return together(comm, [&] { return Boxes::within(comm, op::Domain::uniform(n, kinds, lengths), edge, f); });
       },
       nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none());
+}
+
+}  // namespace
+
+void bind_multigrid(nb::module_& m) {
+  bind_boxes(m);
   bind_options<Request>(m, "MultigridOptions", "multigrid", app::multigrid_options())
       .def_prop_ro(
           "bottom_options", [](Request& o) -> krylov::Options& { return o.bottom.krylov; },
@@ -255,8 +267,12 @@ void bind_multigrid(nb::module_& m) {
   bind_options<precond::MultigridSolve>(m, "MultigridSolveOptions", "multigrid_solve", app::multigrid_solve_options());
   bind_choices<op::CellStencil>(m, "stencils");
   bind_choices<op::Mean>(m, "means");
-  bind_scalar<float>(m);
-  bind_scalar<double>(m);
+  bind_finite_volume<float>(m);
+  bind_hierarchy<float>(m);
+  bind_on_device<float>(m);
+  bind_finite_volume<double>(m);
+  bind_hierarchy<double>(m);
+  bind_on_device<double>(m);
 }
 
 }  // namespace tacit::python

@@ -125,7 +125,6 @@ void bind_arrays(nb::module_& m) {
 template <Scalar T>
 void bind_operators(nb::module_& m) {
   using Base = OnGpu<T>;
-  using Matrix = CsrOnGpu<T>;
   nb::class_<Base> base(m, named<T>("DeviceOperator").c_str());
   bind_facts<T>(base);
   base.def_ro("gpu", &Base::gpu)
@@ -166,7 +165,12 @@ void bind_operators(nb::module_& m) {
         const std::size_t n = y.size() / std::size_t(k);
         return array_of<T>(std::move(y), n, many ? std::size_t(k) : 0);
       });
-  nb::class_<Matrix, Base>(m, named<T>("DeviceCsr").c_str())
+}
+
+template <Scalar T>
+void bind_csr(nb::module_& m) {
+  using Matrix = CsrOnGpu<T>;
+  nb::class_<Matrix, OnGpu<T>>(m, named<T>("DeviceCsr").c_str())
       .def_prop_ro("entries", [](const Matrix& a) { return a.matrix().entries(); })
       .def_prop_ro("own_entries", [](const Matrix& a) { return a.matrix().own_entries(); })
       .def_prop_ro("storage", [](const Matrix& a) { return a.matrix().storage(); })
@@ -193,10 +197,13 @@ void bind_operators(nb::module_& m) {
     });
     return made;
   });
+}
 
-  // Compositions have the names of those in host memory, and the same arguments.
+/// Compositions have the names of those in host memory, and the same arguments.
+template <Scalar T>
+void bind_compositions(nb::module_& m) {
   const auto compose = [](const Handle<T>& a, auto&& make) {
-    auto made = std::make_shared<Base>();
+    auto made = std::make_shared<OnGpu<T>>();
     made->gpu = a->gpu;
     made->of = together_on(a->gpu, a->of->range().comm(),
                            [&]() -> std::shared_ptr<const op::Operator<T, Device>> { return make(); });
@@ -281,6 +288,8 @@ void bind_gpus(nb::module_& m) {
   for_each_device_scalar([&]<Scalar T>() {
     bind_arrays<T>(m);
     bind_operators<T>(m);
+    bind_csr<T>(m);
+    bind_compositions<T>(m);
     bind_preconditioners<T>(m);
   });
 #endif

@@ -18,6 +18,7 @@
 #include <tacit/op/csr.hpp>
 #include <tacit/op/noted.hpp>
 #include <tacit/op/operator.hpp>
+#include <tacit/op/renumber.hpp>
 #include <tacit/op/stencil.hpp>
 
 #include <algorithm>
@@ -25,7 +26,6 @@
 #include <cstring>
 #include <filesystem>
 #include <limits>
-#include <numeric>
 #include <optional>
 
 namespace tacit::python {
@@ -160,26 +160,6 @@ class Renumbered final : public op::Operator<T, Host>, public op::Varying {
   std::shared_ptr<const layout::Renumbering> numbers_;
 };
 
-/// The matrix with rows and columns in their new numbers, over their new owners. Collective.
-template <Scalar T>
-std::shared_ptr<op::Csr<T, Host>> renumbered(const op::Csr<T, Host>& a, const layout::Renumbering& numbers) {
-  const Communicator& comm = a.range().comm();
-  const op::Rows<T> rows = a.rows();
-  std::vector<Global> known(rows.column.begin(), rows.column.end());
-  std::sort(known.begin(), known.end());
-  known.erase(std::unique(known.begin(), known.end()), known.end());
-  const auto renamed = numbers.to_new(comm, known);
-  std::vector<Global> row(rows.column.size()), column(rows.column.size());
-  for (Local i = 0; i < rows.count(); ++i)
-    for (Global k = rows.start[i]; k < rows.start[i + 1]; ++k) {
-      row[k] = numbers.new_of_old()[i];
-      column[k] = renamed[std::lower_bound(known.begin(), known.end(), rows.column[k]) - known.begin()];
-    }
-  const Space space = Space::distributed(comm, numbers.after());
-  return std::make_shared<op::Csr<T, Host>>(
-      space, space, op::assemble<T>(comm, numbers.after(), space.size(), row, column, rows.value), a.format());
-}
-
 template <Scalar T>
 HoldsPython* held_by(PyObject* self) {
   return nb::inst_ready(self) ? dynamic_cast<HoldsPython*>(nb::inst_ptr<op::Operator<T, Host>>(self)) : nullptr;
@@ -261,11 +241,16 @@ std::optional<bool> hermitian_by_weights(const op::Grid& grid, const op::Weights
   return {};
 }
 
+/// Rows in Python: (starts, columns, values).
 template <Scalar T>
-void bind_scalar(nb::module_& m) {
-  using Base = op::Operator<T, Host>;
-  using Matrix = op::Csr<T, Host>;
+nb::tuple arrays_of(op::Rows<T> rows) {
+  return nb::make_tuple(array_of(std::move(rows.start)), array_of(std::move(rows.column)),
+                        array_of(std::move(rows.value)));
+}
 
+template <Scalar T>
+void bind_operator(nb::module_& m) {
+  using Base = op::Operator<T, Host>;
   nb::class_<Base>(m, named<T>("Operator").c_str(), nb::type_slots(collected<T>))
       .def_prop_ro("name", &Base::name)
       .def_prop_ro("rows", [](const Base& a) { return a.range().size(); })
@@ -301,20 +286,19 @@ void bind_scalar(nb::module_& m) {
         const std::size_t k = many ? std::size_t(y->columns()) : 0, n = std::size_t(y->space().local_size());
         return array_of<T>(std::move(*y), n, k);
       });
+}
 
-  nb::class_<Matrix, Base>(m, named<T>("Csr").c_str())
+template <Scalar T>
+void bind_csr(nb::module_& m) {
+  using Matrix = op::Csr<T, Host>;
+  nb::class_<Matrix, op::Operator<T, Host>>(m, named<T>("Csr").c_str())
       .def_prop_ro("entries", &Matrix::entries)
       .def_prop_ro("storage", &Matrix::storage)
       .def_prop_ro("format", [](const Matrix& a) { return to_string(a.format()); })
       .def_prop_ro("own_entries", &Matrix::own_entries)
       .def_prop_ro("ghosts", [](const Matrix& a) { return a.pattern().ghost_count(); })
       // This rank's rows: (starts, global columns, values).
-      .def("local_rows",
-           [](const Matrix& a) {
-             auto rows = in_turn(a.range().comm(), [&] { return a.rows(); });
-             return nb::make_tuple(array_of(std::move(rows.start)), array_of(std::move(rows.column)),
-                                   array_of(std::move(rows.value)));
-           })
+      .def("local_rows", [](const Matrix& a) { return arrays_of(in_turn(a.range().comm(), [&] { return a.rows(); })); })
       // New values of this rank's entries, in the order of local_rows().
       .def("update_values",
            [](Matrix& a, const Elements<T>& values) {
@@ -322,9 +306,13 @@ void bind_scalar(nb::module_& m) {
            })
       .def("is_hermitian",
            [](const Matrix& a) { return together(a.range().comm(), [&] { return op::is_hermitian(a); }); });
+}
 
+template <Scalar T>
+void bind_stencil(nb::module_& m) {
+  using Matrix = op::Csr<T, Host>;
   using Stencil = op::Stencil<T>;
-  nb::class_<Stencil, Base>(m, named<T>("Stencil").c_str())
+  nb::class_<Stencil, op::Operator<T, Host>>(m, named<T>("Stencil").c_str())
       // Of the stored matrix.
       .def_prop_ro("entries",
                    [](const Stencil& a) { return entries_of(a.grid(), couples_diagonally(a.weights(), a.grid())); })
@@ -374,7 +362,12 @@ void bind_scalar(nb::module_& m) {
             return std::make_shared<Stencil>(comm, grid, weights.shifted(shift));
           });
         });
+}
 
+/// Matrices of rows and of entries that Python holds.
+template <Scalar T>
+void bind_matrices_of_rows(nb::module_& m) {
+  using Matrix = op::Csr<T, Host>;
   const auto from_rows = [&]<class Index>(Index) {
     m.def(named<T>("csr").c_str(), [](const Communicator& comm, const Offsets& rows, const Offsets& columns,
                                       Global first, const Elements<Index>& start, const Elements<Index>& column,
@@ -390,7 +383,23 @@ void bind_scalar(nb::module_& m) {
   from_rows(std::int32_t{});
   from_rows(std::int64_t{});
 
-  // Matrices of files of which each rank reads its own rows; 32-bit columns where they suffice.
+  m.def(named<T>("assemble").c_str(),
+        [](const Communicator& comm, const Offsets& rows, const Offsets& columns, const Elements<Global>& row,
+           const Elements<Global>& column, const Elements<T>& value) {
+          return together(comm, [&] {
+            const auto [range, domain] = spaces(comm, rows, columns);
+            auto mine = op::assemble<T>(comm, range.partition(), domain.size(), {row.data(), row.size()},
+                                        {column.data(), column.size()}, {value.data(), value.size()});
+            return std::make_shared<Matrix>(range, domain, std::move(mine));
+          });
+        });
+}
+
+/// Matrices of files of which each rank reads its own rows.
+template <Scalar T>
+void bind_files(nb::module_& m) {
+  using Matrix = op::Csr<T, Host>;
+  // 32-bit columns where they suffice.
   const auto from_file = [](const Communicator& comm, const Offsets& rows, const Offsets& columns, auto&& read) {
     return together(comm, [&] {
       const auto [range, domain] = spaces(comm, rows, columns);
@@ -435,18 +444,11 @@ void bind_scalar(nb::module_& m) {
             return mine;
           });
         });
+}
 
-  m.def(named<T>("assemble").c_str(),
-        [](const Communicator& comm, const Offsets& rows, const Offsets& columns, const Elements<Global>& row,
-           const Elements<Global>& column, const Elements<T>& value) {
-          return together(comm, [&] {
-            const auto [range, domain] = spaces(comm, rows, columns);
-            auto mine = op::assemble<T>(comm, range.partition(), domain.size(), {row.data(), row.size()},
-                                        {column.data(), column.size()}, {value.data(), value.size()});
-            return std::make_shared<Matrix>(range, domain, std::move(mine));
-          });
-        });
-
+template <Scalar T>
+void bind_compositions(nb::module_& m) {
+  using Base = op::Operator<T, Host>;
   using Handle = std::shared_ptr<Base>;
   const auto compose = [](auto&& make, const Base& a, const Base* b = nullptr) {
     return together(a.range().comm(), (b ? b : &a)->range().comm(), [&]() -> Handle { return make(); });
@@ -474,32 +476,43 @@ void bind_scalar(nb::module_& m) {
         },
         a);
   });
+}
 
+/// Rows of other ranks, and matrices and operators in other numbers.
+template <Scalar T>
+void bind_renumbering(nb::module_& m) {
+  using Base = op::Operator<T, Host>;
+  using Matrix = op::Csr<T, Host>;
   // Rows `needed` (ascending) of a matrix, from the ranks that have them: (starts, global columns, values).
   m.def(named<T>("rows_of_others").c_str(), [](const Matrix& a, const Elements<Global>& needed) {
-    auto rows = together(a.range().comm(), [&] {
+    return arrays_of(together(a.range().comm(), [&] {
       return op::rows_of_others<T>(a.range(), a.rows(), std::span(needed.data(), needed.size()));
-    });
-    return nb::make_tuple(array_of(std::move(rows.start)), array_of(std::move(rows.column)),
-                          array_of(std::move(rows.value)));
+    }));
   });
 
   m.def(named<T>("renumbered").c_str(), [](const Matrix& a, const layout::Renumbering& numbers) {
-    return together(a.range().comm(), [&] { return renumbered<T>(a, numbers); });
+    const Communicator& comm = a.range().comm();
+    return together(comm, [&] {
+      const Space space = Space::distributed(comm, numbers.after());
+      return std::make_shared<Matrix>(space, space, op::renumber(comm, a.rows(), numbers, numbers), a.format());
+    });
   });
   // a, for vectors of `space_of`'s numbers.
   m.def(named<T>("in_numbers_of").c_str(),
-        [](const Base& space_of, const Handle& a, std::shared_ptr<layout::Renumbering> numbers) {
+        [](const Base& space_of, const std::shared_ptr<Base>& a, std::shared_ptr<layout::Renumbering> numbers) {
           unlocked([&] { space_of.range().comm().join(a->range().comm()); });
-          return Handle(std::make_shared<Renumbered<T>>(space_of.range(), a, std::move(numbers)));
+          return std::shared_ptr<Base>(std::make_shared<Renumbered<T>>(space_of.range(), a, std::move(numbers)));
         });
+}
 
+template <Scalar T>
+void bind_function(nb::module_& m) {
   m.def(
       named<T>("function").c_str(),
       [](const Communicator& comm, const Offsets& rows, const Offsets& columns, const std::string& name,
          nb::object product, nb::object adjoint, bool whole) {
         const auto [range, domain] = spaces(comm, rows, columns);
-        return std::shared_ptr<Base>(
+        return std::shared_ptr<op::Operator<T, Host>>(
             std::make_shared<PythonOperator<T>>(range, domain, name, std::move(product), std::move(adjoint), whole));
       },
       nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
@@ -511,7 +524,16 @@ void bind_op(nb::module_& m) {
   bind_choices<op::Boundary>(m, "boundaries");
   bind_choices<op::Format>(m, "formats");
   bind_choices<op::Convection>(m, "convections");
-  for_each_scalar([&]<Scalar T>() { bind_scalar<T>(m); });
+  for_each_scalar([&]<Scalar T>() {
+    bind_operator<T>(m);
+    bind_csr<T>(m);
+    bind_stencil<T>(m);
+    bind_matrices_of_rows<T>(m);
+    bind_files<T>(m);
+    bind_compositions<T>(m);
+    bind_renumbering<T>(m);
+    bind_function<T>(m);
+  });
 }
 
 }  // namespace tacit::python

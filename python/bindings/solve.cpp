@@ -132,6 +132,12 @@ void bind_scalar(nb::module_& m) {
       },
       nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg(),
       nb::arg().none());
+}
+
+template <Scalar T>
+void bind_automatic(nb::module_& m) {
+  using Base = op::Operator<T, Host>;
+  using Null = krylov::NullSpace<T, Host>;
   using Automatic = precond::Automatic<T>;
   nb::class_<Automatic>(m, named<T>("Automatic").c_str())
       .def(
@@ -164,9 +170,9 @@ void bind_scalar(nb::module_& m) {
 }
 
 #ifdef TACIT_HAVE_CUDA
-/// Solves in the memory of a GPU: of arrays there, and of NumPy's, which are copied.
+/// solve() in the memory of a GPU: of arrays there, and of NumPy's, which are copied.
 template <Scalar T>
-void bind_solves_on_gpu(nb::module_& m) {
+void bind_solve_on_gpu(nb::module_& m) {
   m.def(
       named<T>("solve").c_str(),
       [](const OnGpu<T>& a, const OnGpu<T>* precond, ArrayOnGpu<T> b, std::optional<ArrayOnGpu<T>> x0, Options options,
@@ -208,9 +214,12 @@ void bind_solve(nb::module_& m) {
         return s.solution();
       });
 
-  for_each_scalar([&]<Scalar T>() { bind_scalar<T>(m); });
+  for_each_scalar([&]<Scalar T>() {
+    bind_scalar<T>(m);
+    bind_automatic<T>(m);
+  });
 #ifdef TACIT_HAVE_CUDA
-  for_each_device_scalar([&]<Scalar T>() { bind_solves_on_gpu<T>(m); });
+  for_each_device_scalar([&]<Scalar T>() { bind_solve_on_gpu<T>(m); });
 #endif
 }
 

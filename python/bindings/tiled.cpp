@@ -98,77 +98,79 @@ struct ProjectionOnGpu {
   }
 };
 
+/// Whole columns, one a row of the array; the same on every rank.
+template <class P, class T = typename P::scalar>
+auto projected(const P& p, const Whole<T>& x, bool adjoint) {
+  using M = typename P::memory;
+  const int k = int(x.shape(0));
+  auto whole = p.together([&] {
+    const Space &from = adjoint ? p.a->range() : p.a->domain(), &to = adjoint ? p.a->domain() : p.a->range();
+    const auto &in = adjoint ? p.projector.ray_order() : p.projector.pixel_order(),
+               &out = adjoint ? p.projector.pixel_order() : p.projector.ray_order();
+    require(Global(x.shape(1)) == from.size(), "columns of ", x.shape(1), " numbers where ", from.size(),
+            " are needed");
+    Vector<T, M> y(to, k);
+    const auto v = taken<T, M>(from, in, x.data(), k);
+    if (adjoint) p.a->apply_adjoint(v, y);
+    else p.a->apply(v, y);
+    return given(y, out);
+  });
+  const std::size_t n = whole.size() / std::size_t(k);
+  return array_of<T, std::vector<T>>(std::move(whole), std::size_t(k), n);
+}
+
+/// Rows of equal lengths `columns`, as an array.
+auto table_of(const std::vector<std::vector<double>>& rows, std::size_t columns) {
+  std::vector<double> all;
+  for (const auto& row : rows) all.insert(all.end(), row.begin(), row.end());
+  return array_of<double, std::vector<double>>(std::move(all), rows.size(), columns);
+}
+
+template <class P, class T = typename P::scalar>
+nb::dict reconstructed(const P& p, const Whole<T>& b, const Whole<T>& start, app::tomography::ReconstructOptions o,
+                       const nb::object& callback) {
+  namespace tomography = app::tomography;
+  using M = typename P::memory;
+  const Communicator& comm = p.a->range().comm();
+  const int k = int(b.shape(0));
+  if (!callback.is_none())
+    o.callback = [&](const tomography::State& s) {
+      return call_python(comm.size(), [&] {
+        return nb::cast<bool>(callback(s.iteration, array_of(std::vector<double>(*s.residual)), s.seconds));
+      });
+    };
+  tomography::ReconstructResult result;
+  auto images = p.together([&] {
+    require(Global(b.shape(1)) == p.a->range().size(), "sinograms of ", b.shape(1), " rays where ", p.a->range().size(),
+            " are needed");
+    require(start.shape(0) == 0 || (start.shape(0) == b.shape(0) && Global(start.shape(1)) == p.a->domain().size()),
+            "start images of ", start.shape(0), " x ", start.shape(1), " pixels where ", k, " x ", p.a->domain().size(),
+            " are needed");
+    const auto v = taken<T, M>(p.a->range(), p.projector.ray_order(), b.data(), k);
+    auto x = start.shape(0) ? taken<T, M>(p.a->domain(), p.projector.pixel_order(), start.data(), k)
+                            : Vector<T, M>(p.a->domain(), k);
+    result = tomography::reconstruct(*p.a, v, x, o);
+    return given(x, p.projector.pixel_order());
+  });
+  const std::size_t n = images.size() / std::size_t(k);
+  std::vector<std::string> ends;
+  for (const auto e : result.end) ends.emplace_back(to_string(e));
+  return dict_of("images", array_of<T, std::vector<T>>(std::move(images), std::size_t(k), n), "residual",
+                 table_of(result.residual, std::size_t(k)), "gradient", table_of(result.gradient, std::size_t(k)),
+                 "iterations", result.iterations, "final_residual", result.final_residual, "seconds", result.seconds,
+                 "end", ends);
+}
+
 /// A projector in either memory.
 template <class P>
 nb::class_<P> bind_projector(nb::module_& m, const char* name) {
-  namespace tomography = app::tomography;
-  using T = typename P::scalar;
-  using M = typename P::memory;
   return nb::class_<P>(m, name)
       .def_prop_ro("entries", [](const P& p) { return p.a->entries(); })
       .def_prop_ro("storage", [](const P& p) { return p.storage(); })
       .def_prop_ro("ray_order", [](const P& p) { return array_of(std::vector<Local>(p.projector.ray_order())); })
       .def_prop_ro("pixel_order", [](const P& p) { return array_of(std::vector<Local>(p.projector.pixel_order())); })
-      // Whole columns, one a row of the array; the same on every rank.
-      .def("apply",
-           [](const P& p, const Whole<T>& x, bool adjoint) {
-             const int k = int(x.shape(0));
-             auto whole = p.together([&] {
-               const Space &from = adjoint ? p.a->range() : p.a->domain(), &to = adjoint ? p.a->domain() : p.a->range();
-               const auto &in = adjoint ? p.projector.ray_order() : p.projector.pixel_order(),
-                          &out = adjoint ? p.projector.pixel_order() : p.projector.ray_order();
-               require(Global(x.shape(1)) == from.size(), "columns of ", x.shape(1), " numbers where ", from.size(),
-                       " are needed");
-               Vector<T, M> y(to, k);
-               const auto v = taken<T, M>(from, in, x.data(), k);
-               if (adjoint) p.a->apply_adjoint(v, y);
-               else p.a->apply(v, y);
-               return given(y, out);
-             });
-             const std::size_t n = whole.size() / std::size_t(k);
-             return array_of<T, std::vector<T>>(std::move(whole), std::size_t(k), n);
-           })
-      .def(
-          "reconstruct",
-          [](const P& p, const Whole<T>& b, const Whole<T>& start, tomography::ReconstructOptions o,
-             const nb::object& callback) {
-            const Communicator& comm = p.a->range().comm();
-            const int k = int(b.shape(0));
-            if (!callback.is_none())
-              o.callback = [&](const tomography::State& s) {
-                return call_python(comm.size(), [&] {
-                  return nb::cast<bool>(callback(s.iteration, array_of(std::vector<double>(*s.residual)), s.seconds));
-                });
-              };
-            tomography::ReconstructResult result;
-            auto images = p.together([&] {
-              require(Global(b.shape(1)) == p.a->range().size(), "sinograms of ", b.shape(1), " rays where ",
-                      p.a->range().size(), " are needed");
-              require(start.shape(0) == 0 ||
-                          (start.shape(0) == b.shape(0) && Global(start.shape(1)) == p.a->domain().size()),
-                      "start images of ", start.shape(0), " x ", start.shape(1), " pixels where ", k, " x ",
-                      p.a->domain().size(), " are needed");
-              const auto v = taken<T, M>(p.a->range(), p.projector.ray_order(), b.data(), k);
-              auto x = start.shape(0) ? taken<T, M>(p.a->domain(), p.projector.pixel_order(), start.data(), k)
-                                      : Vector<T, M>(p.a->domain(), k);
-              result = tomography::reconstruct(*p.a, v, x, o);
-              return given(x, p.projector.pixel_order());
-            });
-            const std::size_t n = images.size() / std::size_t(k), rows = result.residual.size();
-            const auto flat = [](const std::vector<std::vector<double>>& table) {
-              std::vector<double> all;
-              for (const auto& row : table) all.insert(all.end(), row.begin(), row.end());
-              return all;
-            };
-            std::vector<std::string> ends;
-            for (const auto e : result.end) ends.emplace_back(to_string(e));
-            return dict_of(
-                "images", array_of<T, std::vector<T>>(std::move(images), std::size_t(k), n), "residual",
-                array_of<double, std::vector<double>>(flat(result.residual), rows, std::size_t(k)), "gradient",
-                array_of<double, std::vector<double>>(flat(result.gradient), rows, std::size_t(k)), "iterations",
-                result.iterations, "final_residual", result.final_residual, "seconds", result.seconds, "end", ends);
-          },
-          nb::arg(), nb::arg(), nb::arg(), nb::arg().none());
+      .def("apply", &projected<P>)
+      .def("reconstruct", &reconstructed<P>, nb::arg(), nb::arg(), nb::arg(), nb::arg().none());
 }
 
 app::tomography::Projector projector_of(Local width, Local height, Local detectors, const Elements<double>& angles,
@@ -180,11 +182,42 @@ app::tomography::Projector projector_of(Local width, Local height, Local detecto
   return tomography::Projector(std::move(g), curved ? tomography::Order::hilbert : tomography::Order::natural);
 }
 
+/// Seconds of one product with these columns, of the clock or of this thread on its processor: for benchmarks.
 template <class T>
-void bind_real(nb::module_& m) {
+double seconds_of_product(const op::TiledSpmm<T>& a, const Whole<T>& x, bool adjoint, bool processor) {
+  const int k = int(x.shape(1));
+  const Space &from = adjoint ? a.range() : a.domain(), &to = adjoint ? a.domain() : a.range();
+  require(x.shape(0) == std::size_t(from.local_size()), "columns of ", x.shape(0), " numbers where ", from.local_size(),
+          " are needed");
+  release free;
+  Vector<T> in(from, k), out(to, k);
+  in.assign({x.data(), x.size()});
+  const auto now = [processor] {
+    timespec t;
+    clock_gettime(processor ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &t);
+    return double(t.tv_sec) + 1e-9 * double(t.tv_nsec);
+  };
+  const double begin = now();
+  if (adjoint) a.apply_adjoint(in, out);
+  else a.apply(in, out);
+  return now() - begin;
+}
+
+/// This rank's part as it is stored: starts, local columns, values.
+template <class T>
+nb::tuple stored_rows(const op::TiledSpmm<T>& a, bool adjoint) {
+  const auto& matrix = adjoint ? a.backward() : a.forward();
+  op::RowBuffer<T> rows;
+  rows.start = {0};
+  unlocked([&] { matrix.rows(0, matrix.rows(), rows); });
+  return nb::make_tuple(array_of(std::move(rows.start)), array_of(std::move(rows.column)),
+                        array_of(std::move(rows.value)));
+}
+
+template <class T>
+void bind_matrix(nb::module_& m) {
   using Tiled = op::TiledSpmm<T>;
-  using Base = op::Operator<T, Host>;
-  nb::class_<Tiled, Base>(m, named<T>("TiledSpmm").c_str())
+  nb::class_<Tiled, op::Operator<T, Host>>(m, named<T>("TiledSpmm").c_str())
       .def_prop_ro("entries", &Tiled::entries)
       .def_prop_ro("facts",
                    [](const Tiled& a) {
@@ -192,42 +225,14 @@ void bind_real(nb::module_& m) {
                                     a.product(false).bytes() + a.product(true).bytes(), "block_rows",
                                     a.stores_entries() ? a.forward().block_rows() : 0, "order", a.order());
                    })
-      // This rank's part as it is stored: starts, local columns, values.
-      .def("stored_rows",
-           [](const Tiled& a, bool adjoint) {
-             const auto& matrix = adjoint ? a.backward() : a.forward();
-             op::RowBuffer<T> rows;
-             rows.start = {0};
-             unlocked([&] { matrix.rows(0, matrix.rows(), rows); });
-             return nb::make_tuple(array_of(std::move(rows.start)), array_of(std::move(rows.column)),
-                                   array_of(std::move(rows.value)));
-           })
+      .def("stored_rows", &stored_rows<T>)
       // The row and column of this rank's part at each stored position; empty: the given order.
       .def_prop_ro("orders",
                    [](const Tiled& a) {
                      return nb::make_tuple(array_of(std::vector<Local>(a.forward().row_order())),
                                            array_of(std::vector<Local>(a.forward().column_order())));
                    })
-      // Seconds of one product with these columns, of the clock or of this thread on its processor: for benchmarks.
-      .def("time_product",
-           [](const Tiled& a, const Whole<T>& x, bool adjoint, bool processor) {
-             const int k = int(x.shape(1));
-             const Space &from = adjoint ? a.range() : a.domain(), &to = adjoint ? a.domain() : a.range();
-             require(x.shape(0) == std::size_t(from.local_size()), "columns of ", x.shape(0), " numbers where ",
-                     from.local_size(), " are needed");
-             release free;
-             Vector<T> in(from, k), out(to, k);
-             in.assign({x.data(), x.size()});
-             const auto now = [processor] {
-               timespec t;
-               clock_gettime(processor ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &t);
-               return double(t.tv_sec) + 1e-9 * double(t.tv_nsec);
-             };
-             const double begin = now();
-             if (adjoint) a.apply_adjoint(in, out);
-             else a.apply(in, out);
-             return now() - begin;
-           })
+      .def("time_product", &seconds_of_product<T>)
       .def("volumes",
            [](const Tiled& a) {
              nb::list levels;
@@ -258,6 +263,17 @@ void bind_real(nb::module_& m) {
     });
   });
 
+#ifdef TACIT_HAVE_CUDA
+  using OnDevice = TiledOnGpu<T>;
+  nb::class_<OnDevice, OnGpu<T>>(m, named<T>("DeviceTiledSpmm").c_str())
+      .def_prop_ro("entries", [](const OnDevice& a) { return a.matrix().entries(); })
+      .def_prop_ro("storage", [](const OnDevice& a) { return a.matrix().storage(); })
+      .def_prop_ro("bytes", [](const OnDevice& a) { return a.matrix().bytes(); });
+#endif
+}
+
+template <class T>
+void bind_projectors(nb::module_& m) {
   using P = Projection<T>;
   bind_projector<P>(m, named<T>("Projector").c_str()).def_prop_ro("operator", [](const P& p) { return p.a; });
   m.def(named<T>("projector").c_str(),
@@ -276,15 +292,10 @@ void bind_real(nb::module_& m) {
           });
         });
 #ifdef TACIT_HAVE_CUDA
-  using OnDevice = TiledOnGpu<T>;
-  nb::class_<OnDevice, OnGpu<T>>(m, named<T>("DeviceTiledSpmm").c_str())
-      .def_prop_ro("entries", [](const OnDevice& a) { return a.matrix().entries(); })
-      .def_prop_ro("storage", [](const OnDevice& a) { return a.matrix().storage(); })
-      .def_prop_ro("bytes", [](const OnDevice& a) { return a.matrix().bytes(); });
   using Projected = ProjectionOnGpu<T>;
   bind_projector<Projected>(m, named<T>("DeviceProjector").c_str())
       .def_ro("gpu", &Projected::gpu)
-      .def_prop_ro("operator", [](const Projected& p) { return std::make_shared<OnDevice>(p.gpu, p.a); });
+      .def_prop_ro("operator", [](const Projected& p) { return std::make_shared<TiledOnGpu<T>>(p.gpu, p.a); });
 #endif
 }
 
@@ -302,8 +313,10 @@ void bind_tiled(nb::module_& m) {
             o.method = value_of<tomography::Method>(name);
           });
   m.def("check_reconstruct", &tomography::check);
-  bind_real<float>(m);
-  bind_real<double>(m);
+  bind_matrix<float>(m);
+  bind_projectors<float>(m);
+  bind_matrix<double>(m);
+  bind_projectors<double>(m);
 }
 
 }  // namespace tacit::python

@@ -1,4 +1,6 @@
 #include "agreement/interrupt.hpp"
+#include "collective/sums.hpp"
+#include "exchange/exchanges.hpp"
 #include "state.hpp"
 
 #include <tacit/base/trace.hpp>
@@ -14,7 +16,7 @@ using detail::State;
 Communicator::Communicator(std::shared_ptr<Transport> transport)
     : state_(std::make_shared<State>(std::move(transport))), rank_(state_->rank), size_(state_->size) {
   if (!state_->simulated) return;
-  state_->exchanges.path = Path::messages;
+  state_->exchanges->path = Path::messages;
   state_->transport->polls([weak = std::weak_ptr<State>(state_)] {
     if (const auto state = weak.lock()) Communicator(state).progress();
   });
@@ -37,20 +39,20 @@ Communicator Communicator::duplicate() const {
   meet();
   const auto lock = state_->transport_lock->take();
   Communicator copy(state_->transport->duplicate());
-  copy.state_->sums.algorithm = state_->sums.algorithm;
-  copy.state_->exchanges.path = state_->exchanges.path;
+  copy.state_->sums->algorithm = state_->sums->algorithm;
+  copy.state_->exchanges->path = state_->exchanges->path;
   copy.state_->topology = state_->topology;
   copy.state_->topology_given = state_->topology_given;
   return copy;
 }
 void Communicator::use(SumAlgorithm algorithm) const {
-  state_->sums.algorithm = algorithm;
+  state_->sums->algorithm = algorithm;
 }
 void Communicator::use(Path path) const {
-  state_->exchanges.path = path;
+  state_->exchanges->path = path;
 }
 Path Communicator::path() const {
-  return state_->exchanges.path;
+  return state_->exchanges->path;
 }
 void Communicator::use(const Topology& topology) const {
   require(topology.ranks() == size_, "a topology of ", topology.ranks(), " ranks for ", size_);
@@ -74,9 +76,9 @@ void Communicator::progress() const {
   try {
     state_->progress();
     // Long messages progress only while MPI is called.
-    if (state_->exchanges.under_way > 0) {
-      const std::lock_guard in_use(state_->exchanges.in_use);
-      for (Exchange* exchange : state_->exchanges.all) exchange->push_on();
+    if (state_->exchanges->under_way > 0) {
+      const std::lock_guard in_use(state_->exchanges->in_use);
+      for (Exchange* exchange : state_->exchanges->all) exchange->push_on();
     }
   } catch (...) {  // kept for the next wait: this may be inside a parallel loop
     state_->agreement.swallow();
@@ -136,13 +138,13 @@ void Communicator::count_local_sum(std::size_t values) const {
 PendingSum Communicator::start(const void* values, std::size_t n, Number number, Operation operation,
                                bool counted) const {
   if (counted) count_local_sum(n);
-  return hold(state_->sums.start(values, n, number, operation, counted));
+  return hold(state_->sums->start(values, n, number, operation, counted));
 }
 
 PendingSum Communicator::start(std::shared_ptr<PendingValues> values, std::size_t n, Number number,
                                Operation operation) const {
   count_local_sum(n);
-  return hold(state_->sums.start(std::move(values), n, number, operation));
+  return hold(state_->sums->start(std::move(values), n, number, operation));
 }
 
 PendingSum Communicator::hold(detail::SumSlot& slot) const {
@@ -217,7 +219,7 @@ std::array<Global, 4> Communicator::agree(const std::array<Global, 4>& values) c
 void Communicator::all_least(std::span<std::int64_t> values) const {
   if (size_ == 1) return;
   state_->wait_until([] { return true; });  // throws here if some rank has failed
-  state_->sums.begin_all();                 // native reductions and what follows match by order
+  state_->sums->begin_all();                // native reductions and what follows match by order
   const detail::Agreement::While committed(state_->agreement, detail::Agreement::Ignores::user_and_others);
   start(values.data(), values.size(), Number::int64, Operation::min, false).wait(values.data());
 }

@@ -1,4 +1,6 @@
 #include "state.hpp"
+#include "collective/sums.hpp"
+#include "exchange/exchanges.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -12,7 +14,10 @@ State::State(std::shared_ptr<Transport> t)
       rank(transport->rank()),
       size(transport->size()),
       agreement(*this, rank, size, transport->largest_tag() / channels),
-      sums(*this) {}
+      sums(std::make_unique<Sums>(*this)),
+      exchanges(std::make_unique<Exchanges>()) {}
+
+State::~State() = default;
 
 std::string State::two_threads() const {
   return message(
@@ -36,10 +41,10 @@ void State::progress() {
     explicit Guard(bool& f) : flag(f) { flag = true; }
     ~Guard() { flag = false; }
   } guard(in_progress_);
-  sums.progress();
-  if (exchanges.deferred > 0) [[unlikely]] {
-    const std::lock_guard in_use(exchanges.in_use);
-    for (Exchange* exchange : exchanges.all) exchange->help();
+  sums->progress();
+  if (exchanges->deferred > 0) [[unlikely]] {
+    const std::lock_guard in_use(exchanges->in_use);
+    for (Exchange* exchange : exchanges->all) exchange->help();
   }
 }
 
@@ -48,13 +53,13 @@ bool State::push_on() {
   bool pending = false;
   try {
     progress();
-    const std::lock_guard in_use(exchanges.in_use);
-    for (Exchange* exchange : exchanges.all) pending = exchange->push_on() || pending;
+    const std::lock_guard in_use(exchanges->in_use);
+    for (Exchange* exchange : exchanges->all) pending = exchange->push_on() || pending;
   } catch (...) {  // thrown by the next wait
     agreement.swallow();
     return false;
   }
-  return pending || sums.pending();
+  return pending || sums->pending();
 }
 
 namespace {
@@ -63,10 +68,10 @@ thread_local std::vector<std::weak_ptr<State>> helping;
 
 void State::defer(int parts) {
   if (parts <= 0) return;
-  if (exchanges.deferred == 0 &&
+  if (exchanges->deferred == 0 &&
       std::none_of(helping.begin(), helping.end(), [&](const auto& w) { return w.lock().get() == this; }))
     helping.push_back(weak_from_this());
-  exchanges.deferred += parts;
+  exchanges->deferred += parts;
 }
 
 void State::help_others() {
@@ -74,14 +79,14 @@ void State::help_others() {
     return;
   std::erase_if(helping, [](const auto& w) {
     const auto s = w.lock();
-    return !s || s->exchanges.deferred == 0;
+    return !s || s->exchanges->deferred == 0;
   });
   for (std::size_t i = 0; i < helping.size(); ++i)
     if (const auto s = helping[i].lock(); s && s.get() != this && !s->agreement.failed()) s->push_on();
 }
 
 Global State::reduce(Global value, Operation operation) {
-  SumSlot& slot = sums.start(&value, 1, Number::int64, operation, false);
+  SumSlot& slot = sums->start(&value, 1, Number::int64, operation, false);
   struct Owner {
     SumSlot& slot;
     explicit Owner(SumSlot& s) : slot(s) { slot.owned = true; }
@@ -95,17 +100,17 @@ Global State::reduce(Global value, Operation operation) {
 }
 
 void State::give_up() {
-  sums.give_up();
-  const std::lock_guard in_use(exchanges.in_use);
-  for (Exchange* exchange : exchanges.all) exchange->give_up();
+  sums->give_up();
+  const std::lock_guard in_use(exchanges->in_use);
+  for (Exchange* exchange : exchanges->all) exchange->give_up();
   sparse_started = 0;
   // Measurements may have been completed on some ranks only.
-  exchanges.fastest.clear();
+  exchanges->fastest.clear();
   if (!topology_given) topology = nullptr;
 }
 
 void State::renumber() {
-  exchanges.numbered = std::uint32_t(reduce(Global(exchanges.numbered), Operation::max));
+  exchanges->numbered = std::uint32_t(reduce(Global(exchanges->numbered), Operation::max));
 }
 
 int State::renew() {

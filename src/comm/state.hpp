@@ -1,40 +1,29 @@
-// The state shared by the copies of a communicator.
+// The state shared by the copies of a communicator: its transport, turns and agreement, which the rest is made of. Sums
+// (collective/sums.hpp) and exchanges (exchange/exchanges.hpp) stand on it.
 #pragma once
 
 #include <tacit/comm/communicator.hpp>
-#include <tacit/comm/exchange.hpp>
 #include <tacit/exec/backoff.hpp>
 #include <tacit/exec/tasks.hpp>
 
 #include "agreement/agreement.hpp"
-#include "collective/sums.hpp"
 #include "transport/simulated/rank.hpp"
 
 #include <atomic>
-#include <deque>
-#include <map>
+#include <functional>
 #include <memory>
 #include <mutex>
-#include <vector>
+#include <optional>
+#include <string>
 
 namespace tacit::comm::detail {
 
-// The halo exchanges of a communicator.
-struct Exchanges {
-  std::vector<Exchange*> all;
-  // Of `all`: an exchange may be destroyed by any thread, such as by Python's garbage collection.
-  std::recursive_mutex in_use;
-  // The number of parts that neighbours wait for and only this rank can move: those whose windows were not granted when
-  // they were posted, and those that it has to fetch. Done when it polls or waits on any communicator.
-  int deferred = 0;
-  int under_way = 0;  // posted and not closed
-  Path path = Path::automatic;
-  std::map<int, Path> fastest;  // by the binary logarithm of an exchange's bytes
-  std::uint32_t numbered = 0, opened = 0;
-};
+class Sums;
+struct Exchanges;
 
 struct State final : Agreement::Services, std::enable_shared_from_this<State> {
   explicit State(std::shared_ptr<Transport> t);
+  ~State();
 
   std::shared_ptr<Transport> transport;
   SimulatedRank* const simulated;
@@ -44,8 +33,8 @@ struct State final : Agreement::Services, std::enable_shared_from_this<State> {
   const std::shared_ptr<Turns> turns = std::make_shared<Turns>();
   std::atomic<bool> joined = false;  // its turn is that of another communicator, too
   Agreement agreement;
-  Sums sums;
-  Exchanges exchanges;
+  const std::unique_ptr<Sums> sums;
+  const std::unique_ptr<Exchanges> exchanges;
   Counters counters;
   std::shared_ptr<const Topology> topology;
   bool topology_given = false;
@@ -61,7 +50,7 @@ struct State final : Agreement::Services, std::enable_shared_from_this<State> {
   }
 
   int tag(int channel) const { return agreement.epoch() * channels + channel; }
-  static constexpr int channels = 4096, sum_channels = Sums::channels, sparse_channel = 512, gather_channel = 640,
+  static constexpr int channels = 4096, sum_channels = 512, sparse_channel = 512, gather_channel = 640,
                        exchange_channel = 704, exchange_channels = 3300;
 
   /// Called at the beginning of every operation.
@@ -132,52 +121,6 @@ struct State final : Agreement::Services, std::enable_shared_from_this<State> {
 
  private:
   bool in_progress_ = false;
-};
-
-// Messages with their buffers. Messages still in flight at destruction (while an exception unwinds) are given up
-// together with their buffers, which the transport may still read or write.
-class PendingMessages {
- public:
-  using Bytes = std::vector<std::byte>;
-  explicit PendingMessages(State& state) : state_(state) {}
-  PendingMessages(const PendingMessages&) = delete;
-  ~PendingMessages() {
-    const auto lock = state_.transport_lock->take();
-    for (auto& item : items_)
-      if (item.ticket.active) state_.transport->cancel(item.ticket, item.out ? item.buffer : nullptr);
-  }
-  void send(int to, int tag, Bytes bytes) {
-    const auto lock = state_.transport_lock->take();
-    state_.begin();
-    auto& item = items_.emplace_back(std::make_shared<Bytes>(std::move(bytes)), true);
-    item.ticket = state_.transport->send(to, tag, item.buffer->data(), item.buffer->size());
-  }
-  /// The buffer that will hold the message once done() is true or finish() returned.
-  std::shared_ptr<Bytes> receive(int from, int tag, std::size_t bytes) {
-    const auto lock = state_.transport_lock->take();
-    auto& item = items_.emplace_back(std::make_shared<Bytes>(bytes), false);
-    item.ticket = state_.transport->receive(from, tag, item.buffer->data(), bytes);
-    return item.buffer;
-  }
-  bool done() {
-    for (auto& item : items_)
-      if (item.ticket.active && !state_.transport->test(item.ticket)) return false;
-    return true;
-  }
-  void finish() {
-    state_.wait_until([&] { return done(); });
-    items_.clear();
-  }
-
- private:
-  struct Item {
-    Item(std::shared_ptr<Bytes> b, bool o) : buffer(std::move(b)), out(o) {}
-    std::shared_ptr<Bytes> buffer;
-    bool out;
-    Ticket ticket;
-  };
-  State& state_;
-  std::deque<Item> items_;
 };
 
 }  // namespace tacit::comm::detail

@@ -120,6 +120,37 @@ void combine_pairs(const R* const* y, std::size_t m, const R* a, const R* c, con
     }
 }
 
+// The products of columns from those of their real parts, in tiles of the upper triangle; then those with the shadow.
+template <Scalar T>
+void take_tiles(const double* partial, int tiles, int columns, bool with_shadow, wide_t<T>* sums) {
+  using Tile = double[tile][tile];
+  using Strip = double[is_complex<T> ? 2 : 1][tile];
+  const auto* const whole = reinterpret_cast<const Tile*>(partial);
+  const auto real_sum = [&](int a, int b) {
+    const std::size_t ta = a / tile, tb = b / tile;
+    return whole[tb * (tb + 1) / 2 + ta][a % tile][b % tile];
+  };
+  const auto* const strips = reinterpret_cast<const Strip*>(whole + tiles * (tiles + 1) / 2);
+  for (int b = 0; b < columns; ++b)
+    for (int a = 0; a <= b; ++a) {
+      auto& sum = sums[std::size_t(b) * (b + 1) / 2 + a];
+      if constexpr (is_complex<T>)
+        sum = {real_sum(2 * a, 2 * b) + real_sum(2 * a + 1, 2 * b + 1),
+               real_sum(2 * a, 2 * b + 1) - real_sum(2 * a + 1, 2 * b)};
+      else sum = real_sum(a, b);
+    }
+  if (!with_shadow) return;
+  for (int b = 0; b < columns; ++b) {
+    auto& sum = sums[pair_gram_size(columns, false) + b];
+    if constexpr (is_complex<T>) {
+      const auto& re = strips[2 * b / tile];
+      sum = {re[0][2 * b % tile] + re[1][(2 * b + 1) % tile], re[0][(2 * b + 1) % tile] - re[1][2 * b % tile]};
+    } else {
+      sum = strips[b / tile][0][b % tile];
+    }
+  }
+}
+
 }  // namespace
 
 template <Scalar T, Memory M>
@@ -133,8 +164,6 @@ void pair_gram(const T* const* v, const T* const* z, int columns, const T* shado
   const int reals = columns * parts, padded = up_to_tile(reals), tiles = padded / tile;
   const auto* const vr = reinterpret_cast<const R* const*>(v);
   const auto* const zr = reinterpret_cast<const R* const*>(z);
-  using Tile = double[tile][tile];
-  using Strip = double[parts][tile];
   using TileSums = LaneSums[tile][tile];
   using StripSums = LaneSums[parts][tile];
   const std::size_t count = std::size_t(tiles) * (tiles + 1) / 2;
@@ -181,30 +210,7 @@ void pair_gram(const T* const* v, const T* const* z, int columns, const T* shado
   for (std::size_t chunk = 1; chunk < chunks; ++chunk)
     for (std::size_t i = 0; i < doubles; ++i) partial[i] += partial[chunk * doubles + i];
 
-  const auto* const whole = reinterpret_cast<const Tile*>(partial);
-  const auto real_sum = [&](int a, int b) {
-    const std::size_t ta = a / tile, tb = b / tile;
-    return whole[tb * (tb + 1) / 2 + ta][a % tile][b % tile];
-  };
-  const auto* const strips = reinterpret_cast<const Strip*>(whole + count);
-  for (int b = 0; b < columns; ++b)
-    for (int a = 0; a <= b; ++a) {
-      auto& sum = sums[std::size_t(b) * (b + 1) / 2 + a];
-      if constexpr (is_complex<T>)
-        sum = {real_sum(2 * a, 2 * b) + real_sum(2 * a + 1, 2 * b + 1),
-               real_sum(2 * a, 2 * b + 1) - real_sum(2 * a + 1, 2 * b)};
-      else sum = real_sum(a, b);
-    }
-  if (!with_shadow) return;
-  for (int b = 0; b < columns; ++b) {
-    auto& sum = sums[pair_gram_size(columns, false) + b];
-    if constexpr (is_complex<T>) {
-      const auto& re = strips[2 * b / tile];
-      sum = {re[0][2 * b % tile] + re[1][(2 * b + 1) % tile], re[0][(2 * b + 1) % tile] - re[1][2 * b % tile]};
-    } else {
-      sum = strips[b / tile][0][b % tile];
-    }
-  }
+  take_tiles<T>(partial, tiles, columns, with_shadow, sums);
 }
 
 template <Scalar T, Memory M>

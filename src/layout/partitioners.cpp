@@ -11,47 +11,6 @@ namespace tacit::layout {
 
 using comm::Communicator;
 
-Partition weighted_blocks(const Communicator& comm, const Partition& partition, std::span<const Global> weight) {
-  return comm::collective(comm, [&] {
-    const Global first = partition.begin(comm.rank()), n = partition.end(comm.rank()) - first;
-    require(Global(weight.size()) == n, "rank ", comm.rank(), " owns ", n, " indices but was given ", weight.size(),
-            " weights");
-    Global mine = 0;
-    for (std::size_t i = 0; i < weight.size(); ++i) {
-      require(weight[i] >= 0, "index ", first + Global(i), " has the weight ", weight[i]);
-      mine += weight[i];
-    }
-    const auto sums = comm.all_gather(mine);
-    const Global before = std::accumulate(sums.begin(), sums.begin() + comm.rank(), Global(0));
-    const Global total = std::accumulate(sums.begin(), sums.end(), Global(0));
-    if (total == 0) return Partition::blocks(partition.size(), comm.size());
-    // Range p ends where the weight so far comes nearest to its share, (p + 1) / P of all. Every rank finds the ends
-    // within its own indices; an end is the least value of all ranks.
-    std::vector<Global> ends(static_cast<std::size_t>(comm.size()) - 1, partition.size());
-    Global sum = before;
-    std::size_t p = 0;
-    const auto share = [&](std::size_t part) { return double(total) * double(part + 1) / comm.size(); };
-    while (p < ends.size() && share(p) <= double(before) && before > 0) ++p;  // ends within the indices of lower ranks
-    for (std::size_t i = 0; i < weight.size(); ++i) {
-      const Global next = sum + weight[i];
-      while (p < ends.size() && share(p) <= double(next)) {
-        const bool nearer_after = double(next) - share(p) <= share(p) - double(sum);
-        ends[p++] = first + Global(i) + (nearer_after ? 1 : 0);
-      }
-      sum = next;
-    }
-    std::vector<Global> offsets(ends.size() + 2, 0);
-    const auto all = comm.all_gather(std::span<const Global>(ends));
-    for (std::size_t e = 0; e < ends.size(); ++e) {
-      offsets[e + 1] = partition.size();
-      for (int r = 0; r < comm.size(); ++r)
-        offsets[e + 1] = std::min(offsets[e + 1], all[std::size_t(r) * ends.size() + e]);
-    }
-    offsets.back() = partition.size();
-    return Partition(std::move(offsets));
-  });
-}
-
 bool metis_built() noexcept {
 #ifdef TACIT_HAVE_METIS
   return true;
@@ -221,20 +180,6 @@ std::vector<int> graph_parts(const Communicator& comm, const Partition& partitio
   });
 }
 
-Global edge_cut(const Communicator& comm, const Partition& partition, GraphView graph, std::span<const int> owner) {
-  return comm::collective(comm, [&] {
-    check_graph(comm, partition, graph);
-    require(owner.size() + 1 == graph.start.size(), "a graph of ", graph.start.size() - 1, " vertices with ",
-            owner.size(), " owners");
-    std::vector<Global> mine(owner.begin(), owner.end());
-    const auto all = comm.all_gather(std::span<const Global>(mine));
-    Global cut = 0;
-    for (std::size_t i = 0; i < owner.size(); ++i)
-      for (Global k = graph.start[i]; k < graph.start[i + 1]; ++k) cut += all[std::size_t(graph.column[k])] != owner[i];
-    return comm.all_sum(cut);
-  });
-}
-
 // ---- renumbering ----
 
 std::vector<Global> Renumbering::look_up(const Communicator& comm, const Partition& owners,
@@ -376,21 +321,6 @@ Renumbering Renumbering::inside(const Communicator& comm, const Partition& parti
   });
 }
 
-Renumbering Renumbering::cuthill_mckee(const Communicator& comm, const Partition& partition, GraphView graph) {
-  return comm::collective(comm, [&] {
-    require(partition.parts() == comm.size(), "a partition into ", partition.parts(), " parts for ", comm.size(),
-            " ranks");
-    check_graph(comm, partition, graph);
-    const LocalGraph whole = gathered(comm, partition, graph);
-    std::vector<Global> new_of_old(whole.start.size() - 1);
-    if (comm.rank() == 0) {
-      const auto order = reverse_cuthill_mckee(whole);
-      for (std::size_t i = 0; i < order.size(); ++i) new_of_old[order[i]] = Global(i);
-    }
-    return by_new_index(comm, partition, partition, from_root(comm, partition, new_of_old));
-  });
-}
-
 Renumbering Renumbering::then(const Communicator& comm, const Renumbering& next) const {
   return comm::collective(comm, [&] {
     require(after_ == next.before_, "a renumbering to ", after_.size(), " indices followed by one from ",
@@ -401,10 +331,6 @@ Renumbering Renumbering::then(const Communicator& comm, const Renumbering& next)
 
 std::vector<Global> Renumbering::to_new(const Communicator& comm, std::span<const Global> old_indices) const {
   return comm::collective(comm, [&] { return look_up(comm, before_, new_of_old_, old_indices); });
-}
-
-std::vector<Global> Renumbering::to_old(const Communicator& comm, std::span<const Global> new_indices) const {
-  return comm::collective(comm, [&] { return look_up(comm, after_, old_of_new_, new_indices); });
 }
 
 }  // namespace tacit::layout

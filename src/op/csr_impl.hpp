@@ -77,6 +77,13 @@ Csr<T, M>::Csr(Space range, Space domain, RowsView<T, std::int64_t> rows, Format
   comm::collective(this->range().comm(), [&] { store(rows, nullptr, format); });
 }
 
+template <Scalar T, class Index>
+std::string not_finite_at(RowsView<T, Index> rows, Global entry, Global first) {
+  const auto row = std::upper_bound(rows.start.begin(), rows.start.end(), entry) - rows.start.begin() - 1;
+  return message("the matrix has a value that is not finite at row ", first + row, ", column ",
+                 rows.column[std::size_t(entry)], " (counted from 0)");
+}
+
 template <Scalar T, Memory M>
 template <class Index>
 void Csr<T, M>::store(RowsView<T, Index> rows, Rows<T>* owned, Format format) {
@@ -100,12 +107,7 @@ void Csr<T, M>::store(RowsView<T, Index> rows, Rows<T>* owned, Format format) {
     return store(RowsView<T, Global>{sorted.start, sorted.column, sorted.value}, &sorted, format);
   }
   if (found.wrong >= 0) refuse_row(rows, found.wrong, to, from);
-  std::string fault;
-  if (found.infinite >= 0) {
-    const auto row = std::upper_bound(rows.start.begin(), rows.start.end(), found.infinite) - rows.start.begin() - 1;
-    fault = message("the matrix has a value that is not finite at row ", to.begin() + row, ", column ",
-                    rows.column[std::size_t(found.infinite)], " (counted from 0)");
-  }
+  const std::string fault = found.infinite < 0 ? "" : not_finite_at(rows, found.infinite, to.begin());
   parts_->diagonal = std::move(found.diagonal);
   LocalRows<T> own, ghost;
   std::vector<Global> needed;

@@ -119,6 +119,39 @@ Rows<T> stencil_rows(const Grid& grid, const Weights<T>& weights, Global begin, 
   return rows;
 }
 
+namespace {
+
+/// This rank's slabs of a grid, and those that they need of other ranks.
+Part own_part(const Space& space, const Grid& grid, const Axes& axes, std::vector<Global>& ghost_slabs) {
+  const Global slab = grid.slab();
+  const Global first = space.begin() / slab, last = space.end() / slab;
+  const bool on_line = grid.dimensions == 1;
+  Part part{axes, on_line, 0, 0, 0, 0, 0, {}, {}};
+  (on_line ? part.x0 : part.z0) = first;
+  part.nx = std::ptrdiff_t(on_line ? last - first : axes.n[0]);
+  part.ny = std::ptrdiff_t(axes.n[1]);
+  part.nz = std::ptrdiff_t(on_line ? last > first : last - first);
+  if (last > first) {
+    const int axis = on_line ? 0 : 2;
+    const Global below = axes.neighbour(axis, first, -1), above = axes.neighbour(axis, last - 1, 1);
+    const auto outside = [&](Global s) { return s >= 0 && (s < first || s >= last); };
+    for (Global s : {below, above})
+      if (outside(s)) ghost_slabs.push_back(s);
+    std::sort(ghost_slabs.begin(), ghost_slabs.end());
+    ghost_slabs.erase(std::unique(ghost_slabs.begin(), ghost_slabs.end()), ghost_slabs.end());
+    const auto beyond = [&](Global s) -> Part::Beyond {
+      if (s < 0) return {};
+      if (!outside(s)) return {Part::Where::own, std::ptrdiff_t(s - first)};
+      return {Part::Where::ghost, std::lower_bound(ghost_slabs.begin(), ghost_slabs.end(), s) - ghost_slabs.begin()};
+    };
+    part.below = beyond(below);
+    part.above = beyond(above);
+  }
+  return part;
+}
+
+}  // namespace
+
 template <Scalar T>
 Stencil<T>::Stencil(comm::Communicator comm, const Grid& grid, const Weights<T>& weights)
     : Stencil(Space::distributed(comm, grid.slabs(comm.size())), grid, weights) {}
@@ -135,30 +168,8 @@ Stencil<T>::Stencil(Space space, const Grid& grid, const Weights<T>& weights)
       require(o % slab == 0, "a stencil's ranks own whole slabs of ", slab, " points; a rank begins at ", o);
 
     const Axes axes(grid);
-    const Global first = space.begin() / slab, last = space.end() / slab;
-    const bool on_line = grid.dimensions == 1;
-    Part part{axes, on_line, 0, 0, 0, 0, 0, {}, {}};
-    (on_line ? part.x0 : part.z0) = first;
-    part.nx = std::ptrdiff_t(on_line ? last - first : axes.n[0]);
-    part.ny = std::ptrdiff_t(axes.n[1]);
-    part.nz = std::ptrdiff_t(on_line ? last > first : last - first);
     std::vector<Global> ghost_slabs, needed;
-    if (last > first) {
-      const int axis = on_line ? 0 : 2;
-      const Global below = axes.neighbour(axis, first, -1), above = axes.neighbour(axis, last - 1, 1);
-      const auto outside = [&](Global s) { return s >= 0 && (s < first || s >= last); };
-      for (Global s : {below, above})
-        if (outside(s)) ghost_slabs.push_back(s);
-      std::sort(ghost_slabs.begin(), ghost_slabs.end());
-      ghost_slabs.erase(std::unique(ghost_slabs.begin(), ghost_slabs.end()), ghost_slabs.end());
-      const auto beyond = [&](Global s) -> Part::Beyond {
-        if (s < 0) return {};
-        if (!outside(s)) return {Part::Where::own, std::ptrdiff_t(s - first)};
-        return {Part::Where::ghost, std::lower_bound(ghost_slabs.begin(), ghost_slabs.end(), s) - ghost_slabs.begin()};
-      };
-      part.below = beyond(below);
-      part.above = beyond(above);
-    }
+    const Part part = own_part(space, grid, axes, ghost_slabs);
     for (Global s : ghost_slabs)
       for (Global i = 0; i < slab; ++i) needed.push_back(s * slab + i);
 

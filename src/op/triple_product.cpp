@@ -46,37 +46,62 @@ FetchedValues<T>::FetchedValues(const comm::Communicator& comm, std::size_t own,
   exchange_ = std::make_unique<comm::Exchange>(comm, pattern_, sizeof(T));
 }
 
+/// What is known while a plan is made, and not after.
+template <Scalar T>
+struct TripleProductPlan<T>::Draft {
+  const Rows<T>&Q, &A, &P, &C;
+  const Space &inner, &columns;
+  Fetched<double> fetched{};          // with numbers of entries as values
+  std::optional<Numbering> number{};  // of columns of P
+  std::vector<Local> P_column{};      // as numbers
+  std::vector<Local> AP_column{};     // of rows as they stand in blocks
+  std::vector<Global> AP_start{};     // by row
+  std::vector<Global> target_start{};
+  Global targets = 0;
+};
+
 template <Scalar T>
 std::optional<TripleProductPlan<T>> TripleProductPlan<T>::make(const Rows<T>& Q, const Rows<T>& A, const Rows<T>& P,
                                                                bool Q_is_P, const Rows<T>& C, const Space& inner,
                                                                const Space& columns, Global most) {
-  TripleProductPlan plan(Q, A, P, Q_is_P, C, inner, columns, std::min(most, most_planned_entries));
-  if (plan.R_start_.empty()) return {};
+  const Span span("plan of a triple product", "op");
+  TripleProductPlan plan;
+  Draft draft{Q, A, P, C, inner, columns};
+  plan.rows_ = A.count(), plan.same_ = Q_is_P;
+  if (!plan.fetch_rows(draft, std::min(most, most_planned_entries))) return {};
+  plan.number_entries(draft);
+  plan.cut_blocks(draft);
+  plan.place_sums(draft);
+  plan.place_targets(draft);
   return plan;
 }
 
+/// Brings the rows of other ranks that products here need. False, on all ranks, where entries are too many.
 template <Scalar T>
-TripleProductPlan<T>::TripleProductPlan(const Rows<T>& Q, const Rows<T>& A, const Rows<T>& P, bool Q_is_P,
-                                        const Rows<T>& C, const Space& inner, const Space& columns, Global most)
-    : rows_(A.count()), same_(Q_is_P) {
-  const Span span("plan of a triple product", "op");
-  const auto& comm = inner.comm();
-  const std::size_t of_A = A.column.size(), of_P = P.column.size(), of_Q = Q.column.size();
+bool TripleProductPlan<T>::fetch_rows(Draft& d, Global most) {
+  const auto& comm = d.inner.comm();
+  const std::size_t of_A = d.A.column.size(), of_P = d.P.column.size(), of_Q = d.Q.column.size();
   const std::size_t own = of_A + of_P + (same_ ? 0 : of_Q);  // values that a rank gives
-  if (comm.all_max(Global(comm.size() > 1 ? own : std::max(of_P, of_Q))) > most) return;
-  Fetched<double> fetched;  // with numbers of entries as values
-  if (comm.size() > 1) {
-    const Global first = FetchedValues<T>::offset(comm, own), first_of_P = first + Global(of_A);
-    const auto P_numbers = with_numbers(P, first_of_P);
-    const auto Q_numbers = same_ ? P_numbers : with_numbers(Q, first_of_P + Global(of_P));
-    fetched = detail::fetch(Q_numbers, with_numbers(A, first), inner, P_numbers, columns);
-    fetched_A_ = fetched.A.column.size(), fetched_Q_ = fetched.Q.column.size(), fetched_P_ = fetched.P.column.size();
-    if (comm.all_max(Global(std::max(of_P, of_Q) + fetched_A_ + fetched_Q_ + fetched_P_)) > most) return;
-    std::vector<Global> needed;
-    for (const auto* rows : {&fetched.A, &fetched.Q, &fetched.P})
-      for (const double k : rows->value) needed.push_back(Global(k));
-    fetched_ = FetchedValues<T>(comm, own, std::move(needed));
-  }
+  if (comm.all_max(Global(comm.size() > 1 ? own : std::max(of_P, of_Q))) > most) return false;
+  if (comm.size() == 1) return true;
+  const Global first = FetchedValues<T>::offset(comm, own), first_of_P = first + Global(of_A);
+  const auto P_numbers = with_numbers(d.P, first_of_P);
+  const auto Q_numbers = same_ ? P_numbers : with_numbers(d.Q, first_of_P + Global(of_P));
+  auto& fetched = d.fetched = detail::fetch(Q_numbers, with_numbers(d.A, first), d.inner, P_numbers, d.columns);
+  fetched_A_ = fetched.A.column.size(), fetched_Q_ = fetched.Q.column.size(), fetched_P_ = fetched.P.column.size();
+  if (comm.all_max(Global(std::max(of_P, of_Q) + fetched_A_ + fetched_Q_ + fetched_P_)) > most) return false;
+  std::vector<Global> needed;
+  for (const auto* rows : {&fetched.A, &fetched.Q, &fetched.P})
+    for (const double k : rows->value) needed.push_back(Global(k));
+  fetched_ = FetchedValues<T>(comm, own, std::move(needed));
+  return true;
+}
+
+/// Row starts and columns, as numbers of this rank: own rows, then fetched ones.
+template <Scalar T>
+void TripleProductPlan<T>::number_entries(Draft& d) {
+  const auto& fetched = d.fetched;
+  const Space& columns = d.columns;
   others_ = fetched.row_of_P;
   const auto append_starts = [](const std::vector<Global>& from, auto& to) {
     using Start = typename std::remove_reference_t<decltype(to)>::value_type;
@@ -86,34 +111,37 @@ TripleProductPlan<T>::TripleProductPlan(const Rows<T>& Q, const Rows<T>& A, cons
   const auto append_columns = [](const exec::Buffer<Global>& from, auto&& number, std::vector<Local>& to) {
     std::transform(from.begin(), from.end(), std::back_inserter(to), number);
   };
-  const Numbering row(inner, others_);
-  A_start_ = A.start, append_starts(fetched.A.start, A_start_);
-  A_column_.reserve(A.column.size() + fetched_A_);
-  append_columns(A.column, row, A_column_), append_columns(fetched.A.column, row, A_column_);
-  P_start_.assign(P.start.begin(), P.start.end()), append_starts(fetched.P.start, P_start_);
-  if (!same_) Q_start_.assign(Q.start.begin(), Q.start.end());
-  Q_start_fetched_.assign(1, Local(Q.column.size())), append_starts(fetched.Q.start, Q_start_fetched_);
-  Q_column_.reserve(Q.column.size() + fetched_Q_);
+  const Numbering row(d.inner, others_);
+  A_start_ = d.A.start, append_starts(fetched.A.start, A_start_);
+  A_column_.reserve(d.A.column.size() + fetched_A_);
+  append_columns(d.A.column, row, A_column_), append_columns(fetched.A.column, row, A_column_);
+  P_start_.assign(d.P.start.begin(), d.P.start.end()), append_starts(fetched.P.start, P_start_);
+  if (!same_) Q_start_.assign(d.Q.start.begin(), d.Q.start.end());
+  Q_start_fetched_.assign(1, Local(d.Q.column.size())), append_starts(fetched.Q.start, Q_start_fetched_);
+  Q_column_.reserve(d.Q.column.size() + fetched_Q_);
   const auto own_column = [&](Global c) {
     return c >= columns.begin() && c < columns.end() ? Local(c - columns.begin()) : Local(-1);
   };
-  append_columns(Q.column, own_column, Q_column_), append_columns(fetched.Q.column, own_column, Q_column_);
-  C_start_ = C.start;
+  append_columns(d.Q.column, own_column, Q_column_), append_columns(fetched.Q.column, own_column, Q_column_);
+  C_start_ = d.C.start;
 
-  // Columns of P, as numbers.
-  auto met = comm.size() == 1 ? std::vector<Global>{} : detail::outside(columns, {&P});
-  const auto more = comm.size() == 1 ? std::vector<Global>{} : detail::outside(columns, {&fetched.P});
-  met.insert(met.end(), more.begin(), more.end());
+  std::vector<Global> met;
+  if (columns.comm().size() > 1) {
+    met = detail::outside(columns, {&d.P});
+    const auto more = detail::outside(columns, {&fetched.P});
+    met.insert(met.end(), more.begin(), more.end());
+  }
   detail::sort_unique(met);
-  const Numbering number(columns, std::move(met));
-  std::vector<Local> P_column;
-  P_column.reserve(P.column.size() + fetched_P_);
-  append_columns(P.column, number, P_column), append_columns(fetched.P.column, number, P_column);
+  const auto& number = d.number.emplace(columns, std::move(met));
+  d.P_column.reserve(d.P.column.size() + fetched_P_);
+  append_columns(d.P.column, number, d.P_column), append_columns(fetched.P.column, number, d.P_column);
+}
 
-  // Blocks, in the order of rows over all ranks.
-  const auto all = A_start_.size() - 1, fetched_rows = all - std::size_t(rows_);
-  const Local above =
-      Local(std::lower_bound(fetched.row.begin(), fetched.row.end(), inner.begin()) - fetched.row.begin());
+/// Blocks, in the order of rows over all ranks.
+template <Scalar T>
+void TripleProductPlan<T>::cut_blocks(const Draft& d) {
+  const auto& row = d.fetched.row;
+  const Local above = Local(std::lower_bound(row.begin(), row.end(), d.inner.begin()) - row.begin());
   const auto cut = [&](Local first, Local last) {
     for (; first < last; first += block_rows_of_plans) {
       Block block;
@@ -121,93 +149,97 @@ TripleProductPlan<T>::TripleProductPlan(const Rows<T>& Q, const Rows<T>& A, cons
       block_.push_back(block);
     }
   };
-  cut(rows_, rows_ + above), cut(0, rows_), cut(rows_ + above, rows_ + Local(fetched_rows));
+  cut(rows_, rows_ + above), cut(0, rows_), cut(rows_ + above, Local(A_start_.size() - 1));
+}
 
-  // Rows of A P whose columns are those of P in the order in which sums meet them. A row that a row of R needs is not
-  // longer than the row of C.
+/// Finds the rows of A P, whose columns are those of P in the order in which sums meet them, and the entries of R. A
+/// row that a row of R needs is not longer than the row of C.
+template <Scalar T>
+void TripleProductPlan<T>::place_sums(Draft& d) {
+  const auto all = A_start_.size() - 1;
   for (std::size_t i = 1; i < C_start_.size(); ++i)
     longest_ = std::max(longest_, std::size_t(C_start_[i] - C_start_[i - 1]));
-  R_start_.assign(std::size_t(columns.local_size()) + 1, 0);
-  Global sums = 0, targets = 0;
-  const auto needed = [&](Local i) {  // entries of Q in own columns
-    const Local* const q = begin_of_Q(i);
-    return std::count_if(Q_column_.begin() + q[0], Q_column_.begin() + q[1], [](Local c) { return c >= 0; });
-  };
-  for (const Block& block : block_)
-    for (Local i = block.row; i < block.row + block.rows; ++i) {
-      if (needed(i) == 0) continue;
+  Global sums = 0;
+  for (Local i = 0; i < Local(all); ++i)
+    if (own_entries_of_Q(i) > 0)
       for (auto k = A_start_[std::size_t(i)]; k < A_start_[std::size_t(i) + 1]; ++k) {
         const auto j = std::size_t(A_column_[std::size_t(k)]);
         sums += P_start_[j + 1] - P_start_[j];
       }
-    }
+  R_start_.assign(std::size_t(d.columns.local_size()) + 1, 0);
   length_ = Places(longest_ + 1, all);
   sum_ = Places(longest_, std::size_t(sums));
-  std::vector<Local> AP_column;
-  std::vector<Global> AP_start(all + 1, 0), target_start(all);  // of rows as they stand in blocks
-  length_.with([&](auto* length) {
-    sum_.with([&](auto* place) {
-      std::vector<std::size_t> stamp(std::size_t(number.count()), 0);
-      std::vector<Local> at(stamp.size());
-      std::size_t now = 0;
-      Global next = 0;
-      for (Block& block : block_) {
-        block.sum = next, block.target = targets;
-        block.least = std::numeric_limits<Local>::max();
-        for (Local i = block.row; i < block.row + block.rows; ++i) {
-          target_start[std::size_t(i)] = targets;
-          AP_start[std::size_t(i)] = Global(AP_column.size());
-          length[i] = 0;
-          const auto columns_here = needed(i);
-          if (columns_here == 0) continue;
-          ++now;
-          Local n = 0;
-          for (auto k = A_start_[std::size_t(i)]; k < A_start_[std::size_t(i) + 1]; ++k) {
-            const auto j = std::size_t(A_column_[std::size_t(k)]);
-            for (Local e = P_start_[j]; e < P_start_[j + 1]; ++e) {
-              const auto c = std::size_t(P_column[std::size_t(e)]);
-              if (stamp[c] != now) stamp[c] = now, at[c] = n++, AP_column.push_back(Local(c));
-              place[next++] = std::remove_reference_t<decltype(*place)>(at[c]);
-            }
-          }
-          length[i] = std::remove_reference_t<decltype(*length)>(n);
-          targets += columns_here * n;
-          const Local* const q = begin_of_Q(i);
-          for (Local k = q[0]; k < q[1]; ++k)
-            if (const Local c = Q_column_[std::size_t(k)]; c >= 0) {
-              block.least = std::min(block.least, c), block.most = std::max(block.most, c);
-              ++R_start_[std::size_t(c) + 1];
-            }
+  d.AP_start.assign(all + 1, 0), d.target_start.resize(all);
+  length_.with([&](auto* length) { sum_.with([&](auto* place) { place_sums(d, length, place); }); });
+  std::partial_sum(R_start_.begin(), R_start_.end(), R_start_.begin());
+}
+
+template <Scalar T>
+template <class Length, class Sum>
+void TripleProductPlan<T>::place_sums(Draft& d, Length* length, Sum* place) {
+  std::vector<std::size_t> stamp(std::size_t(d.number->count()), 0);
+  std::vector<Local> at(stamp.size());
+  std::size_t now = 0;
+  Global next = 0;
+  for (Block& block : block_) {
+    block.sum = next, block.target = d.targets;
+    block.least = std::numeric_limits<Local>::max();
+    for (Local i = block.row; i < block.row + block.rows; ++i) {
+      d.target_start[std::size_t(i)] = d.targets;
+      d.AP_start[std::size_t(i)] = Global(d.AP_column.size());
+      length[i] = 0;
+      const auto columns_here = own_entries_of_Q(i);
+      if (columns_here == 0) continue;
+      ++now;
+      Local n = 0;
+      for (auto k = A_start_[std::size_t(i)]; k < A_start_[std::size_t(i) + 1]; ++k) {
+        const auto j = std::size_t(A_column_[std::size_t(k)]);
+        for (Local e = P_start_[j]; e < P_start_[j + 1]; ++e) {
+          const auto c = std::size_t(d.P_column[std::size_t(e)]);
+          if (stamp[c] != now) stamp[c] = now, at[c] = n++, d.AP_column.push_back(Local(c));
+          place[next++] = Sum(at[c]);
         }
       }
-    });
-  });
-  std::partial_sum(R_start_.begin(), R_start_.end(), R_start_.begin());
+      length[i] = Length(n);
+      d.targets += columns_here * n;
+      const Local* const q = begin_of_Q(i);
+      for (Local k = q[0]; k < q[1]; ++k)
+        if (const Local c = Q_column_[std::size_t(k)]; c >= 0) {
+          block.least = std::min(block.least, c), block.most = std::max(block.most, c);
+          ++R_start_[std::size_t(c) + 1];
+        }
+    }
+  }
+}
+
+/// Finds, in rows of C, the places of the entries of each row of A P.
+template <Scalar T>
+void TripleProductPlan<T>::place_targets(const Draft& d) {
   // By rows of R, so that each row of C is looked at once: the row of A P, and where its places begin.
   struct Use {
     Local row;
     Global target;
   };
   std::vector<Use> use(std::size_t(R_start_.back()));
+  target_ = Places(longest_, std::size_t(d.targets));
   length_.with([&](const auto* length) {
     std::vector<Global> next(R_start_.begin(), R_start_.end() - 1);
     for (const Block& block : block_)
       for (Local i = block.row; i < block.row + block.rows; ++i) {
         const Local* const q = begin_of_Q(i);
-        Global target = target_start[std::size_t(i)];
+        Global target = d.target_start[std::size_t(i)];
         for (Local k = q[0]; k < q[1]; ++k)
           if (const Local c = Q_column_[std::size_t(k)]; c >= 0)
             use[std::size_t(next[std::size_t(c)]++)] = {i, target}, target += Global(length[i]);
       }
-    target_ = Places(longest_, std::size_t(targets));
     target_.with([&](auto* place) {
-      std::vector<Local> at(std::size_t(number.count()));
+      std::vector<Local> at(std::size_t(d.number->count()));
       for (std::size_t c = 0; c + 1 < C_start_.size(); ++c) {
         for (Global k = C_start_[c]; k < C_start_[c + 1]; ++k)
-          at[std::size_t(number(C.column[std::size_t(k)]))] = Local(k - C_start_[c]);
+          at[std::size_t((*d.number)(d.C.column[std::size_t(k)]))] = Local(k - C_start_[c]);
         for (Global k = R_start_[c]; k < R_start_[c + 1]; ++k) {
           const Use& u = use[std::size_t(k)];
-          const Local* const from = AP_column.data() + AP_start[std::size_t(u.row)];
+          const Local* const from = d.AP_column.data() + d.AP_start[std::size_t(u.row)];
           for (std::size_t e = 0; e < std::size_t(length[u.row]); ++e)
             place[std::size_t(u.target) + e] = std::remove_reference_t<decltype(*place)>(at[std::size_t(from[e])]);
         }

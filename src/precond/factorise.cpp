@@ -108,6 +108,26 @@ class PresentRow {
     else right_.push_back(c);
   }
   T& value(Local c) { return value_[c]; }
+  /// Row i of a, with a place for its pivot; the sum of its sizes and the largest one.
+  std::pair<real_t<T>, real_t<T>> take(const op::LocalRows<T>& a, Local i, Local pivot, const Local* place) {
+    begin(i, place);
+    enter(pivot);
+    real_t<T> sum = 0, largest = 0;
+    for (Global k = a.start[i]; k < a.start[i + 1]; ++k) {
+      enter(a.column[k]);
+      value_[a.column[k]] = a.value[k];
+      sum += size_of(a.value[k]);
+      largest = std::max(largest, size_of(a.value[k]));
+    }
+    return {sum, largest};
+  }
+  /// The column of the largest value; `usual` where `pivoting` times that is no larger.
+  Local pivot(Local usual, real_t<T> pivoting) const {
+    Local pivot = usual;
+    for (const Local c : right_)
+      if (size_of(value_[c]) > size_of(value_[pivot])) pivot = c;
+    return pivoting * size_of(value_[pivot]) > size_of(value_[usual]) ? pivot : usual;
+  }
   T remove(Local c) {
     present_[c] = 0;
     return std::exchange(value_[c], T(0));
@@ -331,6 +351,12 @@ op::SplitRows<T> with_levels(const op::LocalRows<T>& a, int levels, bool with_up
 }
 
 template <Scalar T>
+void append_row(op::LocalRows<T>& to, const std::vector<Entry<T>>& row) {
+  for (const auto& [c, v] : row) to.column.push_back(c), to.value.push_back(v);
+  to.start.push_back(Global(to.column.size()));
+}
+
+template <Scalar T>
 Factors<T> ilut(const op::LocalRows<T>& a, const Threshold& t, std::vector<Local>& order, const Poll& poll) {
   using R = real_t<T>;
   const Local n = a.count();
@@ -348,15 +374,7 @@ Factors<T> ilut(const op::LocalRows<T>& a, const Threshold& t, std::vector<Local
   std::vector<Entry<T>> kept;
   for (Local i = 0; i < n; ++i) {
     if (i % rows_between_polls == 0) poll();
-    R sum = 0, largest = 0;
-    row.begin(i, place.data());
-    row.enter(order[i]);
-    for (Global k = a.start[i]; k < a.start[i + 1]; ++k) {
-      row.enter(a.column[k]);
-      row.value(a.column[k]) = a.value[k];
-      sum += size_of(a.value[k]);
-      largest = std::max(largest, size_of(a.value[k]));
-    }
+    const auto [sum, largest] = row.take(a, i, order[i], place.data());
     const R least = a.start[i + 1] > a.start[i] ? R(t.drop) * (sum / R(a.start[i + 1] - a.start[i])) : R(0);
 
     kept.clear();
@@ -373,19 +391,12 @@ Factors<T> ilut(const op::LocalRows<T>& a, const Threshold& t, std::vector<Local
     keep_largest(kept, std::size_t(std::ceil(std::max(share, rest - share))));
     rest -= double(kept.size());
     std::ranges::sort(kept, {}, &Entry<T>::first);
-    for (const auto& [k, l] : kept) f.lower.column.push_back(k), f.lower.value.push_back(l);
-    f.lower.start.push_back(Global(f.lower.column.size()));
+    append_row(f.lower, kept);
 
-    Local pivot = order[i];
-    for (const Local c : row.right())
-      if (size_of(row.value(c)) > size_of(row.value(pivot))) pivot = c;
-    if (!(R(t.pivoting) * size_of(row.value(pivot)) > size_of(row.value(order[i])))) pivot = order[i];
-    if (pivot != order[i]) {
-      const Local other = place[pivot];
-      std::swap(order[i], order[other]);
-      place[order[i]] = i;
-      place[order[other]] = other;
-    }
+    const Local pivot = row.pivot(order[i], R(t.pivoting));
+    const Local other = place[pivot];
+    std::swap(order[i], order[other]);
+    place[order[other]] = other, place[order[i]] = i;
     // The matrix is singular, or nearly so. With a pivot as large as its row the null vector stays out of the solution,
     // where it would grow until A x is rounding error.
     if (!(size_of(row.value(pivot)) > singular * largest)) {
@@ -394,13 +405,10 @@ Factors<T> ilut(const op::LocalRows<T>& a, const Threshold& t, std::vector<Local
     }
     f.inverse[i] = inverse(row.value(pivot));
     kept.clear();
-    for (const Local c : row.right()) {
-      const T u = row.remove(c);
-      if (c != pivot && size_of(u) > least) kept.emplace_back(c, u);
-    }
+    for (const Local c : row.right())
+      if (const T u = row.remove(c); c != pivot && size_of(u) > least) kept.emplace_back(c, u);
     keep_largest(kept, std::size_t(std::ceil(std::max(share, rest))));
-    for (const auto& [c, u] : kept) f.upper.column.push_back(c), f.upper.value.push_back(u);
-    f.upper.start.push_back(Global(f.upper.column.size()));
+    append_row(f.upper, kept);
   }
   if (!all_finite(f.lower.value) || !all_finite(f.upper.value) || !all_finite(f.inverse)) {
     std::iota(order.begin(), order.end(), Local(0));

@@ -1,4 +1,4 @@
-// Jacobi on groups of devices; instantiated by group.cpp and, in builds with CUDA, by group.cu.
+// Jacobi on groups of devices; instantiated by jacobi_on_group.cpp and, in builds with CUDA, by jacobi_on_group.cu.
 #pragma once
 
 #include "jacobi_impl.hpp"

@@ -176,21 +176,24 @@ class Assignment {
       settled_columns_.push_back(next);
       i = column_at_[next].row;
     }
-    if (end >= 0) {
-      for (const Local j : settled_columns_) {
-        const double change = column_at_[j].distance - shortest;
-        column_at_[j].potential += change;
-        u_[column_at_[j].row] -= change;
-      }
-      u_[root] += shortest;
-      for (Local j = end;;) {
-        const Local i = column_at_[j].from;
-        column_at_[j].row = i;
-        std::swap(column_[i], j);
-        if (i == root) break;
-      }
-    }
+    if (end >= 0) take_path(root, end, shortest);
     for (const Local j : touched_) column_at_[j].distance = infinite;
+  }
+
+  /// Matches along the path that ends in column `end`, and adapts the potentials.
+  void take_path(Local root, Local end, double shortest) {
+    for (const Local j : settled_columns_) {
+      const double change = column_at_[j].distance - shortest;
+      column_at_[j].potential += change;
+      u_[column_at_[j].row] -= change;
+    }
+    u_[root] += shortest;
+    for (Local j = end;;) {
+      const Local i = column_at_[j].from;
+      column_at_[j].row = i;
+      std::swap(column_[i], j);
+      if (i == root) break;
+    }
   }
 
   const op::LocalRows<T>& a_;

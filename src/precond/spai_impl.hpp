@@ -113,45 +113,92 @@ std::vector<T> row_of_inverse(const RowSet<T>& set, const std::vector<Global>& p
 
 }  // namespace detail
 
+/// The rows that an inverse is made of: those of A, or of -A where its diagonal is negative.
+template <Scalar T, Memory M>
+op::Rows<T> Spai<T, M>::rows_of(const op::Csr<T, M>& A) {
+  const auto& space = A.range();
+  op::Rows<T> rows = A.rows();
+  if (options_.factorised) {
+    bool hermitian = false;
+    if constexpr (std::same_as<M, Host>) hermitian = op::is_hermitian(A);
+    else hermitian = op::is_hermitian(op::Csr<T, Host>(space, space, rows));
+    require(hermitian, "fsai needs a Hermitian matrix; this one is not");
+  }
+  if (options_.local) {
+    op::Rows<T> inside;
+    for (Local i = 0; i < rows.count(); ++i) {
+      for (Global k = rows.start[i]; k < rows.start[i + 1]; ++k)
+        if (rows.column[k] >= space.begin() && rows.column[k] < space.end())
+          inside.column.push_back(rows.column[k]), inside.value.push_back(rows.value[k]);
+      inside.start.push_back(Global(inside.column.size()));
+    }
+    rows = std::move(inside);
+  }
+  if (options_.factorised && space.size() > 0) {
+    bool below = true;  // a row without a diagonal is not
+    for (Local i = 0; i < rows.count() && below; ++i) {
+      below = false;
+      for (Global k = rows.start[i]; k < rows.start[i + 1]; ++k)
+        if (rows.column[k] == space.begin() + i) below = real(rows.value[k]) < 0;
+    }
+    negative_ = space.comm().all(below);
+    if (negative_)
+      for (T& a : rows.value) a = -a;
+  }
+  return rows;
+}
+
+/// Rows of the inverse, or of its factor G, by least squares. Collective.
+template <Scalar T, Memory M>
+op::Rows<T> Spai<T, M>::inverse_of(const detail::RowSet<T>& set, const layout::Space& space) {
+  const Local n = space.local_size();
+  std::vector<std::vector<Global>> columns(n);
+  std::vector<std::vector<T>> values(n);
+  std::atomic<Global> diagonals = 0;
+  std::atomic<Local> bad_row = n;
+  const auto make_row = [&](std::size_t at) {
+    const auto i = Local(at);
+    const Global g = space.begin() + i;
+    detail::pattern_of(set.own(), i, g, options_.factorised, columns[i]);
+    if (!options_.factorised) {
+      values[i] = detail::row_of_inverse(set, columns[i], g);
+      return;
+    }
+    bool by_itself = false;
+    values[i] = detail::row_of_factor(set, columns[i], by_itself);
+    if (by_itself) ++diagonals;
+    if (!values[i].empty()) return;
+    for (Local least = bad_row; i < least && !bad_row.compare_exchange_weak(least, i);) {
+    }
+  };
+  exec::parallel_for(std::size_t(n), n > 1000, make_row, 64);
+  require(bad_row == n, "fsai needs a diagonal that is positive (or negative) everywhere; row ",
+          space.begin() + bad_row, " (counted from 0) has another sign or a zero");
+  const Global by_diagonal = space.comm().all_sum(diagonals.load());
+  doubtful_ = by_diagonal > 0;
+  if (by_diagonal)
+    note_ = message(by_diagonal, by_diagonal == 1 ? " row takes" : " rows take",
+                    " the diagonal alone: the small matrix there is not positive definite");
+  op::Rows<T> found;
+  for (Local i = 0; i < n; ++i) {
+    found.column.insert(found.column.end(), columns[i].begin(), columns[i].end());
+    found.value.insert(found.value.end(), values[i].begin(), values[i].end());
+    found.start.push_back(Global(found.column.size()));
+  }
+  return found;
+}
+
 template <Scalar T, Memory M>
 Spai<T, M>::Spai(const op::Csr<T, M>& A, const SpaiOptions& options)
     : op::Operator<T, M>(A.domain(), A.range()), options_(options) {
   const auto& space = A.range();
-  const auto& comm = space.comm();
-  comm::collective(comm, [&] {
+  comm::collective(space.comm(), [&] {
     const Span span("sparse inverse", "precond");
     const char* const kind = options.factorised ? "fsai" : "spai";
     require(A.range() == A.domain(), kind, " needs a square matrix with rows and columns spread alike; this one is ",
             A.range().size(), " by ", A.domain().size());
     require(A.fault().empty(), kind, ": ", A.fault());
-    op::Rows<T> rows = A.rows();
-    if (options.factorised) {
-      bool hermitian = false;
-      if constexpr (std::same_as<M, Host>) hermitian = op::is_hermitian(A);
-      else hermitian = op::is_hermitian(op::Csr<T, Host>(space, space, rows));
-      require(hermitian, "fsai needs a Hermitian matrix; this one is not");
-    }
-    if (options.local) {
-      op::Rows<T> inside;
-      for (Local i = 0; i < rows.count(); ++i) {
-        for (Global k = rows.start[i]; k < rows.start[i + 1]; ++k)
-          if (rows.column[k] >= space.begin() && rows.column[k] < space.end())
-            inside.column.push_back(rows.column[k]), inside.value.push_back(rows.value[k]);
-        inside.start.push_back(Global(inside.column.size()));
-      }
-      rows = std::move(inside);
-    }
-    if (options.factorised && space.size() > 0) {
-      bool below = true;  // a row without a diagonal is not
-      for (Local i = 0; i < rows.count() && below; ++i) {
-        below = false;
-        for (Global k = rows.start[i]; k < rows.start[i + 1]; ++k)
-          if (rows.column[k] == space.begin() + i) below = real(rows.value[k]) < 0;
-      }
-      negative_ = comm.all(below);
-      if (negative_)
-        for (T& a : rows.value) a = -a;
-    }
+    op::Rows<T> rows = rows_of(A);
     // Squares of entries are safe after this; an even exponent, so that G takes half of it.
     const int e = A.largest() > 0 ? std::ilogb(A.largest()) / 2 * 2 : 0;
     for (T& a : rows.value) a = times_power(a, -e);
@@ -166,42 +213,8 @@ Spai<T, M>::Spai(const op::Csr<T, M>& A, const SpaiOptions& options)
           needed.push_back(c);
     std::sort(needed.begin(), needed.end());
     needed.erase(std::unique(needed.begin(), needed.end()), needed.end());
-    const detail::RowSet<T> set(space, std::move(rows), std::move(needed));
-
-    const Local n = space.local_size();
-    std::vector<std::vector<Global>> columns(n);
-    std::vector<std::vector<T>> values(n);
-    std::atomic<Global> diagonals = 0;
-    std::atomic<Local> bad_row = n;
-    const auto make_row = [&](std::size_t at) {
-      const auto i = Local(at);
-      const Global g = space.begin() + i;
-      detail::pattern_of(set.own(), i, g, options.factorised, columns[i]);
-      if (!options.factorised) {
-        values[i] = detail::row_of_inverse(set, columns[i], g);
-        return;
-      }
-      bool by_itself = false;
-      values[i] = detail::row_of_factor(set, columns[i], by_itself);
-      if (by_itself) ++diagonals;
-      if (!values[i].empty()) return;
-      for (Local least = bad_row; i < least && !bad_row.compare_exchange_weak(least, i);) {
-      }
-    };
-    exec::parallel_for(std::size_t(n), n > 1000, make_row, 64);
-    require(bad_row == n, "fsai needs a diagonal that is positive (or negative) everywhere; row ",
-            space.begin() + bad_row, " (counted from 0) has another sign or a zero");
-    const Global by_diagonal = comm.all_sum(diagonals.load());
-    doubtful_ = by_diagonal > 0;
-    if (by_diagonal)
-      note_ = message(by_diagonal, by_diagonal == 1 ? " row takes" : " rows take",
-                      " the diagonal alone: the small matrix there is not positive definite");
-    op::Rows<T> found;
-    for (Local i = 0; i < n; ++i) {
-      found.column.insert(found.column.end(), columns[i].begin(), columns[i].end());
-      for (const T v : values[i]) found.value.push_back(times_power(v, options.factorised ? -e / 2 : -e));
-      found.start.push_back(Global(found.column.size()));
-    }
+    op::Rows<T> found = inverse_of(detail::RowSet<T>(space, std::move(rows), std::move(needed)), space);
+    for (T& v : found.value) v = times_power(v, options.factorised ? -e / 2 : -e);
     if (!options.factorised) found = op::adjoint(found, space, space);
     matrix_ = std::make_unique<op::Csr<T, M>>(space, space, std::move(found));
     require(matrix_->fault().empty(), kind, ": the inverse leaves the range of the scalar; scale the matrix");

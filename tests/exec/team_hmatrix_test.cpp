@@ -1,7 +1,7 @@
 // Products of packed low-rank and dense blocks as team kernels, run by one thread and by teams of threads.
 #include "exec/team_fixtures.hpp"
 
-#include <tacit/op/kernels/hmatrix.hpp>
+#include <tacit/op/kernels/hmatrix_product.hpp>
 
 #include <tuple>
 

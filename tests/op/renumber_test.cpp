@@ -24,7 +24,7 @@ TEST(Renumber, KeepsTheProduct) {
     const auto owner = graph_parts(comm, p, {rows.start, rows.column}, comm.size());
     const auto r = Renumbering::by_owner(comm, p, owner);
     const auto mine = Space::distributed(comm, r.after());
-    const op::Csr<T> A(mine, mine, op::renumber(comm, rows, r));
+    const op::Csr<T> A(mine, mine, op::renumber(comm, rows, r, r));
     const auto x = test::vector_of<T>(user, 9);
     Vector<T> xn(mine), yn(mine);
     xn.assign(r.forward<T>(comm, std::span<const T>(x.data(), x.size())));

@@ -13,11 +13,6 @@
 
 namespace tacit::layout {
 
-/// Contiguous ranges of about equal weight; with the entries of a row as its weight, blocks of rows of equal work.
-/// `weight`: of this rank's indices in `partition`, not negative. Equal lengths where all weights are zero. Collective:
-/// two gathers, of P and of P (P - 1) numbers. Error(usage) on a wrong length or a negative weight.
-Partition weighted_blocks(const comm::Communicator& comm, const Partition& partition, std::span<const Global> weight);
-
 /// A graph distributed by vertices (the pattern of a matrix by rows): the neighbours of this rank's vertices, as global
 /// indices in any order.
 struct GraphView {
@@ -40,11 +35,6 @@ bool metis_built() noexcept;
 std::vector<int> graph_parts(const comm::Communicator& comm, const Partition& partition, GraphView graph, int parts,
                              Partitioner how = Partitioner::automatic);
 
-/// The number of edges (i, j) whose vertices have different owners, over all ranks. Collective: one gather of all
-/// owners.
-Global edge_cut(const comm::Communicator& comm, const Partition& partition, GraphView graph,
-                std::span<const int> owner);
-
 /// A renumbering of indices. Ranks own contiguous ranges in both numberings: `before` is the user's, `after` the
 /// library's.
 class Renumbering {
@@ -60,8 +50,6 @@ class Renumbering {
   /// Permutes indices within ranks: position i gets the old index old_of_new[i] (local, a permutation). Collective.
   static Renumbering inside(const comm::Communicator& comm, const Partition& partition,
                             std::span<const Local> old_of_new);
-  /// Reverse Cuthill-McKee order of the whole graph, over the same partition. Collective; rank 0 gathers the graph.
-  static Renumbering cuthill_mckee(const comm::Communicator& comm, const Partition& partition, GraphView graph);
   /// The composition: this one, then `next` (whose old numbers are this one's new ones). Collective.
   Renumbering then(const comm::Communicator& comm, const Renumbering& next) const;
 
@@ -71,10 +59,9 @@ class Renumbering {
   const std::vector<Global>& new_of_old() const { return new_of_old_; }
   const std::vector<Global>& old_of_new() const { return old_of_new_; }
 
-  /// The new (old) numbers of any old (new) ones, in the order given, fetched from their owners. Collective.
+  /// The new numbers of any old ones, in the order given, fetched from their owners. Collective.
   /// Error(usage) on an index out of range.
   std::vector<Global> to_new(const comm::Communicator& comm, std::span<const Global> old_indices) const;
-  std::vector<Global> to_old(const comm::Communicator& comm, std::span<const Global> new_indices) const;
 
   /// Moves values with k interleaved columns from the old ranges to the new ones, and back. Collective; every value is
   /// sent once. Error(usage) on a wrong length.

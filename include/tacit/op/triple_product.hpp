@@ -4,6 +4,7 @@
 #include <tacit/comm/exchange.hpp>
 #include <tacit/op/csr.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -115,17 +116,27 @@ class TripleProductPlan {
   double bytes() const;
 
  private:
-  /// Without rows of R (R_start_ is empty) where the entries are too many.
-  TripleProductPlan(const Rows<T>& Q, const Rows<T>& A, const Rows<T>& P, bool Q_is_P, const Rows<T>& C,
-                    const Space& inner, const Space& columns, Global most);
+  TripleProductPlan() = default;
   /// Some rows that follow each other: where their places begin, and their columns of Q on this rank.
   struct Block {
     Local row = 0, rows = 0, least = 0, most = -1;
     Global sum = 0, target = 0;
   };
+  struct Draft;
+  bool fetch_rows(Draft& draft, Global most);
+  void number_entries(Draft& draft);
+  void cut_blocks(const Draft& draft);
+  void place_sums(Draft& draft);
+  template <class Length, class Sum>
+  void place_sums(Draft& draft, Length* length, Sum* place);
+  void place_targets(const Draft& draft);
   struct Work;
   const Local* begin_of_Q(Local row) const {
     return row < rows_ ? (same_ ? P_start_ : Q_start_).data() + row : Q_start_fetched_.data() + (row - rows_);
+  }
+  Global own_entries_of_Q(Local row) const {
+    const Local* const q = begin_of_Q(row);
+    return std::count_if(Q_column_.begin() + q[0], Q_column_.begin() + q[1], [](Local c) { return c >= 0; });
   }
   template <class Sum, class Target, class Length>
   void add_blocks(const Work& work, const Sum* sums, const Target* targets, const Length* length) const;

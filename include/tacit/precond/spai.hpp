@@ -11,6 +11,11 @@ namespace tacit::precond {
 
 using layout::Vector;
 
+namespace detail {
+template <Scalar T>
+class RowSet;
+}  // namespace detail
+
 struct SpaiOptions {
   /// M = G^H G, G on the lower triangle of A with G A G^H = I on its pattern: Hermitian positive definite (or negative:
   /// of -A), for cg.
@@ -47,6 +52,8 @@ class Spai final : public op::Operator<T, M>, public op::Noted {
   void finish(const Vector<T, M>& x, Vector<T, M>& y, bool adjoint, int) const override;
 
  private:
+  op::Rows<T> rows_of(const op::Csr<T, M>& A);
+  op::Rows<T> inverse_of(const detail::RowSet<T>& set, const layout::Space& space);
   SpaiOptions options_;
   bool negative_ = false;  // G is that of -A
   std::unique_ptr<op::Csr<T, M>> matrix_;

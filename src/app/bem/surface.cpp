@@ -199,24 +199,11 @@ Surface inspect(const Mesh& mesh) {
   return s;
 }
 
-Mended mend(const Mesh& mesh, double distance) {
-  check(mesh);
-  require(distance >= 0 && std::isfinite(distance), "vertices within a distance of ", distance, " are to be merged");
-  Mended made;
-  const auto first = first_at_place(mesh.vertices, distance);
-  const auto triangles = renamed(mesh, first);
-  const Mesh whole{mesh.vertices, triangles};
-  const auto flat = flat_ones(whole), repeated = repeated_ones(triangles);
-  for (std::size_t t = 0; t < triangles.size(); ++t) {
-    if (flat[t] || repeated[t]) continue;
-    made.mesh.triangles.push_back(triangles[t]);
-    made.kept.push_back(Global(t));
-  }
-  made.dropped_triangles = Global(triangles.size()) - made.mesh.size();
-  if (made.mesh.triangles.empty()) throw Error(ErrorKind::input, "no triangle of the mesh has an area");
+namespace {
 
+// Which triangles have to be turned for their part of the surface to have one orientation, outwards where it is closed.
+std::vector<char> turned_ones(const Mesh& mesh, const std::vector<Triangle>& kept) {
   // Neighbours across an edge of two triangles, and whether they have the same orientation.
-  auto& kept = made.mesh.triangles;
   std::vector<std::array<std::pair<Local, bool>, 3>> neighbour(kept.size());
   std::vector<char> count(kept.size());
   std::vector<char> open(kept.size());
@@ -255,6 +242,29 @@ Mended mend(const Mesh& mesh, double distance) {
     if (closed && volume < 0)
       for (const Local t : part) turned[std::size_t(t)] = !turned[std::size_t(t)];
   }
+  return turned;
+}
+
+}  // namespace
+
+Mended mend(const Mesh& mesh, double distance) {
+  check(mesh);
+  require(distance >= 0 && std::isfinite(distance), "vertices within a distance of ", distance, " are to be merged");
+  Mended made;
+  const auto first = first_at_place(mesh.vertices, distance);
+  const auto triangles = renamed(mesh, first);
+  const Mesh whole{mesh.vertices, triangles};
+  const auto flat = flat_ones(whole), repeated = repeated_ones(triangles);
+  for (std::size_t t = 0; t < triangles.size(); ++t) {
+    if (flat[t] || repeated[t]) continue;
+    made.mesh.triangles.push_back(triangles[t]);
+    made.kept.push_back(Global(t));
+  }
+  made.dropped_triangles = Global(triangles.size()) - made.mesh.size();
+  if (made.mesh.triangles.empty()) throw Error(ErrorKind::input, "no triangle of the mesh has an area");
+
+  auto& kept = made.mesh.triangles;
+  const auto turned = turned_ones(mesh, kept);
   for (std::size_t t = 0; t < kept.size(); ++t)
     if (turned[t]) std::swap(kept[t][1], kept[t][2]), ++made.turned_triangles;
 

@@ -149,162 +149,218 @@ void check_input(float value, Global input, std::size_t neuron) {
                                           " (counted from 0); finite numbers are needed"));
 }
 
+namespace {
+
+// The new panels as pieces of the previous ones, with the inputs alive.
+std::vector<std::vector<Piece>> pieces_of(const std::vector<Panel>& before, int panel) {
+  std::vector<std::vector<Piece>> plan;
+  std::size_t room = 0;
+  for (std::size_t b = 0; b < before.size(); ++b)
+    for (std::size_t at = 0; at < before[b].inputs.size();) {
+      if (room == 0) plan.emplace_back(), room = std::size_t(panel);
+      const std::size_t n = std::min(room, before[b].inputs.size() - at);
+      plan.back().push_back({b, at, n});
+      at += n, room -= n;
+    }
+  return plan;
+}
+
+// What is given, as bits or as numbers.
+struct Inputs {
+  Global count;
+  const std::uint8_t* bits;
+  const float* dense;
+};
+
+// A group of layers applied to panels.
+struct Group {
+  const std::vector<const Matrix*>& layers;
+  int panel;    // columns, at most
+  Local width;  // inputs of the first layer
+  const InferOptions& options;
+  std::vector<Panel> panels{};         // the new ones
+  std::vector<LayerReport> reports{};  // of each panel and layer, added in their order afterwards
+  std::vector<double> edges_worked{};  // of each panel
+
+  void start(std::size_t count) {
+    panels.assign(count, {});
+    edges_worked.assign(count, 0);
+    if (options.report_layers) reports.resize(count * layers.size());
+  }
+};
+
+// One thread's panel of a group: its k columns, and those that a layer makes of them.
+class PanelRun {
+ public:
+  explicit PanelRun(Group& group) : group_(group), most_(std::size_t(group.panel)) {}
+
+  void read(const Inputs& given, std::size_t q) {
+    const std::size_t rows = std::size_t(group_.width);
+    const Global begin = Global(q) * group_.panel;
+    k_ = int(std::min<Global>(group_.panel, given.count - begin));
+    in_.assign(rows * std::size_t(k_), 0.0F);
+    for (int c = 0; c < k_; ++c) {
+      group_.panels[q].inputs.push_back(begin + c);
+      float* const to = in_.data() + c;
+      if (given.dense) {
+        const float* from = given.dense + std::size_t(begin + c) * rows;
+        for (std::size_t i = 0; i < rows; ++i) {
+          check_input(from[i], begin + c, i);
+          to[i * std::size_t(k_)] = from[i];
+        }
+      } else {
+        const std::uint8_t* from = given.bits + std::size_t(begin + c) * ((rows + 7) / 8);
+        for (std::size_t i = 0; i < rows; ++i)
+          if (from[i / 8] >> (7 - i % 8) & 1) to[i * std::size_t(k_)] = 1;
+      }
+    }
+  }
+
+  void gather(const std::vector<Panel>& before, const std::vector<Piece>& pieces, std::size_t q) {
+    const std::size_t rows = std::size_t(group_.width);
+    auto& inputs = group_.panels[q].inputs;
+    k_ = 0;
+    for (const auto& piece : pieces) k_ += int(piece.count);
+    in_.resize(rows * std::size_t(k_));
+    std::size_t column = 0;
+    for (const auto& [number, at, n] : pieces) {
+      const Panel& from = before[number];
+      const std::size_t stride = from.inputs.size();
+      inputs.insert(inputs.end(), from.inputs.begin() + std::ptrdiff_t(at),
+                    from.inputs.begin() + std::ptrdiff_t(at + n));
+      for (std::size_t i = 0; i < rows; ++i)
+        std::memcpy(in_.data() + i * std::size_t(k_) + column, from.outputs.data() + i * stride + at,
+                    n * sizeof(float));
+      column += n;
+    }
+  }
+
+  // All layers of the group; the outputs are the new panel's.
+  void run(std::size_t q) {
+    const auto& o = group_.options;
+    const op::Clamp<float> clamp{o.bias, 0.0F, o.ceiling};
+    const std::size_t depth = group_.layers.size();
+    Panel& to = group_.panels[q];
+    for (std::size_t l = 0; l < depth; ++l) {
+      const Matrix& w = *group_.layers[l];
+      const auto neurons = std::size_t(w.rows());
+      out_.resize(neurons * std::size_t(k_));
+      w.multiply(in_.data(), k_, out_.data(), k_, k_, nullptr, &clamp);
+      group_.edges_worked[q] += double(w.entries()) * k_;
+      find_alive(neurons);
+      if (o.report_layers) {
+        auto& report = group_.reports[q * depth + l];
+        report.alive = Global(alive_.size());
+        for (const float v : out_) report.sum += double(v);
+      }
+      // Inputs that are not alive are dropped where that saves at least a register of columns and an eighth of all,
+      // and after the last layer of the group.
+      const int alive = int(alive_.size());
+      const bool saves = alive <= k_ - 16 && alive * 8 <= k_ * 7;
+      if (saves || (l + 1 == depth && alive < k_)) keep_alive(neurons, to.inputs);
+      else std::swap(in_, out_);
+      if (k_ == 0) break;
+    }
+    if (k_ > 0)
+      to.outputs.assign(in_.begin(),
+                        in_.begin() + std::ptrdiff_t(std::size_t(group_.layers.back()->rows()) * std::size_t(k_)));
+    else to.inputs.clear();
+  }
+
+ private:
+  void find_alive(std::size_t neurons) {
+    const auto columns = std::size_t(k_);
+    float* const most = most_.data();
+    std::fill(most_.begin(), most_.end(), 0.0F);
+    for (std::size_t j = 0; j < neurons; ++j) {
+      const float* const row = out_.data() + j * columns;
+#pragma omp simd
+      for (std::size_t c = 0; c < columns; ++c) most[c] = row[c] <= 0 ? most[c] : 1.0F;  // NaN counts as alive
+    }
+    alive_.clear();
+    for (int c = 0; c < k_; ++c)
+      if (most[c] > 0) alive_.push_back(c);
+  }
+  void keep_alive(std::size_t neurons, std::vector<Global>& inputs) {
+    const std::size_t n = alive_.size(), columns = std::size_t(k_);
+    in_.resize(neurons * n);
+    for (std::size_t j = 0; j < neurons; ++j) {
+      const float* const row = out_.data() + j * columns;
+      float* const kept = in_.data() + j * n;
+      for (std::size_t c = 0; c < n; ++c) kept[c] = row[std::size_t(alive_[c])];
+    }
+    for (std::size_t c = 0; c < n; ++c) inputs[c] = inputs[std::size_t(alive_[c])];
+    inputs.resize(n);
+    k_ = int(n);
+  }
+
+  Group& group_;
+  std::vector<float> in_, out_, most_;
+  std::vector<Local> alive_;
+  int k_ = 0;
+};
+
+// The inputs that have outputs, and these.
+void take_outputs(const std::vector<Panel>& panels, std::size_t width, bool keep, InferResult& result) {
+  for (const auto& p : panels) result.categories.insert(result.categories.end(), p.inputs.begin(), p.inputs.end());
+  if (!keep) return;
+  result.outputs.resize(result.categories.size() * width);
+  float* to = result.outputs.data();
+  for (const auto& p : panels)
+    for (std::size_t c = 0; c < p.inputs.size(); ++c)
+      for (std::size_t j = 0; j < width; ++j) *to++ = p.outputs[j * p.inputs.size() + c];
+}
+
+}  // namespace
+
 InferResult Network::infer(Global count, const std::uint8_t* bits, const float* dense, const InferOptions& o) const {
   const auto& p = parts_->layers;
   check_inputs(count, bits, dense, o);
+  const Inputs given{count, bits, dense};
   const double start = wall_time();
   InferResult result;
   if (o.report_layers) result.layers.resize(std::size_t(p.count()));
   exec::Caught caught;
   Layers<Matrix>::Pass pass(p, o.group > 0 ? o.group : 6);
 
-  std::vector<Panel> before, after;
-  std::vector<std::vector<Piece>> plan;
+  std::vector<Panel> before;
   Local width = p.inputs();  // rows of the panels
   while (pass.more()) {
     const int first = pass.done();
     const auto& layers = pass.take(width);
-    const int last = pass.done();
     Local widest = width;
     for (const auto* m : layers) widest = std::max(widest, m->rows());
     // Two panels of outputs take half of a megabyte or so.
     const int panel = o.panel > 0 ? o.panel : std::clamp(int(131072 / std::max<Local>(1, widest)) / 16 * 16, 16, 128);
-
-    // The new panels as pieces of the previous ones, with the inputs alive.
-    plan.clear();
-    std::size_t panels = 0;
-    if (first == 0) {
-      panels = std::size_t((count + panel - 1) / panel);
-    } else {
-      std::size_t room = 0;
-      for (std::size_t b = 0; b < before.size(); ++b)
-        for (std::size_t at = 0; at < before[b].inputs.size();) {
-          if (room == 0) plan.emplace_back(), room = std::size_t(panel);
-          const std::size_t n = std::min(room, before[b].inputs.size() - at);
-          plan.back().push_back({b, at, n});
-          at += n, room -= n;
-        }
-      panels = plan.size();
-    }
-    after.assign(panels, {});
-    // Reports of each panel and layer, added in their order afterwards.
-    const auto depth = std::size_t(last - first);
-    std::vector<LayerReport> reports(o.report_layers ? panels * depth : 0);
-    std::vector<double> worked(panels);
-    const auto run_panels = [&](exec::Claims& claims) {
-      std::vector<float> in, out;
-      std::vector<Local> alive;
-      std::vector<float> most;
-      claims.each([&](std::size_t q) {
-        most.resize(static_cast<std::size_t>(panel));
-        Panel& to = after[q];
-        int k = 0;
-        const std::size_t rows = std::size_t(width);
-        if (first == 0) {
-          const Global begin = Global(q) * panel;
-          k = int(std::min<Global>(panel, count - begin));
-          in.assign(rows * std::size_t(k), 0.0F);
-          for (int c = 0; c < k; ++c) {
-            to.inputs.push_back(begin + c);
-            if (dense) {
-              const float* from = dense + std::size_t(begin + c) * rows;
-              for (std::size_t i = 0; i < rows; ++i) {
-                check_input(from[i], begin + c, i);
-                in[i * std::size_t(k) + std::size_t(c)] = from[i];
-              }
-            } else {
-              const std::uint8_t* from = bits + std::size_t(begin + c) * ((rows + 7) / 8);
-              for (std::size_t i = 0; i < rows; ++i)
-                if (from[i / 8] >> (7 - i % 8) & 1) in[i * std::size_t(k) + std::size_t(c)] = 1;
-            }
-          }
-        } else {
-          for (const auto& piece : plan[q]) k += int(piece.count);
-          in.resize(rows * std::size_t(k));
-          std::size_t column = 0;
-          for (const auto& [number, at, n] : plan[q]) {
-            const Panel& from = before[number];
-            const std::size_t stride = from.inputs.size();
-            to.inputs.insert(to.inputs.end(), from.inputs.begin() + std::ptrdiff_t(at),
-                             from.inputs.begin() + std::ptrdiff_t(at + n));
-            for (std::size_t i = 0; i < rows; ++i)
-              std::memcpy(in.data() + i * std::size_t(k) + column, from.outputs.data() + i * stride + at,
-                          n * sizeof(float));
-            column += n;
-          }
-        }
-        const op::Clamp<float> clamp{o.bias, 0.0F, o.ceiling};
-        for (int l = first; l < last; ++l) {
-          const Matrix& w = *layers[std::size_t(l - first)];
-          const auto neurons = std::size_t(w.rows()), columns = std::size_t(k);
-          out.resize(neurons * columns);
-          w.multiply(in.data(), k, out.data(), k, k, nullptr, &clamp);
-          worked[q] += double(w.entries()) * k;
-          std::fill(most.begin(), most.end(), 0.0F);
-          for (std::size_t j = 0; j < neurons; ++j) {
-            const float* const row = out.data() + j * columns;
-#pragma omp simd
-            for (std::size_t c = 0; c < columns; ++c) most[c] = row[c] <= 0 ? most[c] : 1.0F;  // NaN counts as alive
-          }
-          alive.clear();
-          for (int c = 0; c < k; ++c)
-            if (most[std::size_t(c)] > 0) alive.push_back(c);
-          if (o.report_layers) {
-            auto& report = reports[q * depth + std::size_t(l - first)];
-            report.alive = Global(alive.size());
-            for (const float v : out) report.sum += double(v);
-          }
-          // Inputs that are not alive are dropped where that saves at least a register of columns and an eighth of all,
-          // and after the last layer of the group.
-          const bool saves = int(alive.size()) <= k - 16 && int(alive.size()) * 8 <= k * 7;
-          if (saves || (l + 1 == last && int(alive.size()) < k)) {
-            const std::size_t n = alive.size();
-            in.resize(neurons * n);
-            for (std::size_t j = 0; j < neurons; ++j) {
-              const float* const row = out.data() + j * columns;
-              float* const kept = in.data() + j * n;
-              for (std::size_t c = 0; c < n; ++c) kept[c] = row[std::size_t(alive[c])];
-            }
-            for (std::size_t c = 0; c < n; ++c) to.inputs[c] = to.inputs[std::size_t(alive[c])];
-            to.inputs.resize(n);
-            k = int(n);
-          } else {
-            std::swap(in, out);
-          }
-          if (k == 0) break;
-        }
-        if (k > 0)
-          to.outputs.assign(in.begin(),
-                            in.begin() + std::ptrdiff_t(std::size_t(layers.back()->rows()) * std::size_t(k)));
-        else to.inputs.clear();
+    Group group{layers, panel, width, o};
+    const auto plan = pieces_of(before, panel);
+    group.start(first == 0 ? std::size_t((count + panel - 1) / panel) : plan.size());
+    caught([&] {
+      exec::parallel_claims(group.panels.size(), 1, true, [&](exec::Claims& claims) {
+        PanelRun run(group);
+        claims.each([&](std::size_t q) {
+          if (first == 0) run.read(given, q);
+          else run.gather(before, plan[q], q);
+          run.run(q);
+        });
       });
-    };
-    caught([&] { exec::parallel_claims(panels, 1, true, run_panels); });
+    });
     caught.rethrow();
-    for (const double w : worked) result.edges_worked += w;
-    for (std::size_t i = 0; i < reports.size(); ++i) {
-      auto& of = result.layers[std::size_t(first) + i % depth];
-      of.alive += reports[i].alive, of.sum += reports[i].sum;
+    for (const double w : group.edges_worked) result.edges_worked += w;
+    for (std::size_t i = 0; i < group.reports.size(); ++i) {
+      auto& of = result.layers[std::size_t(first) + i % layers.size()];
+      of.alive += group.reports[i].alive, of.sum += group.reports[i].sum;
     }
     for (const auto* m : layers) result.edges += double(m->entries()) * double(count);
-    std::swap(before, after);
+    before = std::move(group.panels);
     width = layers.back()->rows();
-    result.layers_done = last;
+    result.layers_done = pass.done();
     Global living = 0;
     for (const auto& panel_left : before) living += Global(panel_left.inputs.size());
-    if (o.callback && o.callback(last, living)) break;
+    if (o.callback && o.callback(result.layers_done, living)) break;
   }
   result.weight_seconds = pass.waited();
-  for (const auto& panel_left : before)
-    result.categories.insert(result.categories.end(), panel_left.inputs.begin(), panel_left.inputs.end());
-  if (o.keep_outputs) {
-    result.outputs.resize(result.categories.size() * std::size_t(width));
-    std::size_t at = 0;
-    for (const auto& panel_left : before)
-      for (std::size_t c = 0; c < panel_left.inputs.size(); ++c, ++at)
-        for (std::size_t j = 0; j < std::size_t(width); ++j)
-          result.outputs[at * std::size_t(width) + j] = panel_left.outputs[j * panel_left.inputs.size() + c];
-  }
+  take_outputs(before, std::size_t(width), o.keep_outputs, result);
   result.seconds = wall_time() - start;
   return result;
 }

@@ -284,6 +284,44 @@ class Run {
     return slices.any();
   }
 
+  // The first gradients, to which later ones are made orthogonal, slice by slice.
+  struct FirstGradients {
+    std::size_t most, k;
+    std::vector<std::unique_ptr<Vector<T, M>>> kept{};
+    std::vector<const T*> vectors{};
+    Norms squares{};
+    std::vector<char> held{};  // for each of them and slice, whether later gradients still are
+
+    FirstGradients(int count, std::size_t columns) : most(std::size_t(count)), k(columns) {}
+    void keep(const Vector<T, M>& s, const Norms& g) {
+      if (kept.size() == most) return;
+      kept.push_back(std::make_unique<Vector<T, M>>(s)), vectors.push_back(kept.back()->data());
+      squares.insert(squares.end(), g.begin(), g.end());
+      for (std::size_t c = 0; c < k; ++c) held.push_back(g[c] > 0 && std::isfinite(g[c]));
+    }
+    /// What a gradient has of each, from its products `along` them; takes these parts off its square.
+    std::vector<T> share(const Norms& along, Norms& square) {
+      std::vector<T> share(along.size(), T(0));
+      for (std::size_t f = 0; f < along.size(); ++f) {
+        const double part = along[f] * along[f] / squares[f];  // of the square
+        held[f] = held[f] && part < 0.25 * square[f % k];
+        if (held[f]) share[f] = T(along[f] / squares[f]);
+      }
+      for (std::size_t c = 0; c < k; ++c) {
+        double parts = 0;
+        for (std::size_t f = c; f < along.size(); f += k)
+          if (held[f]) parts += along[f] * along[f] / squares[f];
+        if (parts < 0.5 * square[c]) {
+          square[c] -= parts;
+          continue;
+        }
+        // The components along the first gradients dominate: only rounding errors are left, orthogonalisation ends.
+        for (std::size_t f = c; f < along.size(); f += k) held[f] = 0, share[f] = T(0);
+      }
+      return share;
+    }
+  };
+
   // s = A^T r, p = s, g = (s, s); a = g / (q, q) with q = A p; x += a p, r -= a q; s = A^T r; p = s + (g' / g) p
   // Starts from r = b - A x after iteration `done`; returns the number of the last iteration.
   int cgls(int done) {
@@ -295,20 +333,10 @@ class Run {
       record(squares(r), g);
       if (!judge(0)) return 0;
     }
-    // The first gradients, their squares, and for each slice whether later gradients are still made orthogonal to each.
     const auto k = slices.k;
-    std::vector<std::unique_ptr<Vector<T, M>>> kept;
-    std::vector<const T*> of_kept;
-    Norms squares_of_kept;
-    std::vector<char> held;
-    const auto keep = [&] {
-      if (kept.size() == std::size_t(o.reorthogonalise)) return;
-      kept.push_back(std::make_unique<Vector<T, M>>(s)), of_kept.push_back(kept.back()->data());
-      squares_of_kept.insert(squares_of_kept.end(), g.begin(), g.end());
-      for (std::size_t c = 0; c < k; ++c) held.push_back(g[c] > 0 && std::isfinite(g[c]));
-    };
-    keep();
-    std::vector<T> alpha(k), beta(k), share;
+    FirstGradients first(o.reorthogonalise, k);
+    first.keep(s, g);
+    std::vector<T> alpha(k), beta(k);
     for (int now = done + 1; now <= o.iterations; ++now) {
       A.apply(p, q);
       const Norms qq = squares(q);
@@ -321,8 +349,7 @@ class Run {
       A.apply_adjoint(r, s);
       residual.wait(rr.data());
       Norms next = passes_.sums(s, Square<T>{s.data()});
-      const std::size_t count = kept.size();
-      for (const T* const v : of_kept) {
+      for (const T* const v : first.vectors) {
         const auto along = passes_.sums(s, Product<T>{s.data(), v});
         next.insert(next.end(), along.begin(), along.end());
       }
@@ -331,32 +358,17 @@ class Run {
       next.resize(k);
       record(rr, next);
       if (!judge(now)) return now;
-      share.assign(count * k, T(0));
-      for (std::size_t f = 0; f < count * k; ++f) {
-        const double part = along[f] * along[f] / squares_of_kept[f];  // of the square
-        held[f] = held[f] && part < 0.25 * next[f % k];
-        if (held[f]) share[f] = T(along[f] / squares_of_kept[f]);
-      }
-      for (std::size_t c = 0; c < k; ++c) {
-        double parts = 0;
-        for (std::size_t f = c; f < count * k; f += k)
-          if (held[f]) parts += along[f] * along[f] / squares_of_kept[f];
-        if (parts < 0.5 * next[c]) {
-          next[c] -= parts;
-          continue;
-        }
-        // The components along the first gradients dominate: only rounding errors are left, orthogonalisation ends.
-        for (std::size_t f = c; f < count * k; f += k) held[f] = 0, share[f] = T(0);
-      }
-      const T* const shares = count > 0 ? numbers_.put(share) : nullptr;
-      for (std::size_t first = 0; first < count; first += LeaveOut<T>::most) {
-        LeaveOut<T> leave{{}, s.data(), shares + first * k, std::min(LeaveOut<T>::most, count - first), k};
-        std::copy_n(of_kept.begin() + std::ptrdiff_t(first), leave.count, leave.v);
+      const auto share = first.share(along, next);
+      const T* const shares = share.empty() ? nullptr : numbers_.put(share);
+      for (std::size_t from = 0; from < first.vectors.size(); from += LeaveOut<T>::most) {
+        const std::size_t count = std::min(LeaveOut<T>::most, first.vectors.size() - from);
+        LeaveOut<T> leave{{}, s.data(), shares + from * k, count, k};
+        std::copy_n(first.vectors.begin() + std::ptrdiff_t(from), count, leave.v);
         passes_.each(s, leave);
       }
       for (std::size_t c = 0; c < k; ++c) beta[c] = slices.on[c] && g[c] > 0 ? T(next[c] / g[c]) : T(0);
       g = next;
-      keep();
+      first.keep(s, g);
       passes_.each(p, Direction<T>{s.data(), p.data(), numbers_.put(beta)});
     }
     return o.iterations;

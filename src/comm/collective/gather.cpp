@@ -1,3 +1,4 @@
+#include "../messages.hpp"
 #include "../state.hpp"
 
 #include <algorithm>

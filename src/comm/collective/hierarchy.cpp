@@ -68,6 +68,7 @@ struct SparseReduction::Parts {
     std::vector<std::byte> sum;
   } slots[2];
 
+  Level make_level(std::span<const Global> offsets, int group, bool last, std::vector<Global>& list) const;
   Exchange& exchange(Level& level, std::size_t bytes) {
     auto& e = level.exchanges[bytes];
     if (!e) e = std::make_unique<Exchange>(comm, level.pattern, bytes);
@@ -137,6 +138,81 @@ struct SparseReduction::Parts {
   }
 };
 
+namespace {
+
+// The sizes of groups at which something is added, and the one of all ranks.
+Groups sizes_of(const Groups& groups, int ranks) {
+  int within = 1;
+  Groups sizes;
+  for (const int g : groups) {
+    require(g >= 1 && g % within == 0, "groups of ", g, " ranks around groups of ", within,
+            ": every size has to be a multiple of the one before");
+    if (g > 1 && g < ranks && g > within) sizes.push_back(g);
+    within = g;
+  }
+  sizes.push_back(ranks);
+  return sizes;
+}
+
+}  // namespace
+
+// A level of groups of this size; `list`: the elements that this rank has before it, and then after it.
+Level SparseReduction::Parts::make_level(std::span<const Global> offsets, int group, bool last,
+                                         std::vector<Global>& list) const {
+  const int rank = comm.rank(), base = rank / group * group, members = std::min(group, comm.size() - base);
+  const Global first = offsets[std::size_t(rank)];
+  Level level;
+  level.before = checked_cast<Local>(list.size(), "the number of elements that a rank touches");
+  std::map<int, std::vector<Local>> away;
+  std::vector<Local> stay;
+  std::size_t owner = 0;
+  for (Local i = 0; i < level.before; ++i) {
+    while (list[std::size_t(i)] >= offsets[owner + 1]) ++owner;
+    const int reducer = base + (last ? int(owner) : int(owner) % group % members);
+    if (reducer == rank) stay.push_back(i);
+    else away[reducer].push_back(i);
+  }
+  auto pattern = std::make_shared<Pattern>();
+  pattern->send_offsets = pattern->receive_offsets = {0};
+  std::vector<Communicator::Parcel> parcels;
+  for (const auto& [to, places] : away) {
+    std::vector<Global> elements;
+    for (const Local i : places) elements.push_back(list[std::size_t(i)]);
+    pattern->receive_ranks.push_back(to);
+    pattern->ghosts.insert(pattern->ghosts.end(), elements.begin(), elements.end());
+    pattern->receive_offsets.push_back(Local(pattern->ghosts.size()));
+    level.sent.insert(level.sent.end(), places.begin(), places.end());
+    const auto bytes = std::as_bytes(std::span<const Global>(elements));
+    parcels.push_back({to, {bytes.begin(), bytes.end()}});
+  }
+  std::vector<std::vector<Global>> arrived;
+  for (const auto& parcel : comm.sparse_exchange(parcels)) {
+    pattern->send_ranks.push_back(parcel.rank);
+    auto& elements = arrived.emplace_back(parcel.bytes.size() / sizeof(Global));
+    std::memcpy(elements.data(), parcel.bytes.data(), parcel.bytes.size());
+  }
+  std::vector<Global> next;
+  if (!last) {
+    for (const Local i : stay) next.push_back(list[std::size_t(i)]);
+    for (const auto& elements : arrived) next.insert(next.end(), elements.begin(), elements.end());
+    std::sort(next.begin(), next.end());
+    next.erase(std::unique(next.begin(), next.end()), next.end());
+  }
+  level.after = last ? owned : checked_cast<Local>(next.size(), "the number of elements that a group touches");
+  const auto place = [&](Global element) {
+    return last ? Local(element - first) : Local(std::lower_bound(next.begin(), next.end(), element) - next.begin());
+  };
+  for (const Local i : stay) level.kept.emplace_back(i, place(list[std::size_t(i)]));
+  for (const auto& elements : arrived) {
+    for (const Global e : elements) pattern->send_index.push_back(place(e));
+    pattern->send_offsets.push_back(Local(pattern->send_index.size()));
+  }
+  level.volume = {members, Global(list.size()), Global(level.sent.size()), Global(away.size())};
+  level.pattern = std::move(pattern);
+  list = std::move(next);
+  return level;
+}
+
 SparseReduction::SparseReduction(Communicator communicator, std::span<const Global> offsets,
                                  std::vector<Global> touched, const Groups& groups)
     : parts_(std::make_unique<Parts>(Parts{std::move(communicator), std::move(touched), 0, {}, {}, {}})) {
@@ -149,73 +225,13 @@ SparseReduction::SparseReduction(Communicator communicator, std::span<const Glob
             "the elements that a rank touches must be ascending");
     require(p.touched.empty() || (p.touched.front() >= offsets.front() && p.touched.back() < offsets.back()),
             "a rank touches elements out of the range 0 to ", offsets.back() - 1);
-    int within = 1;
-    Groups sizes;
-    for (const int g : groups) {
-      require(g >= 1 && g % within == 0, "groups of ", g, " ranks around groups of ", within,
-              ": every size has to be a multiple of the one before");
-      if (g > 1 && g < ranks && g > within) sizes.push_back(g);
-      within = g;
-    }
-    sizes.push_back(ranks);
     const Global first = offsets[std::size_t(rank)];
     p.owned = checked_cast<Local>(offsets[std::size_t(rank) + 1] - first, "a rank's number of elements");
     std::vector<Global> list = p.touched;
+    const auto sizes = sizes_of(groups, ranks);
     for (std::size_t l = 0; l < sizes.size(); ++l) {
-      const bool last = l + 1 == sizes.size();
-      const int group = sizes[l], base = rank / group * group, members = std::min(group, ranks - base);
-      Level level;
-      level.before = checked_cast<Local>(list.size(), "the number of elements that a rank touches");
-      std::map<int, std::vector<Local>> away;
-      std::vector<Local> stay;
-      std::size_t owner = 0;
-      for (Local i = 0; i < level.before; ++i) {
-        while (list[std::size_t(i)] >= offsets[owner + 1]) ++owner;
-        const int reducer = base + (last ? int(owner) : int(owner) % group % members);
-        if (reducer == rank) stay.push_back(i);
-        else away[reducer].push_back(i);
-      }
-      auto pattern = std::make_shared<Pattern>();
-      pattern->send_offsets = pattern->receive_offsets = {0};
-      std::vector<Communicator::Parcel> parcels;
-      for (const auto& [to, places] : away) {
-        std::vector<Global> elements;
-        for (const Local i : places) elements.push_back(list[std::size_t(i)]);
-        pattern->receive_ranks.push_back(to);
-        pattern->ghosts.insert(pattern->ghosts.end(), elements.begin(), elements.end());
-        pattern->receive_offsets.push_back(Local(pattern->ghosts.size()));
-        level.sent.insert(level.sent.end(), places.begin(), places.end());
-        const auto bytes = std::as_bytes(std::span<const Global>(elements));
-        parcels.push_back({to, {bytes.begin(), bytes.end()}});
-      }
-      std::vector<std::vector<Global>> arrived;
-      for (const auto& parcel : p.comm.sparse_exchange(parcels)) {
-        pattern->send_ranks.push_back(parcel.rank);
-        auto& elements = arrived.emplace_back(parcel.bytes.size() / sizeof(Global));
-        std::memcpy(elements.data(), parcel.bytes.data(), parcel.bytes.size());
-      }
-      std::vector<Global> next;
-      if (!last) {
-        for (const Local i : stay) next.push_back(list[std::size_t(i)]);
-        for (const auto& elements : arrived) next.insert(next.end(), elements.begin(), elements.end());
-        std::sort(next.begin(), next.end());
-        next.erase(std::unique(next.begin(), next.end()), next.end());
-      }
-      level.after = last ? p.owned : checked_cast<Local>(next.size(), "the number of elements that a group touches");
-      const auto place = [&](Global element) {
-        return last ? Local(element - first)
-                    : Local(std::lower_bound(next.begin(), next.end(), element) - next.begin());
-      };
-      for (const Local i : stay) level.kept.emplace_back(i, place(list[std::size_t(i)]));
-      for (const auto& elements : arrived) {
-        for (const Global e : elements) pattern->send_index.push_back(place(e));
-        pattern->send_offsets.push_back(Local(pattern->send_index.size()));
-      }
-      level.volume = {members, Global(list.size()), Global(level.sent.size()), Global(away.size())};
-      p.volume.push_back(level.volume);
-      level.pattern = std::move(pattern);
-      list = std::move(next);
-      p.levels.push_back(std::move(level));
+      p.levels.push_back(p.make_level(offsets, sizes[l], l + 1 == sizes.size(), list));
+      p.volume.push_back(p.levels.back().volume);
     }
   });
 }

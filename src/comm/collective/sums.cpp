@@ -1,3 +1,4 @@
+#include "sums.hpp"
 #include "../state.hpp"
 
 #include <cstring>
@@ -306,7 +307,7 @@ PendingSum::~PendingSum() {
       const auto lock = state_->transport_lock->take();
       if (!slot_->done) state_->agreement.drop_unfinished();
     } else if (!state_->agreement.failed()) {
-      state_->sums.await(*slot_);
+      state_->sums->await(*slot_);
       state_->wait_until([&] { return slot_->done; });
     }
   } catch (...) {
@@ -343,7 +344,7 @@ void PendingSum::wait(void* values) {
   const Span span("wait for sum", "comm",
                   std::int64_t(slot_->bytes()));  // taken first: a progress thread swaps the buffers
   const detail::SimulatedRank::For phase(state_->simulated, slot_->counted ? "sum" : "agree");
-  state_->sums.await(*slot_);
+  state_->sums->await(*slot_);
   state_->wait_until([&] { return slot_->done; });
   refuse_given_up(*state_, *slot_);
   if (state_->simulated) state_->simulated->sum_taken(*state_->transport, slot_->channel);

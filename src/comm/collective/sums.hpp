@@ -4,6 +4,8 @@
 #include <tacit/base/trace.hpp>
 #include <tacit/comm/collective/sums.hpp>
 
+#include "../state.hpp"
+
 #include <array>
 #include <deque>
 #include <memory>
@@ -47,7 +49,7 @@ struct SumSlot {
 
 class Sums {
  public:
-  static constexpr int channels = 512;  // message tags, used by sums in turn
+  static constexpr int channels = State::sum_channels;  // message tags, used by sums in turn
 
   explicit Sums(State& state);
   Sums(const Sums&) = delete;

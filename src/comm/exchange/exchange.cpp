@@ -1,6 +1,7 @@
 #include <tacit/comm/exchange.hpp>
 
 #include "../state.hpp"
+#include "exchanges.hpp"
 #include "route.hpp"
 
 #include <tacit/base/trace.hpp>
@@ -23,8 +24,8 @@ Exchange::Exchange(Communicator comm, std::shared_ptr<const Pattern> pattern, st
   auto& s = *comm_.state_;
   if (s.size == 1) return;  // there is nothing to push on or to give up
   const auto lock = s.transport_lock->take();
-  const std::lock_guard in_use(s.exchanges.in_use);
-  s.exchanges.all.push_back(this);
+  const std::lock_guard in_use(s.exchanges->in_use);
+  s.exchanges->all.push_back(this);
 }
 
 Exchange::~Exchange() {
@@ -45,9 +46,9 @@ Exchange::~Exchange() {
     }
   }
   const auto lock = comm_.state_->transport_lock->take();
-  const std::lock_guard in_use(comm_.state_->exchanges.in_use);
+  const std::lock_guard in_use(comm_.state_->exchanges->in_use);
   give_up();
-  std::erase(comm_.state_->exchanges.all, this);
+  std::erase(comm_.state_->exchanges->all, this);
 }
 
 Path Exchange::path() const {
@@ -97,7 +98,7 @@ void Exchange::make_route(Path path, std::string& why) {
   auto& s = *comm_.state_;
   // Given here, where all ranks are, and anew after a failure: some may not have made this object before it.
   if (channel_ < 0)
-    channel_ = detail::State::exchange_channel + int(s.exchanges.numbered++ % detail::State::exchange_channels);
+    channel_ = detail::State::exchange_channel + int(s.exchanges->numbered++ % detail::State::exchange_channels);
   auto made = std::make_unique<detail::Route>(comm_, s, pattern_, element_bytes_, s.tag(channel_), path, why);
   if (!why.empty()) return;
   const auto lock = s.transport_lock->take();
@@ -108,7 +109,7 @@ void Exchange::choose_route() {
   // Paths are measured at this use of an exchange, so that rarely used ones do not pay for it.
   constexpr std::int64_t trial_at = 65;
   auto& s = *comm_.state_;
-  Path wanted = own_path_.value_or(s.exchanges.path);
+  Path wanted = own_path_.value_or(s.exchanges->path);
   ++opened_;
   if (s.simulated && wanted != Path::automatic && wanted != Path::messages && wanted != Path::persistent)
     throw Error(ErrorKind::environment,
@@ -131,7 +132,7 @@ void Exchange::choose_route() {
   agree_on(wanted);
   std::string why;
   make_route(wanted, why);
-  if (!why.empty() && !own_path_ && s.exchanges.path == Path::automatic)
+  if (!why.empty() && !own_path_ && s.exchanges->path == Path::automatic)
     why.clear(), found_ = Path::messages, make_route(Path::messages, why);
   if (!why.empty())
     throw Error(ErrorKind::environment, message("exchanges cannot use the path \"", to_string(wanted), "\": ", why));
@@ -173,7 +174,7 @@ Path Exchange::fastest() {
   bytes = comm_.all_max(bytes);
   int size = 0;
   while (bytes >> size > 0) ++size;
-  if (const auto known = s.exchanges.fastest.find(size); known != s.exchanges.fastest.end()) return known->second;
+  if (const auto known = s.exchanges->fastest.find(size); known != s.exchanges->fastest.end()) return known->second;
   const Span span("try paths", "comm");
   struct Uncounted {
     Counters& counters;
@@ -213,7 +214,7 @@ Path Exchange::fastest() {
     if (path == Path::messages || time < 0.95 * least) least = time, best = path;
   }
   [[maybe_unused]] volatile const std::uint64_t used = read;
-  s.exchanges.fastest[size] = best;
+  s.exchanges->fastest[size] = best;
   return best;
 }
 
@@ -228,7 +229,7 @@ int Exchange::open(bool forward) {
   require(!full(), "two products of one operator are already under way; wait for one of them first");
   auto& slot = route_->open(forward);
   slot.uncaught = std::uncaught_exceptions();
-  slot.number = int(s.exchanges.opened++ & 0x7fffffff);
+  slot.number = int(s.exchanges->opened++ & 0x7fffffff);
   return slot.number;
 }
 

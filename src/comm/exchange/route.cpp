@@ -4,6 +4,7 @@
 #include "shared_window.hpp"
 
 #include "../state.hpp"
+#include "exchanges.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -102,7 +103,7 @@ void Route::pack_into(std::size_t i, const std::byte* owned, std::byte* out) con
 
 void Route::post(Slot& slot, const std::byte* owned) {
   slot.posted = true;
-  ++state_.exchanges.under_way;
+  ++state_.exchanges->under_way;
   in_place_[&slot - slots] = gathers() ? owned : nullptr;
   const auto pack_part = [&](std::size_t i) {
     if (owned) pack(i, owned, packed(slot, i));
@@ -230,7 +231,7 @@ bool Route::fetch(Slot& slot, std::size_t i) {
   }
   say_so();
   slot.unread[i] = 0;
-  --state_.exchanges.deferred;
+  --state_.exchanges->deferred;
   return true;
 }
 
@@ -238,7 +239,7 @@ void Route::help() {
   for (auto& slot : slots) {
     if (!slot.open) continue;
     for (std::size_t i = 0; i < slot.unwritten.size(); ++i)
-      if (slot.unwritten[i] && write(slot, i)) slot.unwritten[i] = 0, --state_.exchanges.deferred;
+      if (slot.unwritten[i] && write(slot, i)) slot.unwritten[i] = 0, --state_.exchanges->deferred;
     for (std::size_t i = 0; i < slot.unread.size(); ++i)
       if (slot.unread[i]) (void)fetch(slot, i);
   }
@@ -267,7 +268,7 @@ bool Route::sent(Slot& slot) {
   for (auto& t : slot.sends)
     if (t.active && !state_.transport->test(t)) all = false;
   for (std::size_t i = 0; i < slot.unwritten.size(); ++i) {
-    if (slot.unwritten[i] && write(slot, i)) slot.unwritten[i] = 0, --state_.exchanges.deferred;
+    if (slot.unwritten[i] && write(slot, i)) slot.unwritten[i] = 0, --state_.exchanges->deferred;
     all = all && !slot.unwritten[i];
     if (const int peer = peer_to(slot, i); gathers() && slot.posted && peer >= 0)
       all = all && window_->read(peers_[std::size_t(peer)].flags + (2 + std::size_t(&slot - slots)) * flag_step) ==
@@ -277,7 +278,7 @@ bool Route::sent(Slot& slot) {
 }
 
 void Route::close(Slot& slot) {
-  if (slot.posted) --state_.exchanges.under_way;
+  if (slot.posted) --state_.exchanges->under_way;
   slot.open = slot.abandoned = false;
   slot.number = -1;
   const std::uint64_t next = granted_++;
@@ -304,7 +305,7 @@ bool Route::push_on() {
 
 void Route::give_up(Slot& slot) noexcept {
   if (!slot.open) return;
-  if (slot.posted) --state_.exchanges.under_way;
+  if (slot.posted) --state_.exchanges->under_way;
   auto& transport = *state_.transport;
   if (slot.posted && gathers())
     for (std::size_t i = 0; i < slot.sends.size(); ++i)
@@ -321,7 +322,7 @@ void Route::give_up(Slot& slot) noexcept {
     if (t.active) transport.cancel(t, nullptr);
   for (auto* parts : {&slot.unwritten, &slot.unread})
     for (auto& part : *parts)
-      if (std::exchange(part, 0)) --state_.exchanges.deferred;
+      if (std::exchange(part, 0)) --state_.exchanges->deferred;
   slot.open = false;
   slot.number = -1;
 }

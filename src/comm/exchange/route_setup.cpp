@@ -4,6 +4,7 @@
 #include "remote_memory.hpp"
 #include "shared_window.hpp"
 
+#include "../messages.hpp"
 #include "../state.hpp"
 #include "../transport/gaspi.hpp"
 

@@ -1,4 +1,6 @@
 // One rank alone.
+#include "../collective/sums.hpp"
+#include "../exchange/exchanges.hpp"
 #include "../state.hpp"
 
 #include <tacit/comm/communicator.hpp>
@@ -44,8 +46,8 @@ Communicator Communicator::self() {
   if (last && last->state_.use_count() == 1 && is_free(*last->state_)) {
     auto& s = *last->state_;
     s.counters = {};
-    s.sums.algorithm = SumAlgorithm::doubling;
-    s.exchanges.path = Path::automatic;
+    s.sums->algorithm = SumAlgorithm::doubling;
+    s.exchanges->path = Path::automatic;
     s.topology = nullptr;
     s.topology_given = false;
   } else {

@@ -83,28 +83,18 @@ Coefficients<T> coefficients_of_cells(const Boxes& boxes, double a, double b, st
     fill_ghosts(halo, beta.data(), reinterpret_cast<const T*>(exchange.incoming(number)), 1, ghosts.data());
     exchange.close(number);
     for (int axis = 0; axis < boxes.domain().dimensions; ++axis) {
-      const std::size_t ax = std::size_t(axis), u = ax == 0 ? 1 : 0, v = ax == 2 ? 1 : 2;
+      const std::size_t ax = std::size_t(axis);
       each_face(boxes, axis, [&](std::size_t, const Cell& at, std::size_t p) {
         const CellBox& box = boxes.own(p);
+        const auto ghost = [&](int side) { return ghost_place(halo, box, p, at, axis, side); };
         const auto value = [&](const Cell& cell, int side) {
-          if (box.holds(cell))
-            return beta[std::size_t(boxes.offset(p)) +
-                        std::size_t((cell[0] - box.lower[0]) +
-                                    box.size(0) * ((cell[1] - box.lower[1]) + box.size(1) * (cell[2] - box.lower[2])))];
-          const std::size_t g = halo.start[6 * p + 2 * ax + std::size_t(side)] +
-                                std::size_t((cell[u] - box.lower[u]) + box.size(int(u)) * (cell[v] - box.lower[v]));
-          return halo.source[g] == Halo::nothing ? T(-1) : ghosts[g];
+          if (box.holds(cell)) return beta[std::size_t(boxes.offset(p)) + cell_place(box, cell)];
+          return halo.source[ghost(side)] == Halo::nothing ? T(-1) : ghosts[ghost(side)];
         };
         const bool low_end = at[ax] == box.lower[ax], high_end = at[ax] == box.upper[ax];
         T one = value(below(at, axis), 0), other = value(at, 1);
-        if (low_end && halo.source[halo.start[6 * p + 2 * ax] +
-                                   std::size_t((at[u] - box.lower[u]) + box.size(int(u)) * (at[v] - box.lower[v]))] ==
-                           Halo::nothing)
-          one = other;
-        if (high_end && halo.source[halo.start[6 * p + 2 * ax + 1] +
-                                    std::size_t((at[u] - box.lower[u]) + box.size(int(u)) * (at[v] - box.lower[v]))] ==
-                            Halo::nothing)
-          other = one;
+        if (low_end && halo.source[ghost(0)] == Halo::nothing) one = other;
+        if (high_end && halo.source[ghost(1)] == Halo::nothing) other = one;
         c.beta[ax].push_back(mean == Mean::arithmetic ? T(0.5) * (one + other)
                              : one == other           ? one
                                                       : T(2) / (T(1) / one + T(1) / other));
@@ -114,8 +104,16 @@ Coefficients<T> coefficients_of_cells(const Boxes& boxes, double a, double b, st
   });
 }
 
+/// Whether products are shared among threads.
+template <Scalar T>
+bool in_pieces(const FiniteVolume<T>& a) {
+  return a.range().local_size() >= 1 << 15;
+}
+
 template <Scalar T>
 struct FiniteVolume<T>::Parts {
+  struct Coarsening;
+  struct Product;
   Halo halo;
   std::map<int, std::unique_ptr<comm::Exchange>> exchanges;  // by columns
   struct Buffers {
@@ -210,27 +208,22 @@ void FiniteVolume<T>::complete(bool constant) {
   bool value_somewhere = false;
   for (std::size_t p = 0; p < boxes_.count(); ++p) {
     const CellBox& b = boxes_.own(p);
-    std::size_t i = std::size_t(boxes_.offset(p));
-    for (Global z = 0; z < b.size(2); ++z)
-      for (Global y = 0; y < b.size(1); ++y)
-        for (Global x = 0; x < b.size(0); ++x, ++i) {
-          const Cell c{x, y, z};
-          T sum = mass_.empty() ? T(0) : mass_[i];
-          for (int axis = 0; axis < dimensions; ++axis) {
-            const auto ax = std::size_t(axis);
-            const auto f = face_counts(b, axis);
-            const std::size_t low = face_start_[ax][p] + std::size_t(x + f[0] * (y + f[1] * z));
-            const std::size_t step = axis == 0 ? 1 : axis == 1 ? std::size_t(f[0]) : std::size_t(f[0] * f[1]);
-            sum += faces_[ax][low] + faces_[ax][low + step];
-            for (int side = 0; side < 2; ++side)
-              if (c[ax] == (side ? b.size(axis) - 1 : 0) && faces_[ax][low + std::size_t(side) * step] != T(0)) {
-                Cell at{b.lower[0] + x, b.lower[1] + y, b.lower[2] + z};
-                if (side) ++at[ax];
-                value_somewhere = value_somewhere || kind_of(boxes_, at, axis) == Kind::value;
-              }
+    each_own(boxes_, p, [&](std::size_t i, const Cell& c) {
+      T sum = mass_.empty() ? T(0) : mass_[i];
+      for (int axis = 0; axis < dimensions; ++axis) {
+        const auto ax = std::size_t(axis);
+        const T* const face = faces(axis, p);
+        const T low = face[face_place(b, c, axis, 0)], high = face[face_place(b, c, axis, 1)];
+        sum += low + high;
+        for (int side = 0; side < 2; ++side)
+          if (c[ax] == (side ? b.upper[ax] - 1 : b.lower[ax]) && (side ? high : low) != T(0)) {
+            Cell at = c;
+            if (side) ++at[ax];
+            value_somewhere = value_somewhere || kind_of(boxes_, at, axis) == Kind::value;
           }
-          diagonal_[i] = sum;
-        }
+      }
+      diagonal_[i] = sum;
+    });
   }
   constant_ = comm.all(constant);
   if (stencil_ != CellStencil::seven_point) make_wide();
@@ -310,52 +303,57 @@ std::vector<T> FiniteVolume<T>::sampled(const Field& f) const {
   return v;
 }
 
+namespace {
+
+// The mean of a field over a face at an end of the domain; beyond the domain's other ends, by cubic extrapolation from
+// the four nearest faces.
+double mean_at_end(const Field& f, const Domain& d, int axis, int side, const Cell& cell) {
+  std::vector<std::pair<Cell, double>> terms{{cell, 1.0}};
+  for (int t = 0; t < d.dimensions; ++t) {
+    const Global n = d.cells(t);
+    std::vector<std::pair<Cell, double>> next;
+    for (auto [c, w] : terms) {
+      Global& i = c[std::size_t(t)];
+      if (t == axis) {
+        i = side ? n : 0;
+        next.emplace_back(c, w);
+      } else if (d.periodic(t) || (i >= 0 && i < n)) {
+        i = (i % n + n) % n;
+        next.emplace_back(c, w);
+      } else {
+        std::vector<double> from(std::size_t(std::min<Global>(4, n)) + 1);
+        for (std::size_t k = 0; k < from.size(); ++k) from[k] = double(k);
+        const double beyond = double(i < 0 ? -1 - i : i - n);
+        const bool low = i < 0;
+        const auto weights = average_weights(from, Given::nothing, 0, -beyond - 1, -beyond);
+        for (std::size_t k = 0; k < weights.size(); ++k) {
+          i = low ? Global(k) : n - 1 - Global(k);
+          next.emplace_back(c, w * weights[k]);
+        }
+      }
+    }
+    terms = std::move(next);
+  }
+  double sum = 0;
+  for (const auto& [c, w] : terms) sum += w * mean_of(f, d, c, axis, true);
+  return sum;
+}
+
+}  // namespace
+
 template <Scalar T>
 std::vector<T> FiniteVolume<T>::boundary_terms(const Field& value, const Field& flux) const {
-  std::vector<T> terms(std::size_t(this->range().local_size()), T(0));
   const Domain& d = boxes_.domain();
-  if (wide_) {
-    // Averages of the data over faces; for faces beyond an end, cubic extrapolation from the four nearest ones.
-    const auto at_face = [&](const Field& f, int axis, int side, Cell cell) {
-      std::vector<std::pair<Cell, double>> terms_of{{cell, 1.0}};
-      for (int t = 0; t < d.dimensions; ++t) {
-        const Global n = d.cells(t);
-        std::vector<std::pair<Cell, double>> next;
-        for (auto [c, w] : terms_of) {
-          Global& i = c[std::size_t(t)];
-          if (t == axis) {
-            i = side ? n : 0;
-            next.emplace_back(c, w);
-          } else if (d.periodic(t) || (i >= 0 && i < n)) {
-            i = (i % n + n) % n;
-            next.emplace_back(c, w);
-          } else {
-            std::vector<double> from(std::size_t(std::min<Global>(4, n)) + 1);
-            for (std::size_t k = 0; k < from.size(); ++k) from[k] = double(k);
-            const double beyond = double(i < 0 ? -1 - i : i - n);
-            const bool low = i < 0;
-            const auto weights = average_weights(from, Given::nothing, 0, -beyond - 1, -beyond);
-            for (std::size_t k = 0; k < weights.size(); ++k) {
-              i = low ? Global(k) : n - 1 - Global(k);
-              next.emplace_back(c, w * weights[k]);
-            }
-          }
-        }
-        terms_of = std::move(next);
-      }
-      double sum = 0;
-      for (const auto& [c, w] : terms_of) sum += w * mean_of(f, d, c, axis, true);
-      return sum;
-    };
+  if (wide_)
     return wide_->end_terms([&](int axis, int side, const Cell& cell) {
       const bool given = d.boundary[std::size_t(axis)][std::size_t(side)] == Boundary::dirichlet;
       const Field& f = given ? value : flux;
-      const double g = f ? at_face(f, axis, side, cell) : 0.0;
+      const double g = f ? mean_at_end(f, d, axis, side, cell) : 0.0;
       require(given || g == 0 || constant_, "a flux through a Neumann end, ", g, " at axis ", axis,
               ", is possible in the fourth-order stencil with constant coefficients only: use the 7-point one");
       return g;
     });
-  }
+  std::vector<T> terms(std::size_t(this->range().local_size()), T(0));
   for (int axis = 0; axis < d.dimensions; ++axis) {
     const auto ax = std::size_t(axis);
     each_face(boxes_, axis, [&](std::size_t i, const Cell& at, std::size_t p) {
@@ -366,9 +364,7 @@ std::vector<T> FiniteVolume<T>::boundary_terms(const Field& value, const Field& 
       const double g =
           (kind == Kind::value ? value : flux)(place(d, at, 0, axis), place(d, at, 1, axis), place(d, at, 2, axis));
       const Cell in = at[ax] == b.lower[ax] ? at : below(at, axis);
-      const std::size_t to =
-          std::size_t(boxes_.offset(p)) +
-          std::size_t((in[0] - b.lower[0]) + b.size(0) * ((in[1] - b.lower[1]) + b.size(1) * (in[2] - b.lower[2])));
+      const std::size_t to = std::size_t(boxes_.offset(p)) + cell_place(b, in);
       terms[to] += kind == Kind::value ? T(double(faces_[ax][i]) * g) : T(b_ * g * face_area(d, at, axis) / unit_);
     });
   }
@@ -378,41 +374,26 @@ std::vector<T> FiniteVolume<T>::boundary_terms(const Field& value, const Field& 
 template <Scalar T>
 Rows<T> FiniteVolume<T>::rows() const {
   Rows<T> r;
-  for (std::size_t p = 0; wide_ && p < boxes_.count(); ++p) {
-    const CellBox& b = boxes_.own(p);
-    for (Global z = 0; z < b.size(2); ++z)
-      for (Global y = 0; y < b.size(1); ++y)
-        for (Global x = 0; x < b.size(0); ++x) {
-          std::map<Global, T> row;
-          for (const auto& [cell, v] : wide_->row(p, x, y, z)) row[boxes_.index(cell)] += T(v);
-          for (const auto& [j, v] : row) r.column.push_back(j), r.value.push_back(v);
-          r.start.push_back(Global(r.column.size()));
-        }
-  }
-  if (wide_) return r;
   for (std::size_t p = 0; p < boxes_.count(); ++p) {
     const CellBox& b = boxes_.own(p);
-    std::size_t i = std::size_t(boxes_.offset(p));
-    for (Global z = 0; z < b.size(2); ++z)
-      for (Global y = 0; y < b.size(1); ++y)
-        for (Global x = 0; x < b.size(0); ++x, ++i) {
-          std::map<Global, T> row;
-          row[this->range().begin() + Global(i)] = diagonal_[i];
-          for (int axis = 0; axis < boxes_.domain().dimensions; ++axis)
-            for (int side = 0; side < 2; ++side) {
-              const auto ax = std::size_t(axis);
-              const auto f = face_counts(b, axis);
-              const std::size_t step = axis == 0 ? 1 : axis == 1 ? std::size_t(f[0]) : std::size_t(f[0] * f[1]);
-              const T c =
-                  faces_[ax][face_start_[ax][p] + std::size_t(x + f[0] * (y + f[1] * z)) + std::size_t(side) * step];
-              Cell at{b.lower[0] + x, b.lower[1] + y, b.lower[2] + z};
-              at[ax] += side ? 1 : -1;
-              const Global j = boxes_.index(at);
-              if (j >= 0) row[j] -= c;
-            }
-          for (const auto& [j, v] : row) r.column.push_back(j), r.value.push_back(v);
-          r.start.push_back(Global(r.column.size()));
-        }
+    each_own(boxes_, p, [&](std::size_t i, const Cell& c) {
+      std::map<Global, T> row;
+      if (wide_) {
+        for (const auto& [cell, v] : wide_->row(p, c[0] - b.lower[0], c[1] - b.lower[1], c[2] - b.lower[2]))
+          row[boxes_.index(cell)] += T(v);
+      } else {
+        row[this->range().begin() + Global(i)] = diagonal_[i];
+        for (int axis = 0; axis < boxes_.domain().dimensions; ++axis)
+          for (int side = 0; side < 2; ++side) {
+            Cell at = c;
+            at[std::size_t(axis)] += side ? 1 : -1;
+            const Global j = boxes_.index(at);
+            if (j >= 0) row[j] -= faces(axis, p)[face_place(b, c, axis, side)];
+          }
+      }
+      for (const auto& [j, v] : row) r.column.push_back(j), r.value.push_back(v);
+      r.start.push_back(Global(r.column.size()));
+    });
   }
   return r;
 }
@@ -422,18 +403,12 @@ std::vector<T> FiniteVolume<T>::faces_beside() const {
   const int dimensions = boxes_.domain().dimensions;
   const auto width = std::size_t(2 * dimensions);
   std::vector<T> own(std::size_t(this->range().local_size()) * width), ghosts(parts_->halo.source.size() * width);
-  for (std::size_t p = 0; p < boxes_.count(); ++p) {
-    const CellBox& b = boxes_.own(p);
-    std::size_t i = std::size_t(boxes_.offset(p)) * width;
-    for (Global z = 0; z < b.size(2); ++z)
-      for (Global y = 0; y < b.size(1); ++y)
-        for (Global x = 0; x < b.size(0); ++x)
-          for (int axis = 0; axis < dimensions; ++axis) {
-            const auto f = face_counts(b, axis);
-            const T* const c = faces(axis, p) + (x + f[0] * (y + f[1] * z));
-            own[i++] = c[0], own[i++] = c[axis == 0 ? 1 : axis == 1 ? f[0] : f[0] * f[1]];
-          }
-  }
+  for (std::size_t p = 0; p < boxes_.count(); ++p)
+    each_own(boxes_, p, [&](std::size_t i, const Cell& c) {
+      for (int axis = 0; axis < dimensions; ++axis)
+        for (int side = 0; side < 2; ++side)
+          own[i * width + std::size_t(2 * axis + side)] = faces(axis, p)[face_place(boxes_.own(p), c, axis, side)];
+    });
   comm::Exchange exchange(this->range().comm(), parts_->halo.pattern, width * sizeof(T));
   const int number = exchange.open();
   pack(*parts_->halo.pattern, own.data(), int(width), exchange.outgoing(number));
@@ -445,96 +420,107 @@ std::vector<T> FiniteVolume<T>::faces_beside() const {
   return ghosts;
 }
 
+/// The coefficients of a coarser operator.
+template <Scalar T>
+struct FiniteVolume<T>::Parts::Coarsening {
+  const FiniteVolume& fine;
+  FiniteVolume& coarse;
+  const std::array<std::vector<Local>, 3>& parent;
+  std::vector<T> ghosts{};  // coefficients of the faces of ghost cells, for series conductances
+  bool series = false;
+
+  Global up(int axis, Global i) const { return Global(parent[std::size_t(axis)][std::size_t(i)]); }
+
+  /// Whether a wide stencil is kept.
+  bool keeps_stencil() const {
+    const Domain &f = fine.boxes_.domain(), &c = coarse.boxes_.domain();
+    bool keeps = fine.wide_ && refusal(coarse.boxes_, fine.stencil_).empty();
+    for (int a = 0; a < f.dimensions && keeps; ++a) {
+      const Global n = c.cells(a);
+      keeps = (2 * n == f.cells(a) || n == f.cells(a)) && (n >= 4 || f.periodic(a));
+    }
+    return keeps;
+  }
+
+  /// The resistance between the centre of a cell and that of its coarse cell, from the coefficient of the face between
+  /// them: its contribution to the series resistance across the cell's opposite face.
+  double resistance(std::size_t p, const Cell& cell, int axis, int side) const {
+    const Domain& d = fine.boxes_.domain();
+    const auto ax = std::size_t(axis);
+    const Global n = d.cells(axis), i = (cell[ax] + n) % n;
+    const Global coarse_cell = up(axis, i), beyond = side ? i + 1 : i - 1;
+    const double away = std::abs(d.centre(axis, i) - coarse.boxes_.domain().centre(axis, coarse_cell));
+    if (beyond < 0 || beyond >= n || up(axis, beyond) != coarse_cell || away < 1e-9 * d.width(axis, i)) return 0.0;
+    const CellBox& b = fine.boxes_.own(p);
+    const T c = b.holds(cell)
+                    ? fine.faces(axis, p)[face_place(b, cell, axis, side)]
+                    : ghosts[ghost_place(fine.parts_->halo, b, p, cell, axis, side) * std::size_t(2 * d.dimensions) +
+                             2 * ax + std::size_t(side)];
+    return away / (d.distance(axis, side ? i + 1 : i) * double(c));
+  }
+
+  void add_masses(std::size_t p) const {
+    const CellBox& b = coarse.boxes_.own(p);
+    const auto first = std::size_t(coarse.boxes_.offset(p));
+    each_own(fine.boxes_, p, [&](std::size_t i, const Cell& c) {
+      coarse.mass_[first + cell_place(b, {up(0, c[0]), up(1, c[1]), up(2, c[2])})] += fine.mass_[i];
+    });
+  }
+
+  void add_faces(std::size_t p, int axis) const {
+    const auto ax = std::size_t(axis);
+    const CellBox &b = fine.boxes_.own(p), &cb = coarse.boxes_.own(p);
+    const auto n = face_counts(b, axis);
+    const T* from = fine.faces(axis, p);
+    T* const to = coarse.faces_[ax].data() + coarse.face_start_[ax][p];
+    for (Global z = 0; z < n[2]; ++z)
+      for (Global y = 0; y < n[1]; ++y)
+        for (Global x = 0; x < n[0]; ++x) {
+          const double one = double(*from++);
+          const Cell at{b.lower[0] + x, b.lower[1] + y, b.lower[2] + z};
+          // Faces inside of a coarse cell are skipped.
+          const Global k = at[ax];
+          const bool end = k == b.lower[ax] || k == b.upper[ax];
+          if (!end && up(axis, k) == up(axis, k - 1)) continue;
+          Cell c{};
+          for (int a = 0; a < 3; ++a) {
+            const auto u = std::size_t(a);
+            c[u] = a == axis && k == b.upper[ax] ? cb.upper[u] : up(a, at[u]);
+          }
+          const Kind kind = end ? kind_of(coarse.boxes_, cb, c, axis) : Kind::inner;
+          if (kind == Kind::flux || kind == Kind::none) continue;
+          double value =
+              one * (face_distance(fine.boxes_, b, at, axis, kind) / face_distance(coarse.boxes_, cb, c, axis, kind));
+          if (series && one > 0) {
+            double all = 1 / one;
+            if (kind == Kind::inner || k == b.upper[ax]) all += resistance(p, below(at, axis), axis, 0);
+            if (kind == Kind::inner || k == b.lower[ax]) all += resistance(p, at, axis, 1);
+            value = std::max(value, 1 / all);
+          }
+          to[face_place(cb, c, axis, 0)] += T(value);
+        }
+  }
+};
+
 template <Scalar T>
 std::unique_ptr<FiniteVolume<T>> FiniteVolume<T>::coarsened(Boxes coarse,
                                                             const std::array<std::vector<Local>, 3>& parent) const {
-  const auto& comm = this->range().comm();
-  return comm::collective(comm, [&] {
+  return comm::collective(this->range().comm(), [&] {
     require(coarse.count() == boxes_.count(), "coarse boxes in ", coarse.count(), " patches for ", boxes_.count());
     auto made = std::unique_ptr<FiniteVolume>(new FiniteVolume(std::move(coarse), unit_));
     FiniteVolume& m = *made;
     m.b_ = b_;
-    const Domain& fine = boxes_.domain();
-    bool constant = constant_;
-    bool keeps_stencil = wide_ && refusal(m.boxes_, stencil_).empty();
-    for (int a = 0; a < fine.dimensions && keeps_stencil; ++a) {
-      const Global n = m.boxes_.domain().cells(a);
-      keeps_stencil = (2 * n == fine.cells(a) || n == fine.cells(a)) && (n >= 4 || fine.periodic(a));
-    }
-    if (keeps_stencil) m.stencil_ = stencil_;
+    typename Parts::Coarsening rule{*this, m, parent};
+    if (rule.keeps_stencil()) m.stencil_ = stencil_;
+    else rule.series = !constant_;
     if (!mass_.empty()) m.mass_.assign(std::size_t(m.range().local_size()), T(0));
-    const std::vector<T> ghosts = constant_ ? std::vector<T>{} : faces_beside();
-    const auto width = std::size_t(2 * fine.dimensions);
+    if (!constant_) rule.ghosts = faces_beside();
+    bool constant = constant_;
+    for (int axis = 0; axis < boxes_.domain().dimensions; ++axis)
+      constant = constant && m.boxes_.domain().uniform(axis);
     for (std::size_t p = 0; p < boxes_.count(); ++p) {
-      const CellBox &b = boxes_.own(p), &cb = m.boxes_.own(p);
-      const auto up = [&](int a, Global i) { return Global(parent[std::size_t(a)][std::size_t(i)]); };
-      // The resistance between the centre of a cell and that of its coarse cell, from the coefficient of the face
-      // between them: its contribution to the series resistance across the cell's opposite face.
-      const auto stretch = [&](const Cell& cell, int axis, bool upwards) {
-        const auto ax = std::size_t(axis);
-        const Global n = fine.cells(axis), i = (cell[ax] + n) % n;
-        const Global coarse_cell = up(axis, i), beyond = upwards ? i + 1 : i - 1;
-        const double away = std::abs(fine.centre(axis, i) - m.boxes_.domain().centre(axis, coarse_cell));
-        if (beyond < 0 || beyond >= n || up(axis, beyond) != coarse_cell || away < 1e-9 * fine.width(axis, i))
-          return 0.0;
-        T c;
-        if (b.holds(cell)) {
-          const auto f = face_counts(b, axis);
-          const Global step = !upwards ? 0 : axis == 0 ? 1 : axis == 1 ? f[0] : f[0] * f[1];
-          c = faces(axis,
-                    p)[step + (cell[0] - b.lower[0]) + f[0] * ((cell[1] - b.lower[1]) + f[1] * (cell[2] - b.lower[2]))];
-        } else {
-          const std::size_t u = ax == 0 ? 1 : 0, v = ax == 2 ? 1 : 2;
-          const std::size_t at = parts_->halo.start[6 * p + 2 * ax + std::size_t(upwards)] +
-                                 std::size_t((cell[u] - b.lower[u]) + b.size(int(u)) * (cell[v] - b.lower[v]));
-          c = ghosts[at * width + 2 * ax + std::size_t(upwards)];
-        }
-        return away / (fine.distance(axis, upwards ? i + 1 : i) * double(c));
-      };
-      if (!mass_.empty()) {
-        std::size_t i = std::size_t(boxes_.offset(p));
-        for (Global z = b.lower[2]; z < b.upper[2]; ++z)
-          for (Global y = b.lower[1]; y < b.upper[1]; ++y)
-            for (Global x = b.lower[0]; x < b.upper[0]; ++x)
-              m.mass_[std::size_t(m.boxes_.offset(p)) +
-                      std::size_t((up(0, x) - cb.lower[0]) +
-                                  cb.size(0) * ((up(1, y) - cb.lower[1]) + cb.size(1) * (up(2, z) - cb.lower[2])))] +=
-                  mass_[i++];
-      }
-      for (int axis = 0; axis < fine.dimensions; ++axis) {
-        const auto ax = std::size_t(axis);
-        const auto nf = face_counts(b, axis), nc = face_counts(cb, axis);
-        const T* const from = faces(axis, p);
-        T* const to = m.faces_[ax].data() + m.face_start_[ax][p];
-        for (Global z = 0; z < nf[2]; ++z)
-          for (Global y = 0; y < nf[1]; ++y)
-            for (Global x = 0; x < nf[0]; ++x) {
-              Cell at{b.lower[0] + x, b.lower[1] + y, b.lower[2] + z}, c{};
-              // Faces inside of a coarse cell are skipped.
-              const Global k = at[ax];
-              const bool end = k == b.lower[ax] || k == b.upper[ax];
-              if (!end && up(axis, k) == up(axis, k - 1)) continue;
-              for (int a = 0; a < 3; ++a) {
-                const auto u = std::size_t(a);
-                if (a == axis && k == b.upper[ax]) c[u] = cb.upper[u];
-                else c[u] = up(a, at[u]);
-              }
-              const Kind kind = end ? kind_of(m.boxes_, cb, c, axis) : Kind::inner;
-              if (kind == Kind::flux || kind == Kind::none) continue;
-              const double ratio =
-                  face_distance(boxes_, b, at, axis, kind) / face_distance(m.boxes_, cb, c, axis, kind);
-              const double one = double(from[x + nf[0] * (y + nf[1] * z)]);
-              double value = one * ratio;
-              if (!constant_ && !keeps_stencil && one > 0) {
-                double resistance = 1 / one;
-                if (kind == Kind::inner || k == b.upper[ax]) resistance += stretch(below(at, axis), axis, false);
-                if (kind == Kind::inner || k == b.lower[ax]) resistance += stretch(at, axis, true);
-                value = std::max(value, 1 / resistance);
-              }
-              to[(c[0] - cb.lower[0]) + nc[0] * ((c[1] - cb.lower[1]) + nc[1] * (c[2] - cb.lower[2]))] += T(value);
-            }
-        constant = constant && m.boxes_.domain().uniform(axis);
-      }
+      if (!mass_.empty()) rule.add_masses(p);
+      for (int axis = 0; axis < boxes_.domain().dimensions; ++axis) rule.add_faces(p, axis);
     }
     m.complete(constant);
     return made;
@@ -548,26 +534,18 @@ std::unique_ptr<FiniteVolume<T>> FiniteVolume<T>::moved(Boxes to) const {
     auto made = std::unique_ptr<FiniteVolume>(new FiniteVolume(std::move(to), unit_));
     FiniteVolume& m = *made;
     m.b_ = b_, m.stencil_ = stencil_;
+    const int dimensions = boxes_.domain().dimensions;
     // For each cell, its mass and six coefficients.
     constexpr std::size_t k = 7;
-    const auto n = std::size_t(this->range().local_size());
-    std::vector<T> own(n * k, T(0));
-    for (std::size_t p = 0; p < boxes_.count(); ++p) {
-      const CellBox& b = boxes_.own(p);
-      std::size_t i = std::size_t(boxes_.offset(p));
-      for (Global z = 0; z < b.size(2); ++z)
-        for (Global y = 0; y < b.size(1); ++y)
-          for (Global x = 0; x < b.size(0); ++x, ++i) {
-            if (!mass_.empty()) own[i * k] = mass_[i];
-            for (int axis = 0; axis < boxes_.domain().dimensions; ++axis) {
-              const auto f = face_counts(b, axis);
-              const Global step = axis == 0 ? 1 : axis == 1 ? f[0] : f[0] * f[1];
-              const T* const c = faces(axis, p) + (x + f[0] * (y + f[1] * z));
-              own[i * k + 1 + 2 * std::size_t(axis)] = c[0];
-              own[i * k + 2 + 2 * std::size_t(axis)] = c[step];
-            }
-          }
-    }
+    const auto of_face = [](int axis, int side) { return 1 + 2 * std::size_t(axis) + std::size_t(side); };
+    std::vector<T> own(std::size_t(this->range().local_size()) * k, T(0));
+    for (std::size_t p = 0; p < boxes_.count(); ++p)
+      each_own(boxes_, p, [&](std::size_t i, const Cell& c) {
+        if (!mass_.empty()) own[i * k] = mass_[i];
+        for (int axis = 0; axis < dimensions; ++axis)
+          for (int side = 0; side < 2; ++side)
+            own[i * k + of_face(axis, side)] = faces(axis, p)[face_place(boxes_.own(p), c, axis, side)];
+      });
     std::vector<Global> needed;
     each_own(m.boxes_, [&](std::size_t, const Cell& c) {
       const Global at = boxes_.index(c);
@@ -584,28 +562,19 @@ std::unique_ptr<FiniteVolume<T>> FiniteVolume<T>::moved(Boxes to) const {
     const T* const remote = reinterpret_cast<const T*>(exchange.incoming(number));
     const bool has_mass = comm.all_max(Global(!mass_.empty())) > 0;
     if (has_mass) m.mass_.resize(std::size_t(m.range().local_size()));
-    for (std::size_t p = 0; p < m.boxes_.count(); ++p) {
-      const CellBox& b = m.boxes_.own(p);
-      std::size_t i = std::size_t(m.boxes_.offset(p));
-      for (Global z = 0; z < b.size(2); ++z)
-        for (Global y = 0; y < b.size(1); ++y)
-          for (Global x = 0; x < b.size(0); ++x, ++i) {
-            const Global at = boxes_.index({b.lower[0] + x, b.lower[1] + y, b.lower[2] + z});
-            const bool here = at >= this->range().begin() && at < this->range().end();
-            const T* const from =
-                here ? own.data() + std::size_t(at - this->range().begin()) * k
-                     : remote + std::size_t(std::lower_bound(needed.begin(), needed.end(), at) - needed.begin()) * k;
-            if (has_mass) m.mass_[i] = from[0];
-            for (int axis = 0; axis < m.boxes_.domain().dimensions; ++axis) {
-              const auto f = face_counts(b, axis);
-              const Global step = axis == 0 ? 1 : axis == 1 ? f[0] : f[0] * f[1];
-              T* const c = m.faces_[std::size_t(axis)].data() + m.face_start_[std::size_t(axis)][p] +
-                           (x + f[0] * (y + f[1] * z));
-              c[0] = from[1 + 2 * axis];
-              c[step] = from[2 + 2 * axis];
-            }
-          }
-    }
+    for (std::size_t p = 0; p < m.boxes_.count(); ++p)
+      each_own(m.boxes_, p, [&](std::size_t i, const Cell& c) {
+        const Global at = boxes_.index(c);
+        const bool here = at >= this->range().begin() && at < this->range().end();
+        const T* const from =
+            here ? own.data() + std::size_t(at - this->range().begin()) * k
+                 : remote + std::size_t(std::lower_bound(needed.begin(), needed.end(), at) - needed.begin()) * k;
+        if (has_mass) m.mass_[i] = from[0];
+        for (int axis = 0; axis < dimensions; ++axis)
+          for (int side = 0; side < 2; ++side)
+            m.faces_[std::size_t(axis)][m.face_start_[std::size_t(axis)][p] +
+                                        face_place(m.boxes_.own(p), c, axis, side)] = from[of_face(axis, side)];
+      });
     exchange.close(number);
     m.complete(constant_);
     return made;
@@ -679,7 +648,7 @@ void FiniteVolume<T>::finish_wide(const Vector<T, Host>& x, Vector<T, Host>& y, 
     e->wait(token);
     remote = reinterpret_cast<const T*>(e->incoming(token));
   }
-  const bool parallel = std::ptrdiff_t(this->range().local_size()) >= parallel_cells;
+  const bool parallel = in_pieces(*this);
   for (std::size_t c = 0; c < k; ++c) {
     margin.load(x.data() + c, padded.data(), k);
     margin.place(remote + (remote ? c : 0), padded.data(), k);
@@ -725,90 +694,75 @@ void FiniteVolume<T>::powers(std::span<Vector<T, Host>* const> v, std::span<cons
   }
 }
 
+/// The product of one or two columns with this rank's patches, and the sweep of a step of a recurrence behind it.
 template <Scalar T>
-void FiniteVolume<T>::product(const Vector<T, Host>& x, Vector<T, Host>& y, int token, const RecurrenceStep<T>* step,
-                              const Vector<T, Host>* before) const {
-  Parts& parts = *parts_;
-  const auto& comm = this->range().comm();
-  const int columns = x.columns(), dimensions = boxes_.domain().dimensions;
-  const auto k = std::size_t(columns), n = std::size_t(this->range().local_size()), ghosts = parts.halo.source.size();
-  const Span span("finite volume product", "op", Trace::on() ? std::int64_t(cost().bytes) * columns : 0);
-  if (wide_) return finish_wide(x, y, token);
-  const bool parallel = std::ptrdiff_t(n) >= parallel_cells;
-  auto& buffers = parts.buffers;
+struct FiniteVolume<T>::Parts::Product {
+  const FiniteVolume& of;
+  const RecurrenceStep<T>* step;
+  const Vector<T, Host>* before;
   const T* ghost = nullptr;
-  const auto run = [&](const T* from, T* to, What what, int width) {
-    for (std::size_t p = 0; p < boxes_.count(); ++p) {
-      const CellBox& b = boxes_.own(p);
-      const auto offset = boxes_.offset(p);
-      PatchView<T> view{b.size(0),           b.size(1),
-                        b.size(2),           from + width * offset,
-                        to + width * offset, diagonal_.data() + offset,
-                        faces(0, p),         faces(1, p),
-                        faces(2, p),         {}};
-      for (std::size_t s = 0; s < 6; ++s) view.ghost[s] = ghost + std::size_t(width) * parts.halo.start[6 * p + s];
-      const Global lines = b.size(1) * b.size(2), pieces = parallel ? std::min<Global>(lines, 64) : 1;
-      const auto piece_of = [&](std::size_t piece) {
-        const Global begin = lines * Global(piece) / pieces, end = lines * Global(piece + 1) / pieces;
-        const auto poll = [&] {
-          if (what == What::before_halo && exec::may_poll()) comm.poll();
-        };
-        const auto lines_of = [&](Global from_line, Global to_line) {
-          if (width == 1) apply_lines<T, 1>(dimensions, view, what, from_line, to_line, poll);
-          else apply_lines<T, 2>(dimensions, view, what, from_line, to_line, poll);
-        };
-        if (!step) return lines_of(begin, end);
-        // The sweep of a step follows its product while that is in cache.
-        const Global together = std::max<Global>(1, step_elements / (width * b.size(0)));
-        const T* const last = before ? before->data() + width * offset : nullptr;
-        for (Global line = begin; line < end; line += together) {
-          const Global stop = std::min(end, line + together), wide = width * b.size(0);
-          lines_of(line, stop);
-          extend_rows(*step, last, view.x, view.y, wide * line, wide * stop);
-        }
+
+  void run(const T* from, T* to, What what, int width) const {
+    for (std::size_t p = 0; p < of.boxes_.count(); ++p) patch(p, from, to, what, width);
+  }
+
+  void patch(std::size_t p, const T* from, T* to, What what, int width) const {
+    const CellBox& b = of.boxes_.own(p);
+    const auto offset = of.boxes_.offset(p);
+    PatchView<T> view{b.size(0),           b.size(1),
+                      b.size(2),           from + width * offset,
+                      to + width * offset, of.diagonal_.data() + offset,
+                      of.faces(0, p),      of.faces(1, p),
+                      of.faces(2, p),      {}};
+    for (std::size_t s = 0; s < 6; ++s) view.ghost[s] = ghost + std::size_t(width) * of.parts_->halo.start[6 * p + s];
+    const int dimensions = of.boxes_.domain().dimensions;
+    const Global lines = b.size(1) * b.size(2), pieces = in_pieces(of) ? std::min<Global>(lines, 64) : 1;
+    const auto piece_of = [&](std::size_t piece) {
+      const Global begin = lines * Global(piece) / pieces, end = lines * Global(piece + 1) / pieces;
+      const auto poll = [&] {
+        if (what == What::before_halo && exec::may_poll()) of.range().comm().poll();
       };
-      if (parallel) exec::each(std::size_t(pieces), true, piece_of);
-      else piece_of(0);
-      if (Trace::on()) {
-        double inner = 1;  // fraction of inner lines
-        for (int a = 1; a < dimensions; ++a) inner *= double(std::max<Global>(0, b.size(a) - 2)) / double(b.size(a));
-        const double part = what == What::all           ? 1
-                            : what == What::before_halo ? inner
-                                                        : 1 - inner,
-                     cells = part * double(b.size(0)) * double(lines);
-        Trace::work("product", cells * sizeof(T) * (1 + dimensions + 2 * width), cells * width * (4 * dimensions + 1));
+      const auto lines_of = [&](Global from_line, Global to_line) {
+        if (width == 1) apply_lines<T, 1>(dimensions, view, what, from_line, to_line, poll);
+        else apply_lines<T, 2>(dimensions, view, what, from_line, to_line, poll);
+      };
+      if (!step) return lines_of(begin, end);
+      // The sweep of a step follows its product while that is in cache.
+      const Global together = std::max<Global>(1, step_elements / (width * b.size(0)));
+      const T* const last = before ? before->data() + width * offset : nullptr;
+      for (Global line = begin; line < end; line += together) {
+        const Global stop = std::min(end, line + together), wide = width * b.size(0);
+        lines_of(line, stop);
+        extend_rows(*step, last, view.x, view.y, wide * line, wide * stop);
       }
-    }
-  };
-  buffers.ghosts.resize(ghosts * k);
-  comm::Exchange* e = nullptr;
-  const T* remote = nullptr;
-  if (token >= 0) {
-    e = &parts.exchange(comm, columns);
-    if (columns <= 2) run(x.data(), y.data(), What::before_halo, columns);
-    e->wait(token);
-    remote = reinterpret_cast<const T*>(e->incoming(token));
+    };
+    if (in_pieces(of)) exec::each(std::size_t(pieces), true, piece_of);
+    else piece_of(0);
+    if (Trace::on()) trace(b, what, width);
   }
-  fill_ghosts(parts.halo, x.data(), remote, columns, buffers.ghosts.data());
-  if (e) e->close(token);
-  if (columns <= 2) {
-    ghost = buffers.ghosts.data();
-    return run(x.data(), y.data(), token >= 0 ? What::after_halo : What::all, columns);
+
+  void trace(const CellBox& b, What what, int width) const {
+    const int dimensions = of.boxes_.domain().dimensions;
+    double inner = 1;  // fraction of inner lines
+    for (int a = 1; a < dimensions; ++a) inner *= double(std::max<Global>(0, b.size(a) - 2)) / double(b.size(a));
+    const double part = what == What::all ? 1 : what == What::before_halo ? inner : 1 - inner;
+    const double cells = part * double(b.size(0)) * double(b.size(1) * b.size(2));
+    Trace::work("product", cells * sizeof(T) * (1 + dimensions + 2 * width), cells * width * (4 * dimensions + 1));
   }
-  // More than two columns: eight at a time are copied to work space and back, so that coefficients are read once.
-  constexpr std::size_t together = 8;
-  buffers.x.resize(together * n), buffers.y.resize(together * n), buffers.column.resize(together * ghosts);
-  const auto each_piece = [&](std::size_t count, auto&& f) {  // f(first, last)
-    const std::size_t pieces = parallel ? 64 : 1;
-    exec::each(pieces, parallel, [&](std::size_t p) { f(count * p / pieces, count * (p + 1) / pieces); });
-  };
-  // Calls f(width), where a width of eight is a compile-time constant.
-  const auto by_columns = [&](std::size_t width, auto&& f) {
-    if (width == together) f(std::integral_constant<std::size_t, together>{});
-    else f(width);
-  };
-  for (std::size_t c = 0; c < k; c += together)
-    by_columns(std::min(together, k - c), [&](auto width) {
+
+  /// More than two columns, whose ghosts have arrived: eight at a time are copied to work space and back, so that
+  /// coefficients are read once.
+  void run_many(const Vector<T, Host>& x, Vector<T, Host>& y) {
+    constexpr std::size_t together = 8;
+    auto& buffers = of.parts_->buffers;
+    const std::size_t k = std::size_t(x.columns()), n = std::size_t(of.range().local_size()),
+                      ghosts = of.parts_->halo.source.size();
+    buffers.x.resize(together * n), buffers.y.resize(together * n), buffers.column.resize(together * ghosts);
+    const auto each_piece = [&](std::size_t count, auto&& f) {  // f(first, last)
+      const std::size_t pieces = in_pieces(of) ? 64 : 1;
+      exec::each(pieces, in_pieces(of), [&](std::size_t p) { f(count * p / pieces, count * (p + 1) / pieces); });
+    };
+    const auto columns = [&](std::size_t c, auto width) {
       const auto split = [&](const T* from, T* to, std::size_t count) {
         each_piece(count, [&](std::size_t first, std::size_t last) {
           for (std::size_t i = first; i < last; ++i)
@@ -825,7 +779,37 @@ void FiniteVolume<T>::product(const Vector<T, Host>& x, Vector<T, Host>& y, int 
         for (std::size_t i = first; i < last; ++i)
           for (std::size_t d = 0; d < width; ++d) y.data()[i * k + c + d] = buffers.y[d * n + i];
       });
-    });
+    };
+    // A width of eight is a compile-time constant.
+    for (std::size_t c = 0; c < k; c += together)
+      if (k - c >= together) columns(c, std::integral_constant<std::size_t, together>{});
+      else columns(c, k - c);
+  }
+};
+
+template <Scalar T>
+void FiniteVolume<T>::product(const Vector<T, Host>& x, Vector<T, Host>& y, int token, const RecurrenceStep<T>* step,
+                              const Vector<T, Host>* before) const {
+  Parts& parts = *parts_;
+  const int columns = x.columns();
+  const Span span("finite volume product", "op", Trace::on() ? std::int64_t(cost().bytes) * columns : 0);
+  if (wide_) return finish_wide(x, y, token);
+  typename Parts::Product product{*this, step, before};
+  auto& ghosts = parts.buffers.ghosts;
+  ghosts.resize(parts.halo.source.size() * std::size_t(columns));
+  comm::Exchange* e = nullptr;
+  const T* remote = nullptr;
+  if (token >= 0) {
+    e = &parts.exchange(this->range().comm(), columns);
+    if (columns <= 2) product.run(x.data(), y.data(), What::before_halo, columns);
+    e->wait(token);
+    remote = reinterpret_cast<const T*>(e->incoming(token));
+  }
+  fill_ghosts(parts.halo, x.data(), remote, columns, ghosts.data());
+  if (e) e->close(token);
+  if (columns > 2) return product.run_many(x, y);
+  product.ghost = ghosts.data();
+  product.run(x.data(), y.data(), token >= 0 ? What::after_halo : What::all, columns);
 }
 
 template <Scalar T>

@@ -24,6 +24,25 @@ std::array<Global, 3> face_counts(const CellBox& b, int axis) {
   return n;
 }
 
+// Among the faces normal to an axis in a patch, the place of that below a cell (side 0), or above it.
+inline std::size_t face_place(const CellBox& b, Cell c, int axis, int side) {
+  c[std::size_t(axis)] += side;
+  const auto n = face_counts(b, axis);
+  return std::size_t((c[0] - b.lower[0]) + n[0] * ((c[1] - b.lower[1]) + n[1] * (c[2] - b.lower[2])));
+}
+
+// The place of a cell in a patch.
+inline std::size_t cell_place(const CellBox& b, const Cell& c) {
+  return std::size_t((c[0] - b.lower[0]) + b.size(0) * ((c[1] - b.lower[1]) + b.size(1) * (c[2] - b.lower[2])));
+}
+
+// Among the ghosts of a patch, the place of a cell beside it along an axis.
+inline std::size_t ghost_place(const Halo& halo, const CellBox& b, std::size_t p, const Cell& c, int axis, int side) {
+  const std::size_t ax = std::size_t(axis), u = ax == 0 ? 1 : 0, v = ax == 2 ? 1 : 2;
+  return halo.start[6 * p + 2 * ax + std::size_t(side)] +
+         std::size_t((c[u] - b.lower[u]) + b.size(int(u)) * (c[v] - b.lower[v]));
+}
+
 // Calls f(i, cell, p) for the faces normal to an axis: number i among those of all patches, the cell above, patch p.
 template <class F>
 void each_face(const Boxes& boxes, int axis, F&& f) {
@@ -92,16 +111,18 @@ double volume(const Domain& d, const Cell& c) {
   return v;
 }
 
-// Calls f(position, cell) for this rank's cells, in the order of vectors.
+// Calls f(position, cell) for the cells of this rank's patch p, in the order of vectors.
+template <class F>
+void each_own(const Boxes& boxes, std::size_t p, F&& f) {
+  const CellBox& b = boxes.own(p);
+  std::size_t i = std::size_t(boxes.offset(p));
+  for (Global z = b.lower[2]; z < b.upper[2]; ++z)
+    for (Global y = b.lower[1]; y < b.upper[1]; ++y)
+      for (Global x = b.lower[0]; x < b.upper[0]; ++x) f(i++, Cell{x, y, z});
+}
 template <class F>
 void each_own(const Boxes& boxes, F&& f) {
-  for (std::size_t p = 0; p < boxes.count(); ++p) {
-    const CellBox& b = boxes.own(p);
-    std::size_t i = std::size_t(boxes.offset(p));
-    for (Global z = b.lower[2]; z < b.upper[2]; ++z)
-      for (Global y = b.lower[1]; y < b.upper[1]; ++y)
-        for (Global x = b.lower[0]; x < b.upper[0]; ++x) f(i++, Cell{x, y, z});
-  }
+  for (std::size_t p = 0; p < boxes.count(); ++p) each_own(boxes, p, f);
 }
 
 // Fills the ghosts of a halo from this rank's cells and from the received ones.
@@ -233,7 +254,6 @@ void apply_lines(int dimensions, const PatchView<T>& p, What what, std::ptrdiff_
   else apply_lines<T, 1, K>(p, what, begin, end, poll);
 }
 
-constexpr std::ptrdiff_t parallel_cells = 1 << 15;
 constexpr std::ptrdiff_t step_elements = 1 << 10;  // in powers(): elements of a product after which their sweep follows
 
 }  // namespace

@@ -64,44 +64,69 @@ Wide<T>::Wide(const Boxes& boxes, const Terms& terms, bool has_masses)
   if (terms.faces || has_masses) spread(boxes, terms, has_masses);
 }
 
+namespace {
+
+// Extrapolates beyond the ends of all axes but `normal`.
+template <class T>
+void extrapolate(const Domain& domain, const Margin& margin, std::vector<T>& v, int normal) {
+  for (int a = 0; a < domain.dimensions; ++a) {
+    if (a == normal || domain.periodic(a)) continue;
+    const auto ax = std::size_t(a), o1 = ax == 0 ? std::size_t(1) : std::size_t(0),
+               o2 = ax == 2 ? std::size_t(1) : std::size_t(2);
+    const std::ptrdiff_t depth = std::min<std::ptrdiff_t>(cubic, std::ptrdiff_t(domain.cells(a)));
+    std::vector<double> from(std::size_t(depth) + 1);
+    for (std::size_t i = 0; i < from.size(); ++i) from[i] = double(i);
+    for (const Margin::Patch& p : margin.patches())
+      for (std::size_t side = 0; side < 2; ++side) {
+        if (!p.at_end[ax][side]) continue;
+        const std::ptrdiff_t inwards = side == 0 ? p.stride(a) : -p.stride(a);
+        for (int g = 0; g < margin.width(); ++g) {
+          const auto w = average_weights(from, Given::nothing, 0, -double(g + 1), -double(g));
+          for (std::ptrdiff_t y = -p.pad[o2]; y < p.n[o2] + p.pad[o2]; ++y)
+            for (std::ptrdiff_t x = -p.pad[o1]; x < p.n[o1] + p.pad[o1]; ++x) {
+              std::array<std::ptrdiff_t, 3> c{};
+              c[o1] = x, c[o2] = y, c[ax] = side == 0 ? 0 : p.n[ax] - 1;
+              T* const edge = v.data() + p.at(c[0], c[1], c[2]);
+              double sum = 0;
+              for (std::ptrdiff_t i = 0; i < depth; ++i) sum += w[std::size_t(i)] * double(edge[i * inwards]);
+              edge[-(g + 1) * inwards] = T(sum);
+            }
+        }
+      }
+  }
+}
+
+// The lower and upper faces of a patch's cells. The distance to an end is half that between cells.
+template <class T>
+void split_faces(const Margin::Patch& p, int axis, const T* from, std::vector<T>& low, std::vector<T>& high) {
+  const auto ax = std::size_t(axis);
+  // Along the axis there is one face more than cells.
+  const std::ptrdiff_t fx = p.n[0] + (axis == 0), fy = p.n[1] + (axis == 1);
+  const std::ptrdiff_t step = axis == 0 ? 1 : axis == 1 ? fx : fx * fy;
+  for (std::ptrdiff_t z = 0; z < p.n[2]; ++z)
+    for (std::ptrdiff_t y = 0; y < p.n[1]; ++y)
+      for (std::ptrdiff_t x = 0; x < p.n[0]; ++x) {
+        const T* const c = from + x + fx * (y + fy * z);
+        const auto at = std::size_t(p.at(x, y, z));
+        low[at] = c[0], high[at] = c[step];
+        const std::ptrdiff_t here[3] = {x, y, z};
+        if (p.at_end[ax][0] && here[axis] == 0) low[at] *= T(0.5);
+        if (p.at_end[ax][1] && here[axis] == p.n[ax] - 1) high[at] *= T(0.5);
+      }
+}
+
+}  // namespace
+
 // Makes the padded coefficients: fetched from other patches, and extrapolated beyond ends by cubics.
 template <class T>
 void Wide<T>::spread(const Boxes& boxes, const Terms& terms, bool has_masses) {
   comm::Exchange exchange(boxes.space().comm(), margin_.pattern(), sizeof(T));
   const auto patches = margin_.patches();
-  // Extrapolates beyond the ends of all axes but `normal`.
-  const auto extrapolate = [&](std::vector<T>& v, int normal) {
-    for (int a = 0; a < domain_.dimensions; ++a) {
-      if (a == normal || domain_.periodic(a)) continue;
-      const auto ax = std::size_t(a), o1 = ax == 0 ? std::size_t(1) : std::size_t(0),
-                 o2 = ax == 2 ? std::size_t(1) : std::size_t(2);
-      const std::ptrdiff_t depth = std::min<std::ptrdiff_t>(cubic, std::ptrdiff_t(domain_.cells(a)));
-      std::vector<double> from(std::size_t(depth) + 1);
-      for (std::size_t i = 0; i < from.size(); ++i) from[i] = double(i);
-      for (const Patch& p : patches)
-        for (std::size_t side = 0; side < 2; ++side) {
-          if (!p.at_end[ax][side]) continue;
-          const std::ptrdiff_t inwards = side == 0 ? p.stride(a) : -p.stride(a);
-          for (int g = 0; g < margin_.width(); ++g) {
-            const auto w = average_weights(from, Given::nothing, 0, -double(g + 1), -double(g));
-            for (std::ptrdiff_t y = -p.pad[o2]; y < p.n[o2] + p.pad[o2]; ++y)
-              for (std::ptrdiff_t x = -p.pad[o1]; x < p.n[o1] + p.pad[o1]; ++x) {
-                std::array<std::ptrdiff_t, 3> c{};
-                c[o1] = x, c[o2] = y, c[ax] = side == 0 ? 0 : p.n[ax] - 1;
-                T* const edge = v.data() + p.at(c[0], c[1], c[2]);
-                double sum = 0;
-                for (std::ptrdiff_t i = 0; i < depth; ++i) sum += w[std::size_t(i)] * double(edge[i * inwards]);
-                edge[-(g + 1) * inwards] = T(sum);
-              }
-          }
-        }
-    }
-  };
   if (has_masses) {
     masses_.assign(margin_.size(), T(0));
     margin_.load(terms.masses.data(), masses_.data());
     margin_.update(masses_.data(), exchange);
-    extrapolate(masses_, -1);
+    extrapolate(domain_, margin_, masses_, -1);
   }
   if (!terms.faces) return;
   for (int axis = 0; axis < domain_.dimensions; ++axis) {
@@ -110,24 +135,7 @@ void Wide<T>::spread(const Boxes& boxes, const Terms& terms, bool has_masses) {
     auto& low = c_[ax];
     low.assign(margin_.size(), T(0));
     std::vector<T> high(margin_.size(), T(0));
-    for (std::size_t i = 0; i < patches.size(); ++i) {
-      const Patch& p = patches[i];
-      const T* const from = terms.faces(axis, i);
-      // Along the axis there is one face more than cells.
-      const std::ptrdiff_t fx = p.n[0] + (axis == 0), fy = p.n[1] + (axis == 1);
-      const std::ptrdiff_t step = axis == 0 ? 1 : axis == 1 ? fx : fx * fy;
-      for (std::ptrdiff_t z = 0; z < p.n[2]; ++z)
-        for (std::ptrdiff_t y = 0; y < p.n[1]; ++y)
-          for (std::ptrdiff_t x = 0; x < p.n[0]; ++x) {
-            const T* const c = from + x + fx * (y + fy * z);
-            const auto at = std::size_t(p.at(x, y, z));
-            low[at] = c[0], high[at] = c[step];
-            // The distance to an end is half that between cells.
-            const std::ptrdiff_t here[3] = {x, y, z};
-            if (p.at_end[ax][0] && here[axis] == 0) low[at] *= T(0.5);
-            if (p.at_end[ax][1] && here[axis] == p.n[ax] - 1) high[at] *= T(0.5);
-          }
-    }
+    for (std::size_t i = 0; i < patches.size(); ++i) split_faces(patches[i], axis, terms.faces(axis, i), low, high);
     margin_.update(low.data(), exchange);
     margin_.update(high.data(), exchange);
     for (const Patch& p : patches) {
@@ -140,7 +148,7 @@ void Wide<T>::spread(const Boxes& boxes, const Terms& terms, bool has_masses) {
           low[std::size_t(top + p.stride(axis))] = high[std::size_t(top)];
         }
     }
-    extrapolate(low, axis);
+    extrapolate(domain_, margin_, low, axis);
   }
 }
 

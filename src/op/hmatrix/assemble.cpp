@@ -146,7 +146,11 @@ class Assembly {
   double places(const Block& b) const { return options.symmetry != Symmetry::none && !b.is_diagonal() ? 2 : 1; }
 
   void take_samples();
+  Sample<T> sampled_row(Local position, std::span<const Global> all);
+  void check_symmetry(double mean) const;
+  std::vector<std::size_t> keep_known(std::vector<double>& budget);
   void compress_own();
+  detail::Packed<T> pack(const Block& b, const Compressed<T>& made, const Tolerance& tolerance);
   /// The costs from which cuts are computed: predicted; measured for blocks; also with the rest measured for each rank.
   enum class Known { nothing, blocks, ranks };
   void cut_ranks(Known known);
@@ -171,41 +175,13 @@ class Assembly {
 // Evaluates sampled rows, spread over all positions and shared by the ranks; finds the scale and norm of A from them.
 template <Scalar T>
 void Assembly<T>::take_samples() {
-  const Local m = rows_.size(), n = columns_.size(), s = Local(std::min<Global>(options.sampled_rows, m));
-  std::vector<T> row(static_cast<std::size_t>(n));
-  std::vector<T> column(options.symmetry == Symmetry::none ? 0 : std::size_t(n));
-  std::vector<Global> all(static_cast<std::size_t>(n));
+  const Local m = rows_.size(), s = Local(std::min<Global>(options.sampled_rows, m));
+  std::vector<Global> all(static_cast<std::size_t>(columns_.size()));
   std::iota(all.begin(), all.end(), Global(0));
   std::vector<Sample<T>> own;
   for (Local i = comm_.rank(); i < s; i += comm_.size()) {
     const Local from = Local(Global(m) * i / s), to = Local(Global(m) * (i + 1) / s);
-    const Local p = from + Local((std::uint64_t(i) * 0x9e3779b9u) % std::uint64_t(to - from));
-    const Global index = rows_.order()[std::size_t(p)];
-    entry_({&index, 1}, all, row.data());
-    evaluated += n;
-    for (Local j = 0; j < n; ++j)
-      if (!is_finite(row[std::size_t(j)]))
-        throw Error(ErrorKind::input, message("the entry at row ", index, ", column ", j, " is ", row[std::size_t(j)]));
-    Sample<T> sample{p, exponent_of(row.data(), row.size()), 0, 0, 0, 0};
-    // Keeps 2^-exponent (possibly subnormal) and its inverse finite.
-    if (sample.exponent != none) sample.exponent = std::max(sample.exponent, std::numeric_limits<R>::min_exponent);
-    const R unit = sample.exponent == none ? R(1) : std::ldexp(R(1), -sample.exponent);
-    for (Local j = 0; j < n; ++j) {
-      const Wide<T> a(row[std::size_t(j)] * unit);
-      sample.size2 += abs2(a);
-      sample.random += a * sign_of(j);
-      sample.ones += a;
-    }
-    if (options.symmetry != Symmetry::none) {
-      entry_(all, {&index, 1}, column.data());
-      evaluated += n;
-      for (Local j = 0; j < n; ++j) {
-        const T mirror =
-            options.symmetry == Symmetry::hermitian ? conj(column[std::size_t(j)]) : column[std::size_t(j)];
-        sample.unlike2 += abs2(Wide<T>(row[std::size_t(j)] * unit) - Wide<T>(mirror * unit));
-      }
-    }
-    own.push_back(sample);
+    own.push_back(sampled_row(from + Local((std::uint64_t(i) * 0x9e3779b9u) % std::uint64_t(to - from)), all));
   }
   samples = comm_.all_gather(std::span<const Sample<T>>(own));
   std::sort(samples.begin(), samples.end(), [](const auto& a, const auto& b) { return a.position < b.position; });
@@ -225,7 +201,45 @@ void Assembly<T>::take_samples() {
   spread = k > 1 ? std::sqrt(spread / (k * (k - 1))) : 0;
   norm_ = std::sqrt(std::max(mean - spread, mean / 4) * m);
 
-  if (options.symmetry == Symmetry::none) return;
+  if (options.symmetry != Symmetry::none) check_symmetry(mean);
+}
+
+// Evaluates a row, and for symmetric matrices also the column.
+template <Scalar T>
+Sample<T> Assembly<T>::sampled_row(Local position, std::span<const Global> all) {
+  const Local n = columns_.size();
+  const Global index = rows_.order()[std::size_t(position)];
+  std::vector<T> row(static_cast<std::size_t>(n));
+  entry_({&index, 1}, all, row.data());
+  evaluated += n;
+  for (Local j = 0; j < n; ++j)
+    if (!is_finite(row[std::size_t(j)]))
+      throw Error(ErrorKind::input, message("the entry at row ", index, ", column ", j, " is ", row[std::size_t(j)]));
+  Sample<T> sample{position, exponent_of(row.data(), row.size()), 0, 0, 0, 0};
+  // Keeps 2^-exponent (possibly subnormal) and its inverse finite.
+  if (sample.exponent != none) sample.exponent = std::max(sample.exponent, std::numeric_limits<R>::min_exponent);
+  const R unit = sample.exponent == none ? R(1) : std::ldexp(R(1), -sample.exponent);
+  for (Local j = 0; j < n; ++j) {
+    const Wide<T> a(row[std::size_t(j)] * unit);
+    sample.size2 += abs2(a);
+    sample.random += a * sign_of(j);
+    sample.ones += a;
+  }
+  if (options.symmetry == Symmetry::none) return sample;
+  std::vector<T> column(static_cast<std::size_t>(n));
+  entry_(all, {&index, 1}, column.data());
+  evaluated += n;
+  for (Local j = 0; j < n; ++j) {
+    const T mirror = options.symmetry == Symmetry::hermitian ? conj(column[std::size_t(j)]) : column[std::size_t(j)];
+    sample.unlike2 += abs2(Wide<T>(row[std::size_t(j)] * unit) - Wide<T>(mirror * unit));
+  }
+  return sample;
+}
+
+// `mean`: of the squares of the sampled rows' norms.
+template <Scalar T>
+void Assembly<T>::check_symmetry(double mean) const {
+  const double k = double(samples.size());
   double unlike2 = 0;
   const Sample<T>* worst = nullptr;
   for (const auto& sample : samples) {
@@ -274,9 +288,10 @@ bool Assembly<T>::leaves_the_range() {
   return true;
 }
 
-// Computes this rank's blocks; those that the new cuts leave unchanged are kept.
+// Keeps this rank's blocks that the new cuts leave unchanged. Places of the others in `packed`; absolute tolerances of
+// all.
 template <Scalar T>
-void Assembly<T>::compress_own() {
+std::vector<std::size_t> Assembly<T>::keep_known(std::vector<double>& budget) {
   const Local begin = Local(cuts[std::size_t(comm_.rank())]), end = Local(cuts[std::size_t(comm_.rank()) + 1]);
   using Key = std::array<Local, 4>;
   const auto key = [](const Block& b) { return Key{b.row_begin, b.row_end, b.column_begin, b.column_end}; };
@@ -284,7 +299,6 @@ void Assembly<T>::compress_own() {
   for (std::size_t i = 0; i < packed.size(); ++i) known[key(packed[i].block)] = i;
   std::vector<detail::Packed<T>> next;
   std::vector<std::size_t> missing;
-  std::vector<double> budget;
   for (Block b : leaves_) {
     const double whole = bytes_wanted(b) / (double(b.rows()));
     b.row_begin = std::max(b.row_begin, begin), b.row_end = std::min(b.row_end, end);
@@ -305,9 +319,31 @@ void Assembly<T>::compress_own() {
   std::stable_sort(missing.begin(), missing.end(), [&](std::size_t a, std::size_t b) {
     return bytes_wanted(packed[a].block) > bytes_wanted(packed[b].block);
   });
-  const EntryFunction<T> entry = scaled_entry();
+  return missing;
+}
+
+template <Scalar T>
+detail::Packed<T> Assembly<T>::pack(const Block& b, const Compressed<T>& made, const Tolerance& tolerance) {
   // A subnormal unit of 16-bit integers would lose digits.
   const auto storage = exponent < std::numeric_limits<R>::min_exponent + 24 ? StoragePrecision::full : options.storage;
+  auto p = detail::pack(b, made, storage_share * tolerance.of(made.norm), storage);
+  for (double& scale : p.scale) scale = std::ldexp(scale, exponent);
+  p.missed2 = entries_.missed2(b, made);
+  if (!made.dense) return p;
+  p.largest = largest_entry(made.u);
+  if (&rows_ == &columns_)
+    for (Local l = std::max(b.row_begin, b.column_begin); l < std::min(b.row_end, b.column_end); ++l)
+      p.diagonal.push_back(
+          shifted(made.u[std::size_t(l - b.row_begin) + std::size_t(l - b.column_begin) * made.rows], exponent));
+  return p;
+}
+
+// Computes this rank's blocks.
+template <Scalar T>
+void Assembly<T>::compress_own() {
+  std::vector<double> budget;
+  const auto missing = keep_known(budget);
+  const EntryFunction<T> entry = scaled_entry();
   std::atomic<Global> entries = 0;
   const auto tolerance_of = [&](std::size_t at) {
     Tolerance tolerance;
@@ -327,8 +363,7 @@ void Assembly<T>::compress_own() {
         [&](std::size_t i) {
           if (exec::may_poll()) comm_.check(), comm_.check_interrupt();
           const std::size_t at = missing[first + i];
-          auto& p = packed[at];
-          const Block b = p.block;
+          const Block b = packed[at].block;
           const auto r = rows_.order().subspan(std::size_t(b.row_begin), std::size_t(b.rows()));
           const auto c = columns_.order().subspan(std::size_t(b.column_begin), std::size_t(b.columns()));
           const Tolerance tolerance = tolerance_of(at);
@@ -336,15 +371,7 @@ void Assembly<T>::compress_own() {
                             : b.admissible ? compress(entry, r, c, tolerance, options.compress)
                                            : evaluate(entry, r, c);
           entries += made.entries;
-          p = detail::pack(b, made, storage_share * tolerance.of(made.norm), storage);
-          for (double& scale : p.scale) scale = std::ldexp(scale, exponent);
-          p.missed2 = entries_.missed2(b, made);
-          if (!made.dense) return;
-          p.largest = largest_entry(made.u);
-          if (&rows_ == &columns_)
-            for (Local l = std::max(b.row_begin, b.column_begin); l < std::min(b.row_end, b.column_end); ++l)
-              p.diagonal.push_back(shifted(
-                  made.u[std::size_t(l - b.row_begin) + std::size_t(l - b.column_begin) * made.rows], exponent));
+          packed[at] = pack(b, made, tolerance);
         },
         1);
   }
@@ -484,6 +511,45 @@ void HMatrix<T>::describe(std::vector<Packed> packed, int exponent) {
   report_.dense_fraction = report_.bytes / (double(m) * n * sizeof(T));
 }
 
+namespace {
+
+// The errors of two products, of random signs and of ones, at the sampled rows, relative to the rows' norms, since
+// products may cancel. product(x, y): y has all rows where it is two-sided, else [first, first + count).
+template <Scalar T, class Product>
+std::array<double, 2> errors_of_products(const comm::Communicator& comm, const Assembly<T>& assembly, int n,
+                                         bool two_sided, Local first, Local count, Product&& product) {
+  const auto& samples = assembly.samples;
+  const int exponent = assembly.exponent;
+  std::vector<T> x(static_cast<std::size_t>(n)), y(std::size_t(two_sided ? n : count));
+  std::vector<double> error(2), size(3);
+  for (int which = 0; which < 2; ++which) {
+    for (Local j = 0; j < n; ++j) x[std::size_t(j)] = which == 0 ? T(real_t<T>(sign_of(j))) : T(1);
+    std::vector<Wide<T>> found(samples.size());
+    product(x.data(), y.data());
+    if (two_sided) {
+      for (std::size_t s = 0; s < found.size(); ++s) found[s] = Wide<T>(y[std::size_t(samples[s].position)]);
+      found = sum_over_ranks(comm, found);
+    }
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      const auto& s = samples[i];
+      if (s.position < first || s.position >= first + count) continue;
+      if (!two_sided) found[i] = Wide<T>(y[std::size_t(s.position - first)]);
+      const bool zero = s.exponent == none;
+      const int e = zero ? exponent : s.exponent;
+      const auto square = [&](const Wide<T>& v) { return abs2(shifted(v, e - exponent)); };
+      const Wide<T> exact = which == 0 ? s.random : s.ones, ours = shifted(found[i], -e);
+      error[std::size_t(which)] += square(ours - exact);
+      size[std::size_t(which)] += square(exact);
+      if (which == 0 && !zero) size[2] += std::ldexp(s.size2, 2 * (e - exponent));
+    }
+  }
+  error = sum_over_ranks(comm, error), size = sum_over_ranks(comm, size);
+  const auto relative = [](double e, double s) { return s > 0 ? std::sqrt(e / s) : std::sqrt(e); };
+  return {relative(error[0], size[2]), relative(error[1], std::max(size[1], size[2]))};
+}
+
+}  // namespace
+
 template <Scalar T>
 void HMatrix<T>::assemble(const EntryFunction<T>& entry, BlockMaker<T>* maker) {
   const Span span("hmatrix assembly", "op");
@@ -503,37 +569,13 @@ void HMatrix<T>::assemble(const EntryFunction<T>& entry, BlockMaker<T>* maker) {
     parts_->diagonal.clear();
     describe(std::move(assembly.packed), assembly.exponent);
 
-    // Products of the operator at the sampled rows. Errors are relative to the rows' norms, since products may cancel.
-    std::vector<T> x(static_cast<std::size_t>(n)), y(std::size_t(two_sided() ? n : parts_->count));
-    std::vector<double> error(2), size(3);
-    for (int which = 0; which < 2; ++which) {
-      for (Local j = 0; j < n; ++j) x[std::size_t(j)] = which == 0 ? T(real_t<T>(sign_of(j))) : T(1);
-      std::vector<Wide<T>> found(assembly.samples.size());
-      if (two_sided()) {
-        multiply_both(x.data(), y.data(), 1, false);
-        for (std::size_t s = 0; s < found.size(); ++s) found[s] = Wide<T>(y[std::size_t(assembly.samples[s].position)]);
-        found = sum_over_ranks(comm, found);
-      } else {
-        parts_->storage->multiply(x.data(), parts_->columns->order(), y.data(), 1, comm);
-      }
-      for (std::size_t i = 0; i < found.size(); ++i) {
-        const auto& s = assembly.samples[i];
-        if (s.position < parts_->first || s.position >= parts_->first + parts_->count) continue;
-        if (!two_sided()) found[i] = Wide<T>(y[std::size_t(s.position - parts_->first)]);
-        const bool zero = s.exponent == none;
-        const int e = zero ? assembly.exponent : s.exponent;
-        const auto square = [&](const Wide<T>& v) { return abs2(shifted(v, e - assembly.exponent)); };
-        const Wide<T> exact = which == 0 ? s.random : s.ones, ours = shifted(found[i], -e);
-        error[std::size_t(which)] += square(ours - exact);
-        size[std::size_t(which)] += square(exact);
-        if (which == 0 && !zero) size[2] += std::ldexp(s.size2, 2 * (e - assembly.exponent));
-      }
-    }
-    error = sum_over_ranks(comm, error), size = sum_over_ranks(comm, size);
-    const auto relative = [](double e, double s) { return s > 0 ? std::sqrt(e / s) : std::sqrt(e); };
-    report_.measured_error = std::max(relative(error[0], size[2]), assembly.sampled_error());
-    report_.measured_error_ones = relative(error[1], std::max(size[1], size[2]));
-
+    const auto errors =
+        errors_of_products(comm, assembly, n, two_sided(), parts_->first, parts_->count, [&](const T* x, T* y) {
+          if (two_sided()) multiply_both(x, y, 1, false);
+          else parts_->storage->multiply(x, parts_->columns->order(), y, 1, comm);
+        });
+    report_.measured_error = std::max(errors[0], assembly.sampled_error());
+    report_.measured_error_ones = errors[1];
     if (report_.measured_error <= acceptable * options_.tolerance || options_.compress.cut_rank > 0) return;
     const bool by_crosses = options_.compress.method != Compression::svd && report_.low_rank_blocks > 0;
     if (round == 0 && by_crosses && options_.compress.verify) {

@@ -69,14 +69,35 @@ std::pair<std::vector<std::size_t>, std::vector<Batch>> plan_batches(const std::
 
 namespace detail {
 
+/// The numbers of a task: those of a dense block or of U, or of V (`factor`).
+template <Scalar T>
+struct BatchedProduct<T>::Source {
+  std::size_t block;
+  bool factor;
+};
+
+/// Stores the numbers as tasks read them.
+template <Scalar T>
+void BatchedProduct<T>::copy_blocks(const std::vector<BlockMatrix<T>>& blocks, const std::vector<Source>* sources,
+                                    std::size_t numbers) {
+  data_ = exec::Array<T>(numbers);
+  for (int list = 0; list < 2; ++list)
+    for (std::size_t i = 0; i < tasks_[list].size(); ++i) {
+      const Task& t = tasks_[list][i];
+      const auto& m = blocks[sources[list][i].block];
+      const T* in = t.transposed ? m.v.data() : m.u.data();
+      // V is stored by its columns, which are the task's rows.
+      const std::size_t height = std::size_t(t.transposed ? t.columns : t.rows),
+                        width = std::size_t(t.transposed ? t.rows : t.columns),
+                        ld = std::size_t(t.transposed ? t.stored_columns : t.stored_rows);
+      for (std::size_t j = 0; j < width; ++j) std::copy_n(in + j * height, height, data_.data() + t.data + j * ld);
+    }
+}
+
 template <Scalar T>
 BatchedProduct<T>::BatchedProduct(Local first_row, Local rows, Local columns, std::vector<BlockMatrix<T>> blocks,
                                   const BatchOptions& options)
     : rows_(rows), columns_(columns), options_(options) {
-  struct Source {
-    std::size_t block;
-    bool factor;
-  };
   std::vector<BatchTask> shapes[2];
   std::vector<Source> sources[2];
   std::vector<Local> first_t(blocks.size());
@@ -120,18 +141,7 @@ BatchedProduct<T>::BatchedProduct(Local first_row, Local rows, Local columns, st
     report_.tasks += Global(tasks_[list].size());
     sources[list] = std::move(sorted);
   }
-  data_ = exec::Array<T>(numbers);
-  for (int list = 0; list < 2; ++list)
-    for (std::size_t i = 0; i < tasks_[list].size(); ++i) {
-      const Task& t = tasks_[list][i];
-      const auto& m = blocks[sources[list][i].block];
-      const T* in = t.transposed ? m.v.data() : m.u.data();
-      // V is stored by its columns, which are the task's rows.
-      const std::size_t height = std::size_t(t.transposed ? t.columns : t.rows),
-                        width = std::size_t(t.transposed ? t.rows : t.columns),
-                        ld = std::size_t(t.transposed ? t.stored_columns : t.stored_rows);
-      for (std::size_t j = 0; j < width; ++j) std::copy_n(in + j * height, height, data_.data() + t.data + j * ld);
-    }
+  copy_blocks(blocks, sources, numbers);
   // With space at the end that padded tasks read and write.
   z_ = exec::Array<T>(std::size_t(columns) + ranks_ + pad_);
   sum_ = exec::Array<T>(std::size_t(rows) + pad_);

@@ -29,6 +29,8 @@ class BatchedProduct {
     bool transposed;  // V: t = V^H x by columns
     std::size_t data;
   };
+  struct Source;
+  void copy_blocks(const std::vector<BlockMatrix<T>>& blocks, const std::vector<Source>* sources, std::size_t numbers);
   void run(const Batch& batch, const T* x, T* y, bool atomic) const;
 
   Local rows_, columns_;

@@ -1,9 +1,9 @@
-// Adaptive cross approximation of a block given by its entries: pivoting, verification and stopping criteria.
+// Adaptive cross approximation of a block given by its entries, on the host.
 #pragma once
 
 #include <tacit/base/error.hpp>
 #include <tacit/op/hmatrix/block_maker.hpp>
-#include <tacit/op/hmatrix/hash.hpp>
+#include <tacit/op/hmatrix/cross_search.hpp>
 
 #include "kernels.hpp"
 
@@ -102,8 +102,11 @@ class Entries {
   Local columns() const { return Local(columns_.size()); }
   Global evaluated() const { return evaluated_; }
 
-  void row(Local i, T* out) { get(rows_.subspan(std::size_t(i), 1), columns_, out); }
-  void column(Local j, T* out) { get(rows_, columns_.subspan(std::size_t(j), 1), out); }
+  /// A row (side 0) or column.
+  void line(int side, Local index, T* out) {
+    if (side == 0) get(rows_.subspan(std::size_t(index), 1), columns_, out);
+    else get(rows_, columns_.subspan(std::size_t(index), 1), out);
+  }
 
  private:
   void get(std::span<const Global> rows, std::span<const Global> columns, T* out) {
@@ -116,90 +119,120 @@ class Entries {
   Global evaluated_ = 0;
 };
 
-// Crosses of a block: B = sum_l u_l v_l^T + R. A row i and a column j of R with pivot R_ij give u = R(:, j) / R_ij and
-// v = R(i, :), which makes row i and column j of the new R zero.
+// Crosses of a block. Arrays of two: columns u, which have an entry for each row, and columns v.
 template <Scalar T>
-class Crosses {
+class Crosses : CrossSearch<Crosses<T>> {
+  using Search = CrossSearch<Crosses<T>>;
+  friend Search;
+  using Search::s_, Search::t_;
+
  public:
   using R = real_t<T>;
   Crosses(Entries<T>& block, Tolerance tolerance, const CompressOptions& options)
-      : block_(block),
-        m_(block.rows()),
-        n_(block.columns()),
+      : Search({{0, 0},
+                {block.rows(), block.columns()},
+                most_crosses(block.rows(), block.columns(), options),
+                enough_crosses(block.rows(), block.columns(), options),
+                tolerance.relative,
+                tolerance.absolute,
+                0,
+                0},
+               {}, options.samples, options.method == Compression::aca_plus, options.verify && options.cut_rank == 0),
+        block_(block),
         tolerance_(tolerance),
-        options_(options),
-        row_used_(std::size_t(m_)),
-        column_used_(std::size_t(n_)),
-        row_(std::size_t(n_)),
-        column_(std::size_t(m_)),
-        hash_(Hash::of(m_, n_)) {
-    tracks_norm_ = tracks_norm(tolerance, options);
-    limit_ = most_crosses(m_, n_, options);
-    u_.reserve(std::size_t(std::min<Local>(limit_, usual)) * std::size_t(m_));
-    v_.reserve(std::size_t(std::min<Local>(limit_, usual)) * std::size_t(n_));
-    enough_ = enough_crosses(m_, n_, options);
+        tracks_norm_(tracks_norm(tolerance, options)) {
+    constexpr Local usual = 16;  // initial capacity in crosses
+    for (int side = 0; side < 2; ++side) {
+      const auto n = std::size_t(t_.count[side]);
+      used_[side].resize(n), next_[side].resize(n);
+      if (options.method == Compression::aca_plus) reference_[side].resize(n);
+      cross_[side].reserve(std::size_t(std::min<Local>(t_.limit, usual)) * n);
+    }
   }
 
   // False when the rank exceeds the limit.
-  bool run() {
-    Local next = first_row();
-    for (;;) {
-      const bool done = options_.method == Compression::aca_plus ? with_references() : with_partial_pivots(next);
-      if (!done) return false;
-      if (!options_.verify || options_.cut_rank > 0) return true;
-      next = worst_of_sample();
-      if (next < 0) return true;
-      // The stopping criterion held too early: add the cross through the worst sampled row and continue. Where that row
-      // contains only rounding errors that are still too large, all entries are needed.
-      if (rank() >= limit_ || !cross_through_row(next)) return false;
-    }
-  }
-
-  Local rank() const { return rank_; }
+  bool run() { return this->search() == CrossStatus::done; }
+  Local rank() const { return s_.rank; }
   /// The norm of the sum of the crosses, or the root of their sum of squares where that suffices.
-  double norm() const { return std::sqrt(std::max(norm2_, 0.0)); }
-  double error() const { return error_; }
-  std::vector<T> take_u() { return std::move(u_); }
-  std::vector<T> take_v() { return std::move(v_); }
+  double norm() const { return std::sqrt(std::max(s_.norm2, 0.0)); }
+  double error() const { return s_.error; }
+  std::vector<T> take_u() { return std::move(cross_[0]); }
+  std::vector<T> take_v() { return std::move(cross_[1]); }
 
  private:
+  static constexpr double rounding = 8 * double(std::numeric_limits<R>::epsilon());
+  // A line of R with as many entries as columns (along 1) or rows.
+  struct Look {
+    const std::vector<T>* line;
+    int along;
+  };
   double allowed() const { return cross_share * tolerance_.of(norm()); }
-  const T* u(Local l) const { return u_.data() + std::size_t(l) * m_; }
-  const T* v(Local l) const { return v_.data() + std::size_t(l) * n_; }
+  static bool has_room() { return true; }
+  static bool odd() { return false; }  // entries that are not finite are errors
+  static void meet() {}
+  const T* cross(int side, Local l) const { return cross_[side].data() + std::size_t(l) * t_.count[side]; }
+  bool used(int side, Local index) const { return used_[side][std::size_t(index)]; }
+  void mark(int side, Local index) { used_[side][std::size_t(index)] = 1; }
+  static double size_at(const Look& look, Local at) { return double(magnitude((*look.line)[std::size_t(at)])); }
+  static double largest(const Look& look) { return double(largest_of(look.line->data(), Local(look.line->size()))); }
+  static double square(const Look& look) { return norm2(look.line->data(), Local(look.line->size())); }
+  Local largest_row() const { return first_largest({&next_[0], 0}); }
+  double left(int side) const { return square(reference(side)) * t_.count[side]; }
 
   // Computes a row or column of R; returns its level of rounding errors. Where the rank of a block is exhausted (such
   // as with repeated points), R has only rounding errors, and pivots from it are meaningless.
-  double residual_row(Local i, T* out) {
-    block_.row(i, out);
-    return residual(out, u_.data() + i, m_, v_, v_most_, n_);
-  }
-  double residual_column(Local j, T* out) {
-    block_.column(j, out);
-    return residual(out, v_.data() + j, n_, u_, u_most_, m_);
-  }
-  double residual(T* out, const T* crosses, Local stride, const std::vector<T>& columns,
-                  const std::vector<double>& most, Local n) {
-    double met = double(largest_of(out, n));
-    coefficient_.resize(std::size_t(rank_));
-    for (Local l = 0; l < rank_; ++l) {
-      const T c = crosses[std::size_t(l) * stride];
+  double residual(int side, Local index, std::vector<T>& out) {
+    const int along = 1 - side;
+    block_.line(side, index, out.data());
+    double met = double(largest_of(out.data(), t_.count[along]));
+    coefficient_.resize(std::size_t(s_.rank));
+    for (Local l = 0; l < s_.rank; ++l) {
+      const T c = cross(side, l)[index];
       coefficient_[std::size_t(l)] = c;
-      met += double(magnitude(c)) * most[std::size_t(l)];
+      met += double(magnitude(c)) * most_[along][std::size_t(l)];
     }
-    subtract(columns.data(), n, rank_, coefficient_.data(), out);
+    subtract(cross(along, 0), t_.count[along], s_.rank, coefficient_.data(), out.data());
     return rounding * met;
   }
-  // The number of zero rows that are skipped: with repeated rows about one of `rank` is new.
-  int spare() const { return 6 + 4 * int(rank_); }
-  // Whether R(i, j) in row_ and in column_ differ by at most half: otherwise it is mostly rounding error.
+  Look next_line(int side, Local index, double& noise) {
+    noise = residual(side, index, next_[1 - side]);
+    return {&next_[1 - side], 1 - side};
+  }
+  Look sampled_line(int side, Local index, double& noise) { return next_line(side, index, noise); }
+  double make_reference(int side, Local index) { return residual(side, index, reference_[1 - side]); }
+  Look reference(int side) const { return {&reference_[1 - side], 1 - side}; }
+  Look take_reference(int side) {
+    next_[1 - side] = reference_[1 - side];
+    return {&next_[1 - side], 1 - side};
+  }
+  // Subtracts the last cross from the reference line.
+  void take_off(int side) {
+    const Local last = s_.rank - 1;
+    const T c = cross(side, last)[s_.reference[side]];
+    const T alpha = -c, *const v = cross(1 - side, last);
+    T* const line = reference_[1 - side].data();
+#pragma omp simd
+    for (Local i = 0; i < t_.count[1 - side]; ++i) line[i] += alpha * v[i];
+    s_.noise[side] += rounding * double(magnitude(c)) * most_[1 - side][std::size_t(last)];
+  }
+  Local smallest_row() const {
+    Local at = -1;
+    R least(0);
+    for (Local i = 0; i < t_.count[0]; ++i)
+      if (const R size = magnitude(reference_[0][std::size_t(i)]); !used(0, i) && (at < 0 || size < least))
+        at = i, least = size;
+    return at;
+  }
+  // Whether R(i, j) in its row and in its column differ by at most half: otherwise it is mostly rounding error.
   bool agree(Local i, Local j) const {
-    const T a = row_[std::size_t(j)], b = column_[std::size_t(i)];
+    const T a = next_[1][std::size_t(j)], b = next_[0][std::size_t(i)];
     return a != T(0) && magnitude(T(a - b)) <= magnitude(a) / 2;
   }
   // The position of the largest unused value, the first of equal ones; -1 where all are used.
-  static Local largest(const std::vector<T>& values, const std::vector<char>& used) {
-    const T* const v = values.data();
-    const Local n = Local(values.size());
+  Local first_largest(const Look& look) const {
+    const T* const v = look.line->data();
+    const auto& taken = used_[look.along];
+    const Local n = Local(taken.size());
     // Used entries are nearly 0, so the largest of all is mostly unused.
     const R most_of_all = largest_of(v, n);
     constexpr Local some = 64;
@@ -209,224 +242,58 @@ class Crosses {
 #pragma omp simd reduction(| : here)
       for (Local i = from; i < to; ++i) here |= magnitude(v[i]) == most_of_all;
       for (Local i = from; i < to && here != 0; ++i)
-        if (magnitude(v[i]) == most_of_all && !used[std::size_t(i)]) return i;
+        if (magnitude(v[i]) == most_of_all && !taken[std::size_t(i)]) return i;
     }
     Local at = -1;
     R most(0);
     for (Local i = 0; i < n; ++i)
-      if (!used[std::size_t(i)] && (at < 0 || magnitude(v[i]) > most)) at = i, most = magnitude(v[i]);
+      if (!taken[std::size_t(i)] && (at < 0 || magnitude(v[i]) > most)) at = i, most = magnitude(v[i]);
     return at;
   }
-  static Local unused(const std::vector<char>& used, Hash& hash) {
-    const Local n = Local(used.size()), from = hash.below(n);
+  Local unused(int side) {
+    Hash hash{s_.hash};
+    const Local n = t_.count[side], from = hash.below(n);
+    s_.hash = hash.state;
     for (Local k = 0; k < n; ++k)
-      if (!used[std::size_t((from + k) % n)]) return (from + k) % n;
+      if (!used(side, (from + k) % n)) return (from + k) % n;
     return -1;
   }
-  Local first_row() {
-    return m_ / 2;
-  }
 
-  // Adds the cross of row_ = R(i, :) and column_ = R(:, j); returns norm(u) norm(v).
+  // Adds the cross of the next row, R(i, :), and column, R(:, j).
+  void add(Local i, Local j, const Look&) {
+    s_.error = add(i, j);
+  }
   double add(Local i, Local j) {
-    const T pivot = column_[std::size_t(i)], inverse = T(1) / pivot;
-    T* const column = column_.data();
+    auto &u = next_[0], &v = next_[1];
+    const T pivot = u[std::size_t(i)], inverse = T(1) / pivot;
+    T* const column = u.data();
     if (is_finite(inverse)) {
 #pragma omp simd
-      for (Local k = 0; k < m_; ++k) column[k] *= inverse;
+      for (Local k = 0; k < t_.count[0]; ++k) column[k] *= inverse;
     } else {
-      for (T& c : column_) c /= pivot;
+      for (T& c : u) c /= pivot;
     }
-    const double size = std::sqrt(norm2(column_.data(), m_) * norm2(row_.data(), n_));
+    const double size = std::sqrt(norm2(u.data(), t_.count[0]) * norm2(v.data(), t_.count[1]));
     // norm(S + u v^T)^2 = norm(S)^2 + 2 Re sum_l (u_l^H u)(v_l^H v) + norm(u)^2 norm(v)^2
     double mixed = 0;
-    for (Local l = 0; l < rank_ && tracks_norm_; ++l)
-      mixed += double(real(dot(u(l), column_.data(), m_) * dot(v(l), row_.data(), n_)));
-    norm2_ += 2 * mixed + size * size;
-    u_most_.push_back(double(largest_of(column_.data(), m_)));
-    v_most_.push_back(double(largest_of(row_.data(), n_)));
-    u_.insert(u_.end(), column_.begin(), column_.end());
-    v_.insert(v_.end(), row_.begin(), row_.end());
-    row_used_[std::size_t(i)] = column_used_[std::size_t(j)] = 1;
-    ++rank_;
+    for (Local l = 0; l < s_.rank && tracks_norm_; ++l)
+      mixed += double(real(dot(cross(0, l), u.data(), t_.count[0]) * dot(cross(1, l), v.data(), t_.count[1])));
+    s_.norm2 += 2 * mixed + size * size;
+    most_[0].push_back(double(largest_of(u.data(), t_.count[0])));
+    most_[1].push_back(double(largest_of(v.data(), t_.count[1])));
+    cross_[0].insert(cross_[0].end(), u.begin(), u.end());
+    cross_[1].insert(cross_[1].end(), v.begin(), v.end());
+    used_[0][std::size_t(i)] = used_[1][std::size_t(j)] = 1;
+    ++s_.rank;
     return size;
   }
 
-  // Adds the cross through row i and its largest entry. False when the row is zero up to rounding.
-  bool cross_through_row(Local i) {
-    const double noise = residual_row(i, row_.data());
-    const Local j = largest(row_, column_used_);
-    row_used_[std::size_t(i)] = 1;
-    if (j < 0 || double(magnitude(row_[std::size_t(j)])) <= noise) return false;
-    residual_column(j, column_.data());
-    if (!agree(i, j)) return false;
-    error_ = add(i, j);
-    return true;
-  }
-
-  // Partial pivoting (Bebendorf): the next row is where the last column was largest; stop when a cross is small
-  // relative to the sum.
-  bool with_partial_pivots(Local row) {
-    for (int empty = 0; empty < spare();) {
-      if (rank_ >= enough_) return true;
-      if (rank_ >= limit_) return false;
-      if (row < 0 || row_used_[std::size_t(row)]) row = unused(row_used_, hash_);
-      if (row < 0) return true;
-      if (!cross_through_row(row)) {  // a zero row gives no information about the others
-        ++empty;
-        row = -1;
-        continue;
-      }
-      empty = 0;
-      if (error_ <= allowed()) return true;
-      row = largest(column_, row_used_);
-    }
-    return true;
-  }
-
-  // ACA+: pivots are searched in an updated reference row and column, which show parts of R that partial pivoting alone
-  // misses.
-  bool with_references() {
-    Local i_ref = -1, j_ref = -1;
-    double row_noise = 0, column_noise = 0;
-    std::vector<T> ref_row(static_cast<std::size_t>(n_)), ref_column(static_cast<std::size_t>(m_));
-    for (int empty = 0; empty < spare();) {
-      if (rank_ >= enough_) return true;
-      if (rank_ >= limit_) return false;
-      if (j_ref < 0) {
-        j_ref = unused(column_used_, hash_);
-        if (j_ref < 0) return true;
-        column_noise = residual_column(j_ref, ref_column.data());
-      }
-      if (i_ref < 0) {
-        // The row where the reference column is smallest, far from the part that it represents.
-        R least(0);
-        for (Local i = 0; i < m_; ++i)
-          if (!row_used_[std::size_t(i)] && (i_ref < 0 || magnitude(ref_column[std::size_t(i)]) < least))
-            i_ref = i, least = magnitude(ref_column[std::size_t(i)]);
-        if (i_ref < 0) return true;
-        row_noise = residual_row(i_ref, ref_row.data());
-      }
-      const Local i_most = largest(ref_column, row_used_), j_most = largest(ref_row, column_used_);
-      const double in_column = i_most < 0 ? 0.0 : double(magnitude(ref_column[std::size_t(i_most)])),
-                   in_row = j_most < 0 ? 0.0 : double(magnitude(ref_row[std::size_t(j_most)]));
-      const bool column_left = in_column > column_noise, row_left = in_row > row_noise;
-      if (!column_left && !row_left) return true;  // verification continues
-      const bool by_column = column_left && (!row_left || in_column > in_row);
-      Local i = i_most, j = j_most;
-      const auto take_row = [&] {
-        if (i == i_ref) row_ = ref_row;
-        return i == i_ref ? row_noise : residual_row(i, row_.data());
-      };
-      const auto take_column = [&] {
-        if (j == j_ref) column_ = ref_column;
-        return j == j_ref ? column_noise : residual_column(j, column_.data());
-      };
-      bool good;
-      if (by_column) {
-        const double noise = take_row();
-        j = largest(row_, column_used_);
-        good = double(magnitude(row_[std::size_t(j)])) > noise;
-        if (good) take_column();
-      } else {
-        const double noise = take_column();
-        i = largest(column_, row_used_);
-        good = double(magnitude(column_[std::size_t(i)])) > noise;
-        if (good) take_row();
-      }
-      if (!good || !agree(i, j)) {  // that row or column is zero
-        ++empty;
-        (by_column ? row_used_[std::size_t(i)] : column_used_[std::size_t(j)]) = 1;
-        if (by_column && i == i_ref) i_ref = -1;
-        if (!by_column && j == j_ref) j_ref = -1;
-        continue;
-      }
-      empty = 0;
-      error_ = add(i, j);
-      const std::size_t last = std::size_t(rank_) - 1;
-      if (i == i_ref) {
-        i_ref = -1;
-      } else {
-        const T c = u(rank_ - 1)[i_ref];
-        axpy(-c, v(rank_ - 1), ref_row.data(), n_);
-        row_noise += rounding * double(magnitude(c)) * v_most_[last];
-      }
-      if (j == j_ref) {
-        j_ref = -1;
-      } else {
-        const T c = v(rank_ - 1)[j_ref];
-        axpy(-c, u(rank_ - 1), ref_column.data(), m_);
-        column_noise += rounding * double(magnitude(c)) * u_most_[last];
-      }
-      if (error_ > allowed()) continue;
-      // The reference row and column represent all others of R.
-      const double left = std::sqrt(std::max(i_ref < 0 ? 0.0 : norm2(ref_row.data(), n_) * m_,
-                                             j_ref < 0 ? 0.0 : norm2(ref_column.data(), m_) * n_));
-      if (left <= allowed()) {
-        error_ = left;
-        return true;
-      }
-    }
-    return true;
-  }
-
-  // Estimates norm(R) from rows and columns not used yet; returns the row to continue with when it is above the
-  // tolerance, else -1.
-  Local worst_of_sample() {
-    double rows2 = 0, columns2 = 0, worst = -1;
-    Local at = -1;
-    int rows = 0, columns = 0;
-    // A zero row gives no information about the others (it may repeat a used one), so more rows are sampled then.
-    for (int wanted = options_.samples, more = spare(); wanted > 0 && more >= 0; ++rows) {
-      const Local i = unused(row_used_, hash_);
-      if (i < 0) break;
-      const double noise = residual_row(i, row_.data());
-      const double size = norm2(row_.data(), n_);
-      rows2 += size;
-      if (size > worst) worst = size, at = i;
-      if (double(largest_of(row_.data(), n_)) > noise) --wanted;
-      else row_used_[std::size_t(i)] = 1, --more;
-    }
-    if (rows == 0) {  // every row was used, or is zero
-      error_ = rounding * norm();
-      return -1;
-    }
-    for (int wanted = options_.samples, more = spare(); wanted > 0 && more >= 0; ++columns) {
-      const Local j = unused(column_used_, hash_);
-      if (j < 0) break;
-      const double noise = residual_column(j, column_.data());
-      columns2 += norm2(column_.data(), m_);
-      const double most = double(largest_of(column_.data(), m_));
-      if (most > noise) --wanted;
-      else column_used_[std::size_t(j)] = 1, --more;
-      const Local i = largest(column_, row_used_);
-      if (i < 0) continue;
-      const double left = double(magnitude(column_[std::size_t(i)]));
-      const double size = left * left * n_;  // as if all entries of the row had this size
-      if (size > worst && left > noise) worst = size, at = i;
-    }
-    const double estimate = std::sqrt(std::max(rows2 / rows * m_, columns > 0 ? columns2 / columns * n_ : 0.0));
-    if (estimate > allowed() && worst > 0) {
-      error_ = estimate;
-      return at;
-    }
-    error_ = estimate;
-    return -1;
-  }
-
-  static constexpr Local usual = 16;  // initial capacity in crosses
-  static constexpr double rounding = 8 * double(std::numeric_limits<R>::epsilon());
   Entries<T>& block_;
-  Local m_, n_, limit_ = 0, enough_ = 0, rank_ = 0;
   Tolerance tolerance_;
-  const CompressOptions& options_;
-  std::vector<T> u_, v_;
-  std::vector<double> u_most_, v_most_;  // largest entries of their columns
-  std::vector<char> row_used_, column_used_;
-  std::vector<T> row_, column_, coefficient_;
   bool tracks_norm_;
-  double norm2_ = 0, error_ = 0;
-  Hash hash_;
+  std::vector<T> cross_[2], next_[2], reference_[2], coefficient_;
+  std::vector<double> most_[2];  // largest entries of the columns
+  std::vector<char> used_[2];
 };
 
 }  // namespace tacit::op::detail

@@ -1,9 +1,9 @@
-// The storage of an H-matrix as team kernels read it (op/kernels/hmatrix.hpp). For real scalars. nvcc compiles this
+// The storage of an H-matrix as team kernels read it (op/kernels/hmatrix_product.hpp). For real scalars. nvcc compiles this
 // header.
 #pragma once
 
 #include <tacit/op/hmatrix/on_devices.hpp>
-#include <tacit/op/kernels/hmatrix.hpp>
+#include <tacit/op/kernels/hmatrix_product.hpp>
 
 #include <memory>
 #include <span>

@@ -56,6 +56,30 @@ inline void solve_triangle(const std::vector<double>& R, int r, double* x, int n
     }
 }
 
+/// Left and right singular vectors, by descending singular values, from the columns of [left diag(sigma); right].
+template <class Product>
+void sort_columns(const std::vector<double>& work, int r, int ld, Product&& product, std::vector<double>& left,
+                  std::vector<double>& sigma, std::vector<double>& right) {
+  const auto column = [&](int j) { return work.data() + std::size_t(ld) * std::size_t(j); };
+  std::vector<double> size(static_cast<std::size_t>(r));
+  std::vector<int> order(static_cast<std::size_t>(r));
+  std::iota(order.begin(), order.end(), 0);
+  for (int j = 0; j < r; ++j) size[std::size_t(j)] = std::sqrt(product(column(j), column(j)));
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int i, int j) { return size[std::size_t(i)] > size[std::size_t(j)]; });
+  left.assign(std::size_t(r) * std::size_t(r), 0.0), right.resize(std::size_t(r) * std::size_t(r));
+  sigma.resize(static_cast<std::size_t>(r));
+  for (int k = 0; k < r; ++k) {
+    const double* const from = column(order[std::size_t(k)]);
+    const double value = size[std::size_t(order[std::size_t(k)])];
+    sigma[std::size_t(k)] = value;
+    for (int i = 0; i < r; ++i) {
+      if (value > 0) left[std::size_t(i) + std::size_t(k) * std::size_t(r)] = from[i] / value;
+      right[std::size_t(i) + std::size_t(k) * std::size_t(r)] = from[ld / 2 + i];
+    }
+  }
+}
+
 /// The SVD by one-sided Jacobi rotations (Hestenes 1958, de Rijk 1989, doi 10.1137/0910023):
 /// a = left diag(sigma) right^T, a: r x r by columns (written over), sigma descending; left and right orthogonal to
 /// rounding. Columns of left that belong to sigma = 0 are 0. False where it does not converge or a is not finite.
@@ -108,23 +132,7 @@ inline bool small_svd(double* a, int r, std::vector<double>& left, std::vector<d
       }
   }
   if (worst > done) return false;
-  std::vector<double> size(static_cast<std::size_t>(r));
-  std::vector<int> order(static_cast<std::size_t>(r));
-  std::iota(order.begin(), order.end(), 0);
-  for (int j = 0; j < r; ++j) size[std::size_t(j)] = std::sqrt(product(column(j), column(j)));
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int i, int j) { return size[std::size_t(i)] > size[std::size_t(j)]; });
-  left.assign(std::size_t(r) * std::size_t(r), 0.0), right.resize(std::size_t(r) * std::size_t(r));
-  sigma.resize(static_cast<std::size_t>(r));
-  for (int k = 0; k < r; ++k) {
-    const double* const from = column(order[std::size_t(k)]);
-    const double value = size[std::size_t(order[std::size_t(k)])];
-    sigma[std::size_t(k)] = value;
-    for (int i = 0; i < r; ++i) {
-      if (value > 0) left[std::size_t(i) + std::size_t(k) * std::size_t(r)] = from[i] / value;
-      right[std::size_t(i) + std::size_t(k) * std::size_t(r)] = from[half + i];
-    }
-  }
+  sort_columns(work, r, ld, product, left, sigma, right);
   return true;
 }
 

@@ -4,41 +4,48 @@
 #include <utility>
 
 namespace tacit::op {
+namespace {
+
+// Block rows; the first and the last ones also have the rows above and below all block rows.
+template <Scalar T>
+struct FoundBlocks {
+  static constexpr Local together = 1024;
+  std::vector<Local> found;
+  std::vector<Global> count;
+  LocalRows<T> outside{};
+  Global begin = 0;            // its first block
+  Global least = 0, most = 0;  // columns less rows
+
+  FoundBlocks() = default;
+  FoundBlocks(const BlockGrid& grid, const LocalRowsView<T>& a, Local first, Local last) {
+    std::vector<Local> columns;
+    for (Local r = first; r < last; ++r) {
+      grid.find(a, r, columns);
+      for (const Local c : columns) least = std::min<Global>(least, c - r), most = std::max<Global>(most, c - r);
+      found.insert(found.end(), columns.begin(), columns.end());
+      count.push_back(Global(columns.size()));
+    }
+  }
+};
+
+}  // namespace
+
 template <Scalar T, Memory M>
 void LocalMatrix<T, M>::Storage::store_blocks(const LocalRowsView<T>& a) {
   format = Format::bsr;
   const int b = grid.b;
-  // Chunks of block rows; the first and the last one also have the rows above and below all block rows.
-  constexpr Local chunk_rows = 1024;
-  struct Chunk {
-    std::vector<Local> found;
-    std::vector<Global> count;
-    LocalRows<T> outside;
-    Global begin = 0;  // its first block
-    bool narrow = true;
-  };
-  std::vector<Chunk> chunk(std::size_t(std::max(Local(1), (grid.block_rows + chunk_rows - 1) / chunk_rows)));
+  constexpr Local chunk_rows = FoundBlocks<T>::together;
+  std::vector<FoundBlocks<T>> chunk(std::size_t(std::max(Local(1), (grid.block_rows + chunk_rows - 1) / chunk_rows)));
   const auto first_of = [&](std::size_t i) { return std::min(grid.block_rows, Local(i) * chunk_rows); };
-  exec::parallel_for(
-      chunk.size(), chunk.size() > 1,
-      [&](std::size_t i) {
-        Chunk& to = chunk[i];
-        std::vector<Local> found;
-        for (Local r = first_of(i); r < first_of(i + 1); ++r) {
-          grid.find(a, r, found);
-          for (const Local c : found) to.narrow &= is_narrow(c - r, c - r);
-          to.found.insert(to.found.end(), found.begin(), found.end());
-          to.count.push_back(Global(found.size()));
-        }
-      },
-      1);
+  const auto find = [&](std::size_t i) { chunk[i] = {grid, a, first_of(i), first_of(i + 1)}; };
+  exec::parallel_for(chunk.size(), chunk.size() > 1, find, 1);
   start = exec::Array<Global, Host>::uninitialised(std::size_t(grid.block_rows) + 1);
   Global blocks = 0;
   Local row = 0;
   narrow = true;
-  for (Chunk& c : chunk) {
+  for (auto& c : chunk) {
     c.begin = blocks;
-    narrow &= c.narrow;
+    narrow &= is_narrow(c.least, c.most);
     for (const Global n : c.count) start[row++] = blocks, blocks += n;
   }
   start[row] = blocks;
@@ -49,7 +56,7 @@ void LocalMatrix<T, M>::Storage::store_blocks(const LocalRowsView<T>& a) {
   exec::parallel_for(
       chunk.size(), chunk.size() > 1,
       [&](std::size_t i) {
-        Chunk& from = chunk[i];
+        auto& from = chunk[i];
         for (Local r = first_of(i); r < first_of(i + 1); ++r)
           for (Global k = start[r]; k < start[r + 1]; ++k) {
             const Local c = from.found[std::size_t(k - from.begin)];
@@ -63,7 +70,7 @@ void LocalMatrix<T, M>::Storage::store_blocks(const LocalRowsView<T>& a) {
       1);
   LocalRows<T> outside;
   outside.columns = columns;
-  for (const Chunk& c : chunk) {
+  for (const auto& c : chunk) {
     const Global before = Global(outside.column.size());
     outside.column.insert(outside.column.end(), c.outside.column.begin(), c.outside.column.end());
     outside.value.insert(outside.value.end(), c.outside.value.begin(), c.outside.value.end());

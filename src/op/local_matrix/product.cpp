@@ -192,6 +192,28 @@ inline void diagonals_times_columns(const T* value, const Local* diagonal, const
 }  // namespace
 
 template <Scalar T, Memory M>
+void LocalMatrix<T, M>::Storage::multiply_bsr(Local begin, Local end, const T* x, T* y, int columns) const {
+  const Local size = grid.b, from = std::max(begin, grid.row), to = std::min(end, grid.first_row(grid.block_rows));
+  std::fill(y + std::ptrdiff_t(begin) * columns, y + std::ptrdiff_t(std::min(from, end)) * columns, T{});
+  std::fill(y + std::ptrdiff_t(std::max(to, begin)) * columns, y + std::ptrdiff_t(end) * columns, T{});
+  for (Local row = from; row < to;) {
+    const Local r = (row - grid.row) / size, i = row - grid.first_row(r);
+    Local rows = std::min(size - i, to - row);
+    if (rows == size) {
+      rows = (to - row) / size * size;
+      multiply_blocks(r, r + rows / size, x, y + std::ptrdiff_t(row) * columns, columns);
+    } else {  // part of a block that extends beyond rows [begin, end)
+      std::vector<T> whole(std::size_t(size) * std::size_t(columns));
+      multiply_blocks(r, r + 1, x, whole.data(), columns);
+      std::copy_n(whole.data() + std::ptrdiff_t(i) * columns, std::ptrdiff_t(rows) * columns,
+                  y + std::ptrdiff_t(row) * columns);
+    }
+    row += rows;
+  }
+  rest.multiply_add(begin, end, x, y, columns);
+}
+
+template <Scalar T, Memory M>
 TACIT_COMPILED_ONCE void LocalMatrix<T, M>::Storage::multiply(int b, const T* x, T* y, int columns) const {
   const Storage& s = *this;
   const auto csr = [&](Local begin, Local end, const auto* index, bool relative) {
@@ -232,33 +254,12 @@ TACIT_COMPILED_ONCE void LocalMatrix<T, M>::Storage::multiply(int b, const T* x,
       else index += std::ptrdiff_t(steps) * slice;
     }
   };
-  const auto bsr = [&](Local begin, Local end) {
-    const Local size = s.grid.b, from = std::max(begin, s.grid.row),
-                to = std::min(end, s.grid.first_row(s.grid.block_rows));
-    std::fill(y + std::ptrdiff_t(begin) * columns, y + std::ptrdiff_t(std::min(from, end)) * columns, T{});
-    std::fill(y + std::ptrdiff_t(std::max(to, begin)) * columns, y + std::ptrdiff_t(end) * columns, T{});
-    for (Local row = from; row < to;) {
-      const Local r = (row - s.grid.row) / size, i = row - s.grid.first_row(r);
-      Local rows = std::min(size - i, to - row);
-      if (rows == size) {
-        rows = (to - row) / size * size;
-        s.multiply_blocks(r, r + rows / size, x, y + std::ptrdiff_t(row) * columns, columns);
-      } else {  // part of a block that extends beyond rows [begin, end)
-        std::vector<T> whole(std::size_t(size) * std::size_t(columns));
-        s.multiply_blocks(r, r + 1, x, whole.data(), columns);
-        std::copy_n(whole.data() + std::ptrdiff_t(i) * columns, std::ptrdiff_t(rows) * columns,
-                    y + std::ptrdiff_t(row) * columns);
-      }
-      row += rows;
-    }
-    s.rest.multiply_add(begin, end, x, y, columns);
-  };
   const Local begin = s.block[b].row, end = s.block[b + 1].row;
   if (s.columns == 0) {  // x may be null, and no address is formed from it
     std::fill(y + std::ptrdiff_t(begin) * columns, y + std::ptrdiff_t(end) * columns, T{});
     return;
   }
-  if (s.format == Format::bsr) bsr(begin, end);
+  if (s.format == Format::bsr) multiply_bsr(begin, end, x, y, columns);
   else if (s.format == Format::sell && s.narrow) sell(s.block[b], end, s.offset.data(), true);
   else if (s.format == Format::sell) sell(s.block[b], end, s.column.data(), false);
   else if (s.narrow) csr(begin, end, s.offset.data(), true);

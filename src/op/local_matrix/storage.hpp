@@ -80,6 +80,7 @@ struct LocalMatrix<T, M>::Storage {
 
   Local column_of(Local origin, Global k) const { return narrow ? origin + offset[k] : column[k]; }
   /// y = A x for block rows [from, to); y points to their first row.
+  void multiply_bsr(Local begin, Local end, const T* x, T* y, int columns) const;
   void multiply_blocks(Local from, Local to, const T* x, T* y, int columns) const;
   /// Rows of block b of y = A x.
   void multiply(int b, const T* x, T* y, int columns) const;

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -38,6 +39,7 @@ struct TiledMatrix<T>::Block {
   T scale = 1;
   std::uint32_t longest = 0;   // entries of a segment
   std::uint64_t made[2] = {};  // checksums of the starts, and of items and values
+  struct Segments;
 };
 
 // Memory of the blocks that one thread makes.
@@ -61,6 +63,29 @@ struct TiledMatrix<T>::Arena {
   std::vector<std::uint64_t> seen;  // of each run of columns: the epoch of the last row with it, its position there
   std::uint32_t epoch = 0;
 
+  template <class S>
+  S* array(std::size_t count) {
+    return reinterpret_cast<S*>(allocate(count * sizeof(S)));
+  }
+  /// With memory behind it: loads run past the end.
+  template <class S>
+  S* padded(std::size_t count) {
+    S* const made = array<S>(count + 64 / sizeof(S));
+    bytes -= 64;
+    return made;
+  }
+  // What is found of the entries of a block.
+  struct Survey {
+    double largest = 0;
+    Global entries = 0;
+    std::uint32_t longest = 0;  // row
+    std::string fault{};
+  };
+  static Survey surveyed(Local begin, Local end, Local columns, const RowBuffer<T>& rows);
+  // Stores the items and values of a block of `of`, whose rows and scale are known.
+  void encode_lists(const TiledMatrix& of, const RowBuffer<T>& in, Block& block);
+  void encode_bitmaps(const TiledMatrix& of, const RowBuffer<T>& in, Block& block);
+  void find_runs(Local row, const RowBuffer<T>& in, std::size_t r);
   void forget() {
     run_list = {}, run_start = {}, seen = {};
     for (auto* v : {&run_of, &value_of_run, &stamp, &place, &count}) *v = {};

@@ -53,6 +53,54 @@ void check_order(const std::vector<Local>& order, Local n, const char* what) {
   }
 }
 
+[[noreturn]] void refuse_twice(const Local* column, std::size_t entries, Local row) {
+  std::size_t i = 0;
+  while (i + 1 < entries && std::find(column, column + i, column[i]) == column + i) ++i;
+  throw Error(ErrorKind::usage, message("row ", row, " has column ", column[i], " twice"));
+}
+
+// Segments are counted, then their offsets are summed up; `longest` is that of values.
+std::uint32_t sum_up(std::uint32_t* start, std::size_t segments) {
+  std::uint32_t longest = 0;
+  for (std::size_t s = 0; s < segments; ++s) longest = std::max(longest, start[s + 1]), start[s + 1] += start[s];
+  return longest;
+}
+
+void check_tiling(Local rows, Local columns, const TiledOptions& options, std::size_t scalar) {
+  require(rows >= 0 && columns >= 0, "a tiled matrix of ", rows, " x ", columns);
+  require(options.block_rows >= 0 && options.block_rows <= 65536, "blocks of ", options.block_rows,
+          " rows; 1 to 65536 are possible, 0 leaves the choice to Tacit");
+  require(options.columns >= 1, "a tiled matrix made for ", options.columns, " columns at once");
+  require(options.tile >= 0 && options.tile <= 128 && options.tile % 8 == 0, "a register tile of ", options.tile,
+          " columns; multiples of 8 up to 128 are possible");
+  require(options.row_order.empty() || options.row_order.size() == std::size_t(rows), "an order of ",
+          options.row_order.size(), " rows for a matrix of ", rows);
+  check_order(options.row_order, rows, "row");
+  require(options.column_order.empty() || options.column_order.size() == std::size_t(columns), "an order of ",
+          options.column_order.size(), " columns for a matrix of ", columns);
+  check_order(options.column_order, columns, "column");
+  require(options.vectors == Vectors::full || scalar == sizeof(float),
+          "vectors in 16 bits are of matrices of floats; this one is of doubles");
+}
+
+template <class T>
+TiledFormat chosen_format(Local rows, Local columns, Local block_rows, int together, const RowSource<T>& source) {
+  const double stages = std::ceil(double(columns) / detail::list_stage);
+  if ((together >= 8 && stages <= 1) || rows == 0) return TiledFormat::list;
+  double runs = 0, entries = 0, sampled = 0;
+  RowBuffer<T> some;
+  const Local blocks = Local((Global(rows) + block_rows - 1) / block_rows), samples = std::min<Local>(8, blocks);
+  for (Local s = 0; s < samples; ++s) {
+    const Local begin = Local(Global(blocks) * s / samples) * block_rows;
+    const Local end = std::min<Local>(rows, begin + std::min(block_rows, 16));
+    some.start = {0}, some.column.clear(), some.value.clear();
+    source(begin, end, some);
+    runs += count_runs(some), entries += double(some.column.size()), sampled += end - begin;
+  }
+  if (together < 8 && 4 * runs <= 2.2 * entries) return TiledFormat::bitmap;
+  return stages > 1 && entries < 16 * stages * sampled ? TiledFormat::plain : TiledFormat::list;
+}
+
 }  // namespace
 
 template <class T>
@@ -64,23 +112,10 @@ TiledMatrix<T>::TiledMatrix(Local rows, Local columns, const RowSource<T>& sourc
     *this = TiledMatrix(rows, columns, source, tuned(rows, columns, source, options));
     return;
   }
-  require(rows >= 0 && columns >= 0, "a tiled matrix of ", rows, " x ", columns);
-  require(options.block_rows >= 0 && options.block_rows <= 65536, "blocks of ", options.block_rows,
-          " rows; 1 to 65536 are possible, 0 leaves the choice to Tacit");
-  require(options.columns >= 1, "a tiled matrix made for ", options.columns, " columns at once");
-  require(options.tile >= 0 && options.tile <= 128 && options.tile % 8 == 0, "a register tile of ", options.tile,
-          " columns; multiples of 8 up to 128 are possible");
-  require(options.row_order.empty() || options.row_order.size() == std::size_t(rows), "an order of ",
-          options.row_order.size(), " rows for a matrix of ", rows);
+  check_tiling(rows, columns, options, sizeof(T));
   in_order_ = options.in_order;
   order_ = options.row_order;
-  check_order(order_, rows, "row");
-  require(options.column_order.empty() || options.column_order.size() == std::size_t(columns), "an order of ",
-          options.column_order.size(), " columns for a matrix of ", columns);
   column_order_ = options.column_order;
-  check_order(column_order_, columns, "column");
-  require(options.vectors == Vectors::full || sizeof(T) == sizeof(float),
-          "vectors in 16 bits are of matrices of floats; this one is of doubles");
   vectors_ = options.vectors;
   spare_ = std::make_unique<Spare>();
   if (values_ == Values::single && sizeof(T) == sizeof(float)) values_ = Values::full;
@@ -90,73 +125,23 @@ TiledMatrix<T>::TiledMatrix(Local rows, Local columns, const RowSource<T>& sourc
               ? widest
               : std::min(std::max(options.tile, detail::lanes<T>) / detail::lanes<T> * detail::lanes<T>, widest);
   const Local blocks = Local((Global(rows) + block_rows_ - 1) / block_rows_);
-  if (format_ == TiledFormat::automatic) {
-    format_ = TiledFormat::list;
-    const double stages = std::ceil(double(columns) / detail::list_stage);
-    if ((options.columns < 8 || stages > 1) && rows > 0) {
-      double runs = 0, entries = 0, sampled = 0;
-      RowBuffer<T> some;
-      const Local samples = std::min<Local>(8, blocks);
-      for (Local s = 0; s < samples; ++s) {
-        const Local begin = Local(Global(blocks) * s / samples) * block_rows_;
-        const Local end = std::min<Local>(rows, begin + std::min(block_rows_, 16));
-        some.start = {0}, some.column.clear(), some.value.clear();
-        source(begin, end, some);
-        runs += count_runs(some), entries += double(some.column.size()), sampled += end - begin;
-      }
-      if (options.columns < 8 && 4 * runs <= 2.2 * entries) format_ = TiledFormat::bitmap;
-      else if (stages > 1 && entries < 16 * stages * sampled) format_ = TiledFormat::plain;
-    }
-  }
+  if (format_ == TiledFormat::automatic) format_ = chosen_format(rows, columns, block_rows_, options.columns, source);
   stages_ = stages_of(format_, columns);
   blocks_.resize(std::size_t(blocks));
   for (int t = 0; t < exec::threads(); ++t) arenas_.push_back(std::make_unique<Arena>());
-  std::vector<double> largest(std::size_t(blocks), 0);
-  std::vector<Global> entries(std::size_t(blocks), 0);
-  std::vector<std::uint32_t> longest(std::size_t(blocks), 0);
+  std::vector<typename Arena::Survey> found(std::size_t(blocks), typename Arena::Survey{});
   std::exception_ptr failure;
-  std::string fault;
-  Global fault_at = -1;
   std::mutex mutex;
   exec::parallel_claims(std::size_t(blocks), 1, true, [&](exec::Claims& claims) {
     RowBuffer<T> buffer;
     Arena& arena = *arenas_[std::size_t(claims.thread())];
-    claims.each([&](std::size_t number) {
-      const auto b = Local(number);
+    claims.each([&](std::size_t b) {
       try {
-        const Local begin = b * block_rows_, end = Local(std::min<Global>(rows, Global(begin) + block_rows_));
+        const Local begin = Local(b) * block_rows_, end = Local(std::min<Global>(rows, Global(begin) + block_rows_));
         buffer.start = {0}, buffer.column.clear(), buffer.value.clear();
         source(begin, end, buffer);
-        require(Local(buffer.start.size()) == end - begin + 1, "rows ", begin, " to ", end - 1, " were asked for, ",
-                buffer.start.size() - 1, " were given");
-        require(buffer.column.size() < std::size_t(1) << 32, "a block of ", end - begin, " rows has ",
-                buffer.column.size(), " entries; fewer rows in a block are needed");
-        // The largest magnitude by bit patterns, which are ordered like the numbers, with Inf and NaN last.
-        using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
-        Bits most_bits = 0;
-        std::uint32_t most_column = 0;
-        for (const T v : buffer.value) most_bits = std::max(most_bits, Bits(std::bit_cast<Bits>(v) << 1));
-        for (const Local c : buffer.column) most_column = std::max(most_column, std::uint32_t(c));
-        const T most = std::bit_cast<T>(Bits(most_bits >> 1));
-        const bool odd = !std::isfinite(most),
-                   outside = !buffer.column.empty() && most_column >= std::uint32_t(columns);
-        for (std::size_t i = 0; (odd || outside) && i < buffer.column.size(); ++i) {
-          require(buffer.column[i] >= 0 && buffer.column[i] < columns, "an entry in column ", buffer.column[i],
-                  "; columns run from 0 to ", columns - 1);
-          if (std::isfinite(buffer.value[i])) continue;
-          const auto row =
-              std::upper_bound(buffer.start.begin(), buffer.start.end(), std::int64_t(i)) - buffer.start.begin() - 1;
-          const std::lock_guard lock(mutex);
-          if (fault_at < 0 || begin + row < fault_at)
-            fault_at = begin + row, fault = message("the matrix has a value that is not finite at row ", begin + row,
-                                                    ", column ", buffer.column[i], " (counted from 0)");
-        }
-        largest[std::size_t(b)] = most;
-        entries[std::size_t(b)] = Global(buffer.column.size());
-        for (std::size_t r = 0; r + 1 < buffer.start.size(); ++r)
-          longest[std::size_t(b)] =
-              std::max(longest[std::size_t(b)], std::uint32_t(buffer.start[r + 1] - buffer.start[r]));
-        Block& block = blocks_[std::size_t(b)];
+        found[b] = Arena::surveyed(begin, end, columns, buffer);
+        Block& block = blocks_[b];
         encode(begin, end, buffer, block, arena);
         block.made[0] = checksum_of_starts(block), block.made[1] = checksum_of_entries(block);
       } catch (...) {
@@ -167,10 +152,42 @@ TiledMatrix<T>::TiledMatrix(Local rows, Local columns, const RowSource<T>& sourc
     arena.forget();
   });
   if (failure) std::rethrow_exception(failure);
-  entries_ = std::accumulate(entries.begin(), entries.end(), Global(0));
-  largest_ = largest.empty() ? 0 : *std::max_element(largest.begin(), largest.end());
-  longest_ = longest.empty() ? 0 : *std::max_element(longest.begin(), longest.end());
-  fault_ = std::move(fault);
+  largest_ = 0, longest_ = 0, entries_ = 0;
+  for (auto& of : found) {
+    entries_ += of.entries;
+    largest_ = std::max(largest_, of.largest), longest_ = std::max(longest_, of.longest);
+    if (fault_.empty()) fault_ = std::move(of.fault);
+  }
+}
+
+template <class T>
+auto TiledMatrix<T>::Arena::surveyed(Local begin, Local end, Local columns, const RowBuffer<T>& rows) -> Survey {
+  require(Local(rows.start.size()) == end - begin + 1, "rows ", begin, " to ", end - 1, " were asked for, ",
+          rows.start.size() - 1, " were given");
+  require(rows.column.size() < std::size_t(1) << 32, "a block of ", end - begin, " rows has ", rows.column.size(),
+          " entries; fewer rows in a block are needed");
+  // The largest magnitude by bit patterns, which are ordered like the numbers, with Inf and NaN last.
+  using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+  Bits most_bits = 0;
+  std::uint32_t most_column = 0;
+  for (const T v : rows.value) most_bits = std::max(most_bits, Bits(std::bit_cast<Bits>(v) << 1));
+  for (const Local c : rows.column) most_column = std::max(most_column, std::uint32_t(c));
+  const T most = std::bit_cast<T>(Bits(most_bits >> 1));
+  Survey found;
+  found.largest = most, found.entries = Global(rows.column.size());
+  for (std::size_t r = 0; r + 1 < rows.start.size(); ++r)
+    found.longest = std::max(found.longest, std::uint32_t(rows.start[r + 1] - rows.start[r]));
+  const bool outside = !rows.column.empty() && most_column >= std::uint32_t(columns);
+  if (std::isfinite(most) && !outside) return found;
+  for (std::size_t i = 0; i < rows.column.size(); ++i) {
+    require(rows.column[i] >= 0 && rows.column[i] < columns, "an entry in column ", rows.column[i],
+            "; columns run from 0 to ", columns - 1);
+    if (std::isfinite(rows.value[i]) || !found.fault.empty()) continue;
+    const auto row = std::upper_bound(rows.start.begin(), rows.start.end(), std::int64_t(i)) - rows.start.begin() - 1;
+    found.fault = message("the matrix has a value that is not finite at row ", begin + row, ", column ", rows.column[i],
+                          " (counted from 0)");
+  }
+  return found;
 }
 
 template <class T>
@@ -222,12 +239,10 @@ static void with_put(Values how, T scale, std::byte* values, F&& f) {
 template <class T>
 void TiledMatrix<T>::encode_runs(Local begin, const RowBuffer<T>& in, Block& block, Arena& arena) const {
   const std::size_t n = in.column.size(), rows = std::size_t(block.rows);
-  auto* const item_start = reinterpret_cast<std::uint32_t*>(arena.allocate((rows + 1) * sizeof(std::uint32_t)));
-  auto* const value_start = reinterpret_cast<std::uint32_t*>(arena.allocate((rows + 1) * sizeof(std::uint32_t)));
-  const std::size_t width = bytes_of(values_, sizeof(T));
-  std::byte* const values = arena.allocate(n * width + 64);  // loads run past the end
-  arena.bytes -= 64;
-  arena.value_bytes += double(n * width);
+  auto *const item_start = arena.template array<std::uint32_t>(rows + 1), *const value_start =
+                                                                              arena.template array<std::uint32_t>(rows +
+                                                                                                                  1);
+  std::byte* const values = arena.template padded<std::byte>(n * bytes_of(values_, sizeof(T)));
   const std::size_t runs = std::size_t(columns_) / detail::run + 1;
   if (arena.seen.size() < runs) arena.seen.assign(runs, 0), arena.epoch = 0;
   std::size_t longest = 0;
@@ -260,10 +275,7 @@ void TiledMatrix<T>::encode_runs(Local begin, const RowBuffer<T>& in, Block& blo
         code[i] = at << 4 | place;
         touched += fresh;
       }
-      if (twice)
-        for (std::size_t i = 0; i < entries; ++i)
-          require(std::find(column, column + i, column[i]) == column + i, "row ", begin + Local(r), " has column ",
-                  column[i], " twice");
+      if (twice) refuse_twice(column, entries, begin + Local(r));
       for (std::uint32_t k = 0; k < touched; ++k) {
         const auto [chunk, mask] = list[k];
         items[count++] = chunk << 16 | mask;
@@ -277,8 +289,7 @@ void TiledMatrix<T>::encode_runs(Local begin, const RowBuffer<T>& in, Block& blo
     }
   });
   item_start[rows] = std::uint32_t(count), value_start[rows] = value_count;
-  auto* const kept = reinterpret_cast<std::uint32_t*>(arena.allocate(count * sizeof(std::uint32_t) + 64));
-  arena.bytes -= 64;
+  auto* const kept = arena.template padded<std::uint32_t>(count);
   std::copy_n(items.data(), count, kept);
   block.longest = std::uint32_t(longest);
   block.items = kept, block.values = values, block.item_start = item_start, block.value_start = value_start;
@@ -286,9 +297,6 @@ void TiledMatrix<T>::encode_runs(Local begin, const RowBuffer<T>& in, Block& blo
 
 template <class T>
 void TiledMatrix<T>::encode(Local begin, Local end, const RowBuffer<T>& in, Block& block, Arena& arena) const {
-  const auto rows = std::size_t(end - begin), stages = std::size_t(stages_), segments = rows * stages;
-  const std::size_t n = in.column.size();
-  const bool bitmap = format_ == TiledFormat::bitmap;
   block.begin = begin;
   block.rows = end - begin;
   if (values_ == Values::half || values_ == Values::bfloat16) {
@@ -300,110 +308,42 @@ void TiledMatrix<T>::encode(Local begin, Local end, const RowBuffer<T>& in, Bloc
                                                           sizeof(T) == 4 ? 120 : 1000)))
                            : T(1);
   }
-  if (bitmap && stages == 1) return encode_runs(begin, in, block, arena);
-
-  // The offsets of segments, in items and values.
-  const std::size_t starts = segments + 1;
-  auto* item_start = reinterpret_cast<std::uint32_t*>(arena.allocate(starts * sizeof(std::uint32_t)));
-  std::fill_n(item_start, starts, 0u);
-  auto* value_start = item_start;
-  std::vector<std::uint32_t>& cursor = arena.count;
-  if (bitmap) {
-    value_start = reinterpret_cast<std::uint32_t*>(arena.allocate(starts * sizeof(std::uint32_t)));
-    std::fill_n(value_start, starts, 0u);
-    const std::size_t runs = std::size_t(columns_) / detail::run + 1;
-    if (arena.stamp.size() < runs) arena.stamp.assign(runs, 0), arena.place.assign(runs, 0), arena.epoch = 0;
-  }
-  auto& run_list = arena.run_list;    // of all rows
-  auto& run_start = arena.run_start;  // of each row
-  auto& run_of = arena.run_of;        // of each entry
-  run_list.clear(), run_start.assign(1, 0);
-  if (bitmap) run_of.resize(n);
-  for (std::size_t r = 0; r < rows; ++r) {
-    if (bitmap) {
-      if (++arena.epoch == 0) std::fill(arena.stamp.begin(), arena.stamp.end(), 0u), arena.epoch = 1;
-      const std::uint32_t epoch = arena.epoch;
-      std::uint32_t *const stamp = arena.stamp.data(), *const place = arena.place.data(),
-                           *const of_entry = run_of.data();
-      const Local* const column = in.column.data();
-      const auto first = std::size_t(in.start[r]), last = std::size_t(in.start[r + 1]);
-      auto runs = std::uint32_t(run_list.size());
-      run_list.resize(runs + (last - first));
-      auto* const list = run_list.data();
-      for (std::size_t i = first; i < last; ++i) {
-        const auto c = std::uint32_t(column[i]), chunk = c / detail::run, bit = 1u << (c % detail::run);
-        if (stamp[chunk] != epoch) stamp[chunk] = epoch, place[chunk] = runs, list[runs++] = {chunk, 0};
-        const std::uint32_t at = place[chunk];
-        require(!(list[at].mask & bit), "row ", begin + Local(r), " has column ", c, " twice");
-        list[at].mask |= bit;
-        of_entry[i] = at;
-      }
-      run_list.resize(runs);
-      for (std::size_t k = run_start.back(); k < runs; ++k) {
-        const std::size_t segment = (list[k].chunk >> 16) * rows + r + 1;
-        ++item_start[segment];
-        value_start[segment] += std::uint32_t(std::popcount(list[k].mask));
-      }
-      run_start.push_back(run_list.size());
-    } else if (stages == 1) {
-      item_start[r + 1] = std::uint32_t(in.start[r + 1] - in.start[r]);
-    } else {
-      for (auto i = std::size_t(in.start[r]); i < std::size_t(in.start[r + 1]); ++i)
-        ++item_start[(std::uint32_t(in.column[i]) / detail::list_stage) * rows + r + 1];
-    }
-  }
-  for (std::size_t s = 0; s < segments; ++s) {
-    block.longest = std::max(block.longest, value_start[s + 1]);  // still the count of segment s
-    value_start[s + 1] += value_start[s];
-    if (bitmap) item_start[s + 1] += item_start[s];
-  }
-
   const std::size_t width = bytes_of(values_, sizeof(T));
-  std::byte* const values = arena.allocate(n * width + 64);  // loads run past the end
-  arena.bytes -= 64;
-  arena.value_bytes += double(n * width);
-  const auto fill = [&](auto put) {
-    if (bitmap) {
-      auto* items = reinterpret_cast<std::uint32_t*>(arena.allocate(run_list.size() * sizeof(std::uint32_t) + 64));
-      arena.bytes -= 64;
-      arena.value_of_run.resize(run_list.size());
-      std::uint32_t* const value_of_run = arena.value_of_run.data();
-      const auto* const list = run_list.data();
-      const std::uint32_t* const of_entry = run_of.data();
-      cursor.assign(2 * stages, 0);
-      for (std::size_t r = 0; r < rows; ++r) {
-        for (std::size_t s = 0; s < stages; ++s)
-          cursor[s] = item_start[s * rows + r], cursor[stages + s] = value_start[s * rows + r];
-        for (std::size_t k = run_start[r]; k < run_start[r + 1]; ++k) {
-          const auto [chunk, mask] = list[k];
-          const std::size_t s = chunk >> 16;
-          items[cursor[s]++] = (chunk & 0xffffu) << 16 | mask;
-          value_of_run[k] = cursor[stages + s];
-          cursor[stages + s] += std::uint32_t(std::popcount(mask));
-        }
-        for (auto i = std::size_t(in.start[r]); i < std::size_t(in.start[r + 1]); ++i) {
-          const std::uint32_t below =
-              list[of_entry[i]].mask & ((1u << (std::uint32_t(in.column[i]) % detail::run)) - 1);
-          put(value_of_run[of_entry[i]] + std::size_t(std::popcount(below)), in.value[i]);
-        }
-      }
-      block.items = items;
-      return;
-    }
-    const Local* const column = in.column.data();
-    if (format_ == TiledFormat::plain) {
-      auto* items = reinterpret_cast<std::uint32_t*>(arena.allocate(n * sizeof(std::uint32_t) + 64));
-      arena.bytes -= 64;
+  arena.value_bytes += double(in.column.size() * width);
+  if (format_ != TiledFormat::bitmap) arena.encode_lists(*this, in, block);
+  else if (stages_ == 1) encode_runs(begin, in, block, arena);
+  else arena.encode_bitmaps(*this, in, block);
+}
+
+template <class T>
+void TiledMatrix<T>::Arena::encode_lists(const TiledMatrix& of, const RowBuffer<T>& in, Block& block) {
+  const auto rows = std::size_t(block.rows), stages = std::size_t(of.stages_), segments = rows * stages;
+  const std::size_t n = in.column.size();
+  const Local* const column = in.column.data();
+  auto* const start = array<std::uint32_t>(segments + 1);
+  std::fill_n(start, segments + 1, 0u);
+  for (std::size_t r = 0; r < rows; ++r) {
+    const auto first = std::size_t(in.start[r]), last = std::size_t(in.start[r + 1]);
+    if (stages == 1) start[r + 1] = std::uint32_t(last - first);
+    else
+      for (auto i = first; i < last; ++i) ++start[(std::uint32_t(column[i]) / detail::list_stage) * rows + r + 1];
+  }
+  block.longest = std::max(block.longest, sum_up(start, segments));
+  block.item_start = block.value_start = start;
+  auto* const values = padded<std::byte>(n * bytes_of(of.values_, sizeof(T)));
+  block.values = values;
+  with_put<T>(of.values_, block.scale, values, [&](auto put) {
+    if (of.format_ == TiledFormat::plain) {
+      auto* items = padded<std::uint32_t>(n);
       for (std::size_t i = 0; i < n; ++i) items[i] = std::uint32_t(column[i]), put(i, in.value[i]);
       block.items = items;
       return;
     }
-    auto* items = reinterpret_cast<std::uint16_t*>(arena.allocate(n * sizeof(std::uint16_t) + 64));
-    arena.bytes -= 64;
-    cursor.assign(stages, 0);
-    std::uint32_t* const next = cursor.data();
+    auto* items = padded<std::uint16_t>(n);
+    count.assign(stages, 0);
+    std::uint32_t* const next = count.data();
     for (std::size_t r = 0; r < rows; ++r) {
-      for (std::size_t s = 0; s < stages; ++s) next[s] = item_start[s * rows + r];
+      for (std::size_t s = 0; s < stages; ++s) next[s] = start[s * rows + r];
       for (auto i = std::size_t(in.start[r]); i < std::size_t(in.start[r + 1]); ++i) {
         const std::uint32_t at = next[stages == 1 ? 0 : std::uint32_t(column[i]) / detail::list_stage]++;
         items[at] = std::uint16_t(column[i]);
@@ -411,11 +351,79 @@ void TiledMatrix<T>::encode(Local begin, Local end, const RowBuffer<T>& in, Bloc
       }
     }
     block.items = items;
-  };
-  with_put<T>(values_, block.scale, values, fill);
-  block.item_start = item_start;
-  block.value_start = value_start;
-  block.values = values;
+  });
+}
+
+// The runs of a row, which are added to run_list, and that of each entry.
+template <class T>
+void TiledMatrix<T>::Arena::find_runs(Local row, const RowBuffer<T>& in, std::size_t r) {
+  if (++epoch == 0) std::fill(stamp.begin(), stamp.end(), 0u), epoch = 1;
+  const std::uint32_t now = epoch;
+  std::uint32_t *const stamps = stamp.data(), *const places = place.data(), *const of_entry = run_of.data();
+  const Local* const column = in.column.data();
+  const auto first = std::size_t(in.start[r]), last = std::size_t(in.start[r + 1]);
+  auto runs = std::uint32_t(run_list.size());
+  run_list.resize(runs + (last - first));
+  auto* const list = run_list.data();
+  for (std::size_t i = first; i < last; ++i) {
+    const auto c = std::uint32_t(column[i]), chunk = c / detail::run, bit = 1u << (c % detail::run);
+    if (stamps[chunk] != now) stamps[chunk] = now, places[chunk] = runs, list[runs++] = {chunk, 0};
+    const std::uint32_t at = places[chunk];
+    require(!(list[at].mask & bit), "row ", row, " has column ", c, " twice");
+    list[at].mask |= bit;
+    of_entry[i] = at;
+  }
+  run_list.resize(runs);
+}
+
+template <class T>
+void TiledMatrix<T>::Arena::encode_bitmaps(const TiledMatrix& of, const RowBuffer<T>& in, Block& block) {
+  const auto rows = std::size_t(block.rows), stages = std::size_t(of.stages_), segments = rows * stages;
+  const std::size_t n = in.column.size();
+  auto *const item_start = array<std::uint32_t>(segments + 1), *const value_start = array<std::uint32_t>(segments + 1);
+  std::fill_n(item_start, segments + 1, 0u), std::fill_n(value_start, segments + 1, 0u);
+  const std::size_t runs_of_row = std::size_t(of.columns_) / detail::run + 1;
+  if (stamp.size() < runs_of_row) stamp.assign(runs_of_row, 0), place.assign(runs_of_row, 0), epoch = 0;
+  run_list.clear(), run_start.assign(1, 0), run_of.resize(n);
+  for (std::size_t r = 0; r < rows; ++r) {
+    find_runs(block.begin + Local(r), in, r);
+    const auto* const list = run_list.data();
+    for (std::size_t k = run_start.back(); k < run_list.size(); ++k) {
+      const std::size_t segment = (list[k].chunk >> 16) * rows + r + 1;
+      ++item_start[segment];
+      value_start[segment] += std::uint32_t(std::popcount(list[k].mask));
+    }
+    run_start.push_back(run_list.size());
+  }
+  sum_up(item_start, segments);
+  block.longest = std::max(block.longest, sum_up(value_start, segments));
+  block.item_start = item_start, block.value_start = value_start;
+  auto* const values = padded<std::byte>(n * bytes_of(of.values_, sizeof(T)));
+  auto* const items = padded<std::uint32_t>(run_list.size());
+  block.values = values, block.items = items;
+  value_of_run.resize(run_list.size());
+  std::uint32_t* const value_at = value_of_run.data();
+  const auto* const list = run_list.data();
+  const std::uint32_t* const of_entry = run_of.data();
+  std::vector<std::uint32_t>& cursor = count;
+  cursor.assign(2 * stages, 0);
+  with_put<T>(of.values_, block.scale, values, [&](auto put) {
+    for (std::size_t r = 0; r < rows; ++r) {
+      for (std::size_t s = 0; s < stages; ++s)
+        cursor[s] = item_start[s * rows + r], cursor[stages + s] = value_start[s * rows + r];
+      for (std::size_t k = run_start[r]; k < run_start[r + 1]; ++k) {
+        const auto [chunk, mask] = list[k];
+        const std::size_t s = chunk >> 16;
+        items[cursor[s]++] = (chunk & 0xffffu) << 16 | mask;
+        value_at[k] = cursor[stages + s];
+        cursor[stages + s] += std::uint32_t(std::popcount(mask));
+      }
+      for (auto i = std::size_t(in.start[r]); i < std::size_t(in.start[r + 1]); ++i) {
+        const std::uint32_t below = list[of_entry[i]].mask & ((1u << (std::uint32_t(in.column[i]) % detail::run)) - 1);
+        put(value_at[of_entry[i]] + std::size_t(std::popcount(below)), in.value[i]);
+      }
+    }
+  });
 }
 
 template <class T>

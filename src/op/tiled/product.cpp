@@ -153,59 +153,78 @@ void TiledMatrix<T>::multiply(const T* x, int x_stride, T* y, int y_stride, int 
   }
 }
 
+// A block's segments, with values of one precision.
+template <class T>
+struct TiledMatrix<T>::Block::Segments {
+  const TiledMatrix& of;
+  const Block& b;
+  std::vector<T>& scratch;
+
+  Segments(const TiledMatrix& matrix, const Block& block) : of(matrix), b(block), scratch(mine()) {
+    if (scratch.size() < b.longest + 16) scratch.resize(b.longest + 16);
+  }
+  static std::vector<T>& mine() {
+    static thread_local std::vector<T> values;
+    return values;
+  }
+  std::size_t row_at(std::size_t r) const {
+    const std::size_t place = std::size_t(b.begin) + r;
+    return of.order_.empty() ? place : std::size_t(of.order_[place]);
+  }
+  const T* values(std::size_t segment) const {
+    const std::uint32_t from = b.value_start[segment], n = b.value_start[segment + 1] - from;
+    if (of.values_ == Values::full) return static_cast<const T*>(b.values) + from;
+    detail::widen(of.values_, b.values, from, n, b.scale, scratch.data());
+    return scratch.data();
+  }
+  void multiply_column(const T* x, T* y, int y_stride, const Clamp<T>* clamp) const;
+};
+
+template <class T>
+void TiledMatrix<T>::Block::Segments::multiply_column(const T* x, T* y, int y_stride, const Clamp<T>* clamp) const {
+  const bool bitmap = of.format_ == TiledFormat::bitmap, list = of.format_ == TiledFormat::list;
+  const std::size_t stage = bitmap ? detail::bitmap_stage : detail::list_stage, rows = std::size_t(b.rows);
+  const bool halves = sizeof(T) == sizeof(float) && of.values_ == Values::half && bitmap;
+  for (int s = 0; s < of.stages_; ++s) {
+    const T* const from = x + std::size_t(s) * stage;
+    for (std::size_t r = 0; r < rows; ++r) {
+      const std::size_t segment = std::size_t(s) * rows + r;
+      const std::uint32_t first = b.item_start[segment], n = b.item_start[segment + 1] - first;
+      T sum;
+      if constexpr (sizeof(T) == sizeof(float)) {
+        if (halves)
+          sum = b.scale * detail::multiply_runs_of_halves(
+                              static_cast<const std::uint32_t*>(b.items) + first, n,
+                              static_cast<const std::uint16_t*>(b.values) + b.value_start[segment], from);
+      }
+      if (!halves) {
+        const T* const value = values(segment);
+        const auto* const words = static_cast<const std::uint32_t*>(b.items) + first;
+        sum = bitmap ? detail::multiply_runs(words, n, value, from)
+              : list ? detail::multiply_list(static_cast<const std::uint16_t*>(b.items) + first, n, value, from)
+                     : detail::multiply_list(words, n, value, from);
+      }
+      T& to = y[row_at(r) * std::size_t(y_stride)];
+      if (s > 0) sum = to + sum;
+      if (clamp && s == of.stages_ - 1) {
+        sum += clamp->bias;
+        sum = clamp->low > sum ? clamp->low : sum;
+        sum = clamp->high < sum ? clamp->high : sum;
+      }
+      to = sum;
+    }
+  }
+}
+
 template <class T>
 void TiledMatrix<T>::multiply_block(const Block& b, const T* x, int x_stride, T* y, int y_stride, int k,
                                     const Copy* copy, const Clamp<T>* clamp) const {
+  const typename Block::Segments segments(*this, b);
+  if (k == 1 && x_stride == 1) return segments.multiply_column(x, y, y_stride, clamp);
   const bool bitmap = format_ == TiledFormat::bitmap, list = format_ == TiledFormat::list;
-  const bool plain = values_ == Values::full;
-  const std::size_t stage = bitmap ? detail::bitmap_stage : detail::list_stage;
-  const auto row_at = [&](std::size_t r) {
-    const std::size_t place = std::size_t(b.begin) + r;
-    return order_.empty() ? place : std::size_t(order_[place]);
-  };
-  thread_local std::vector<T> value_scratch;
+  const std::size_t stage = bitmap ? detail::bitmap_stage : detail::list_stage, rows = std::size_t(b.rows);
   thread_local std::vector<std::uint32_t> index_scratch;
-  if (value_scratch.size() < b.longest + 16) value_scratch.resize(b.longest + 16), index_scratch.resize(b.longest + 16);
-  const auto rows = std::size_t(b.rows);
-  const auto values_of = [&](std::size_t segment) -> const T* {
-    const std::uint32_t from = b.value_start[segment], n = b.value_start[segment + 1] - from;
-    if (plain) return static_cast<const T*>(b.values) + from;
-    detail::widen(values_, b.values, from, n, b.scale, value_scratch.data());
-    return value_scratch.data();
-  };
-  if (k == 1 && x_stride == 1) {
-    const bool halves = sizeof(T) == sizeof(float) && values_ == Values::half && bitmap;
-    for (int s = 0; s < stages_; ++s) {
-      const T* const from = x + std::size_t(s) * stage;
-      for (std::size_t r = 0; r < rows; ++r) {
-        const std::size_t segment = std::size_t(s) * rows + r;
-        const std::uint32_t first = b.item_start[segment], n = b.item_start[segment + 1] - first;
-        T sum;
-        if constexpr (sizeof(T) == sizeof(float)) {
-          if (halves)
-            sum = b.scale * detail::multiply_runs_of_halves(
-                                static_cast<const std::uint32_t*>(b.items) + first, n,
-                                static_cast<const std::uint16_t*>(b.values) + b.value_start[segment], from);
-        }
-        if (!halves) {
-          const T* const value = values_of(segment);
-          const auto* const words = static_cast<const std::uint32_t*>(b.items) + first;
-          sum = bitmap ? detail::multiply_runs(words, n, value, from)
-                : list ? detail::multiply_list(static_cast<const std::uint16_t*>(b.items) + first, n, value, from)
-                       : detail::multiply_list(words, n, value, from);
-        }
-        T& to = y[row_at(r) * std::size_t(y_stride)];
-        if (s > 0) sum = to + sum;
-        if (clamp && s == stages_ - 1) {
-          sum += clamp->bias;
-          sum = clamp->low > sum ? clamp->low : sum;
-          sum = clamp->high < sum ? clamp->high : sum;
-        }
-        to = sum;
-      }
-    }
-    return;
-  }
+  if (index_scratch.size() < b.longest + 16) index_scratch.resize(b.longest + 16);
   for (int column = 0; column < k;) {
     int columns = std::min(tile_, k - column), vectors = (columns + detail::lanes<T> - 1) / detail::lanes<T>;
     if (copy) vectors = int(std::bit_floor(unsigned(vectors))), columns = std::min(columns, vectors * detail::lanes<T>);
@@ -221,8 +240,8 @@ void TiledMatrix<T>::multiply_block(const Block& b, const T* x, int x_stride, T*
         const std::size_t segment = std::size_t(s) * rows + r;
         const std::uint32_t first = b.item_start[segment], n = b.item_start[segment + 1] - first;
         if (s > 0 && n == 0 && !last && !(copy && ends)) continue;
-        const T* const value = values_of(segment);
-        T* const to = y + row_at(r) * std::size_t(y_stride) + column;
+        const T* const value = segments.values(segment);
+        T* const to = y + segments.row_at(r) * std::size_t(y_stride) + column;
         const auto* words = static_cast<const std::uint32_t*>(b.items) + first;
         std::uint32_t count = n;
         if (bitmap) count = detail::decode(words, n, index_scratch.data()), words = index_scratch.data();

@@ -156,23 +156,7 @@ class Builder {
     const std::size_t stages = (distinct_.size() + slots - 1) / slots;
     out.stages = double(stages);
     out.map = distinct_;
-    // Entries by stage, then row, in the order given.
-    begin_.assign(stages * rows + 1, 0);
-    const std::size_t given = in.start.size() - 1;
-    for (std::size_t r = 0; r < given; ++r) {
-      out.longest = std::max(out.longest, int(in.start[r + 1] - in.start[r]));
-      for (auto i = std::size_t(in.start[r]); i < std::size_t(in.start[r + 1]); ++i)
-        ++begin_[std::size_t(place_[std::size_t(in.column[i])]) / slots * rows + r + 1];
-    }
-    for (std::size_t i = 1; i < begin_.size(); ++i) begin_[i] += begin_[i - 1];
-    next_.assign(begin_.begin(), begin_.end() - 1);
-    slot_.resize(in.column.size()), from_.resize(in.column.size());
-    for (std::size_t r = 0; r < given; ++r)
-      for (auto i = std::size_t(in.start[r]); i < std::size_t(in.start[r + 1]); ++i) {
-        const auto place = std::size_t(place_[std::size_t(in.column[i])]);
-        const auto at = std::size_t(next_[place / slots * rows + r]++);
-        slot_[at] = std::uint16_t(place % slots), from_[at] = std::int32_t(i);
-      }
+    sort_by_stage(in, stages, out);
     const int side = shape_.side(), slices = shape_.slices();
     for (std::size_t s = 0; s < stages; ++s) {
       out.map_end.push_back(Global(std::min(distinct_.size(), (s + 1) * slots)));
@@ -205,6 +189,26 @@ class Builder {
   }
 
  private:
+  // Entries by stage, then row, in the order given.
+  void sort_by_stage(const RowBuffer<T>& in, std::size_t stages, BlockLayout<T>& out) {
+    const auto rows = std::size_t(shape_.rows), slots = std::size_t(shape_.slots);
+    begin_.assign(stages * rows + 1, 0);
+    const std::size_t given = in.start.size() - 1;
+    for (std::size_t r = 0; r < given; ++r) {
+      out.longest = std::max(out.longest, int(in.start[r + 1] - in.start[r]));
+      for (auto i = std::size_t(in.start[r]); i < std::size_t(in.start[r + 1]); ++i)
+        ++begin_[std::size_t(place_[std::size_t(in.column[i])]) / slots * rows + r + 1];
+    }
+    for (std::size_t i = 1; i < begin_.size(); ++i) begin_[i] += begin_[i - 1];
+    next_.assign(begin_.begin(), begin_.end() - 1);
+    slot_.resize(in.column.size()), from_.resize(in.column.size());
+    for (std::size_t r = 0; r < given; ++r)
+      for (auto i = std::size_t(in.start[r]); i < std::size_t(in.start[r + 1]); ++i) {
+        const auto place = std::size_t(place_[std::size_t(in.column[i])]);
+        const auto at = std::size_t(next_[place / slots * rows + r]++);
+        slot_[at] = std::uint16_t(place % slots), from_[at] = std::int32_t(i);
+      }
+  }
   void open(BlockLayout<T>& out) {
     used_ = 0;
     out.slice.insert(out.slice.end(), std::size_t(shape_.slices()), 0u);

@@ -75,17 +75,17 @@ std::vector<Local> aggregates(std::size_t n, Local& count, Each&& each, Size&& s
   return joined;
 }
 
-}  // namespace
-
+/// Squares of the entries of S A S, S = diag(scale), which has nodes A_II of size about 1, are used: those of A may
+/// leave the range. own: ||A_II||, scaled.
+struct NodeSizes {
+  std::vector<double> scale, own;
+};
 template <Scalar T>
-Couplings strong_couplings(const op::Rows<T>& rows, const layout::Space& space, const Nodes& nodes,
-                           const ByColumn<double>& roots, double theta) {
+NodeSizes node_sizes(const op::Rows<T>& rows, const layout::Space& space, const Nodes& nodes,
+                     const std::vector<Local>& node) {
   const Global first = space.begin(), last = space.end();
-  const auto node = node_of_rows(nodes);
   const auto count = std::size_t(nodes.count());
-  // Squares of the entries of S A S, S = diag(scale), which has nodes A_II of size about 1: those of A may leave the
-  // range.
-  std::vector<double> scale(count, 1), own(count, 0);  // own: ||A_II||, scaled
+  NodeSizes sizes{std::vector<double>(count, 1), std::vector<double>(count, 0)};
   exec::parallel_for(count, count > 5000, [&](std::size_t I) {
     const auto each_own = [&](auto&& f) {
       for (auto i = std::size_t(nodes.start[I]); i < std::size_t(nodes.start[I + 1]); ++i)
@@ -95,10 +95,23 @@ Couplings strong_couplings(const op::Rows<T>& rows, const layout::Space& space, 
     };
     double most = 0, sum = 0;
     each_own([&](double a) { most = std::max(most, a); });
-    const double s = scale[I] = inverse_root(most);
+    const double s = sizes.scale[I] = inverse_root(most);
     each_own([&](double a) { sum += a * s * s * (a * s * s); });
-    own[I] = std::sqrt(sum);
+    sizes.own[I] = std::sqrt(sum);
   });
+  return sizes;
+}
+
+}  // namespace
+
+template <Scalar T>
+Couplings strong_couplings(const op::Rows<T>& rows, const layout::Space& space, const Nodes& nodes,
+                           const ByColumn<double>& roots, double theta) {
+  const Global first = space.begin(), last = space.end();
+  const auto node = node_of_rows(nodes);
+  const auto count = std::size_t(nodes.count());
+  const auto sizes = node_sizes(rows, space, nodes, node);
+  const auto &scale = sizes.scale, &own = sizes.own;
   // The couplings of node I, found twice: to be counted, and to be stored. `square_of` and `met` are zero between
   // calls.
   struct Scratch {

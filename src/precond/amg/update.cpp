@@ -88,6 +88,28 @@ T SmoothingPlan<T>::each_of_row(const NumberedRows<T>& A, Local i, double omega,
   return d;
 }
 
+/// The diagonal's factors, with those of other ranks' rows.
+template <Scalar T>
+void SmoothingPlan<T>::take_lumping(std::vector<T> lumping, const Halo& halo) {
+  const Space& space = halo.space();
+  const auto& comm = space.comm();
+  if (comm.all_max(Global(lumping.size())) == 0) return;
+  lumping_ = std::move(lumping);
+  inverse_of_lumping_.resize(lumping_.size());
+  std::transform(lumping_.begin(), lumping_.end(), inverse_of_lumping_.begin(),
+                 [](T v) { return v != T(0) ? inverse(v) : T(0); });
+  op::Rows<T> diagonal;
+  for (std::size_t i = 0; i < lumping_.size(); ++i) {
+    diagonal.column.push_back(space.begin() + Global(i));
+    diagonal.start.push_back(Global(i) + 1);
+  }
+  diagonal.value.assign(lumping_.begin(), lumping_.end());
+  if (comm.size() > 1) {
+    const auto others = op::rows_of_others(space, diagonal, halo.others()).value;
+    lumping_.insert(lumping_.end(), others.begin(), others.end());
+  }
+}
+
 template <Scalar T>
 SmoothingPlan<T>::SmoothingPlan(const NumberedRows<T>& A, const Halo& halo, Smoothing<T> smoothing,
                                 const op::Rows<T>& P, const op::Rows<T>* Q)
@@ -96,22 +118,7 @@ SmoothingPlan<T>::SmoothingPlan(const NumberedRows<T>& A, const Halo& halo, Smoo
   const Space& space = halo.space();
   const auto& comm = space.comm();
   below_ = Local(std::lower_bound(halo.others().begin(), halo.others().end(), space.begin()) - halo.others().begin());
-  if (comm.all_max(Global(smoothing.lumping.size())) > 0) {
-    lumping_ = std::move(smoothing.lumping);
-    inverse_of_lumping_.resize(lumping_.size());
-    std::transform(lumping_.begin(), lumping_.end(), inverse_of_lumping_.begin(),
-                   [](T v) { return v != T(0) ? inverse(v) : T(0); });
-    op::Rows<T> diagonal;
-    for (std::size_t i = 0; i < lumping_.size(); ++i) {
-      diagonal.column.push_back(space.begin() + Global(i));
-      diagonal.start.push_back(Global(i) + 1);
-    }
-    diagonal.value.assign(lumping_.begin(), lumping_.end());
-    if (comm.size() > 1) {
-      const auto others = op::rows_of_others(space, diagonal, halo.others()).value;
-      lumping_.insert(lumping_.end(), others.begin(), others.end());
-    }
-  }
+  take_lumping(std::move(smoothing.lumping), halo);
   op::Rows<T> t = std::move(smoothing.tentative);
   const auto own_of_t = t.column.size();
   const op::Rows<T> others = comm.size() == 1 ? op::Rows<T>{} : op::rows_of_others(space, t, halo.others());
@@ -122,30 +129,9 @@ SmoothingPlan<T>::SmoothingPlan(const NumberedRows<T>& A, const Halo& halo, Smoo
   auto& columns = t.column;
   columns.insert(columns.end(), others.column.begin(), others.column.end());
 
-  // Places of the terms of P, and of those of Q in this rank's rows; entries of S in other ranks' columns.
-  const auto blocks = std::size_t((rows_ + block_rows_of_plans - 1) / block_rows_of_plans);
-  block_.resize(blocks);
-  std::size_t terms_of_P = 0, terms_of_Q = 0;
-  std::vector<T> scratch;
   op::Rows<T> sent;  // entries of S in columns of other ranks
-  const auto length = [&](Local j) { return std::size_t(start_[std::size_t(j) + 1] - start_[std::size_t(j)]); };
-  for (Local i = 0; i < rows_; ++i) {
-    Block& block = block_[std::size_t(i / block_rows_of_plans)];
-    if (i % block_rows_of_plans == 0) {
-      block.P = Global(terms_of_P), block.Q = Global(terms_of_Q), block.sent = Local(sent.column.size());
-      block.least = std::numeric_limits<Local>::max();
-    }
-    each_of_row(A, i, 0, scratch, [&](Local j, T) {
-      terms_of_P += length(j);
-      if (j < rows_) {
-        terms_of_Q += length(i);
-        block.least = std::min(block.least, j), block.most = std::max(block.most, j);
-      } else if (has_Q_) {
-        sent.column.push_back(halo.global(j));
-      }
-    });
-    sent.start.push_back(Global(sent.column.size()));
-  }
+  const auto [terms_of_P, terms_of_Q] = count_terms(A, halo, sent);
+  std::vector<T> scratch;
   const auto each_term = [&](op::Places& places, const op::Rows<T>& of, std::size_t count, auto&& terms) {
     places = op::Places(longest_row(of.start), count);
     places.with([&](auto* place) {
@@ -169,6 +155,37 @@ SmoothingPlan<T>::SmoothingPlan(const NumberedRows<T>& A, const Halo& halo, Smoo
   if (comm.size() == 1) return;
   columns.resize(own_of_t);
   list_terms_of_others(space, std::move(sent), columns, *Q);
+}
+
+/// The numbers of terms of P, and of those of Q in this rank's rows, and where those of blocks begin; `sent`: entries
+/// of S in columns of other ranks.
+template <Scalar T>
+std::pair<std::size_t, std::size_t> SmoothingPlan<T>::count_terms(const NumberedRows<T>& A, const Halo& halo,
+                                                                  op::Rows<T>& sent) {
+  const auto blocks = std::size_t((rows_ + block_rows_of_plans - 1) / block_rows_of_plans);
+  block_.resize(blocks);
+  std::size_t terms_of_P = 0, terms_of_Q = 0;
+  std::vector<T> scratch;
+  const auto length = [&](Local j) { return std::size_t(start_[std::size_t(j) + 1] - start_[std::size_t(j)]); };
+  for (Local i = 0; i < rows_; ++i) {
+    Block& block = block_[std::size_t(i / block_rows_of_plans)];
+    if (i % block_rows_of_plans == 0) {
+      block.P = Global(terms_of_P), block.Q = Global(terms_of_Q), block.sent = Local(sent.column.size());
+      block.least = std::numeric_limits<Local>::max();
+    }
+    each_of_row(A, i, 0, scratch, [&](Local j, T) {
+      terms_of_P += length(j);
+      if (j < rows_) {
+        terms_of_Q += length(i);
+        block.least = std::min(block.least, j), block.most = std::max(block.most, j);
+      } else if (has_Q_) {
+        sent.column.push_back(halo.global(j));
+      }
+    });
+    sent.start.push_back(Global(sent.column.size()));
+  }
+  if (has_Q_) sent_ = sent.column.size();
+  return {terms_of_P, terms_of_Q};
 }
 
 /// Entries of S in this rank's columns and other ranks' rows k, and the rows k of T, are sent by their owners.
@@ -239,14 +256,7 @@ auto SmoothingPlan<T>::smooth(const NumberedRows<T>& A, double omega) const -> V
   const Span span("smoothing of P", "precond");
   Values found{exec::Array<T, Host>::uninitialised(std::size_t(P_start_.back())), {}};
   auto &P = found.P, &Q = found.Q;
-  std::vector<T> diagonal(has_Q_ ? std::size_t(rows_) : 0), sent;
-  if (has_Q_ && !block_.empty()) {
-    Local n = block_.back().sent;
-    std::vector<T> scratch;
-    for (Local i = Local(block_.size() - 1) * block_rows_of_plans; i < rows_; ++i)
-      each_of_row(A, i, omega, scratch, [&](Local j, T) { n += j >= rows_; });
-    sent.resize(std::size_t(n));
-  }
+  std::vector<T> diagonal(has_Q_ ? std::size_t(rows_) : 0), sent(sent_);
   P_.with([&](const auto* places) {
     exec::parallel_for(block_.size(), block_.size() > 64, [&](std::size_t b) {
       const auto* place = places + block_[b].P;

@@ -45,6 +45,8 @@ class SmoothingPlan {
   };
   template <class F>
   T each_of_row(const NumberedRows<T>& A, Local i, double omega, std::vector<T>& scratch, F&& f) const;
+  void take_lumping(std::vector<T> lumping, const Halo& halo);
+  std::pair<std::size_t, std::size_t> count_terms(const NumberedRows<T>& A, const Halo& halo, op::Rows<T>& sent);
   void list_terms_of_others(const layout::Space& space, op::Rows<T> sent, const exec::Buffer<Global>& own_columns,
                             const op::Rows<T>& Q);
   template <class Place>
@@ -61,6 +63,7 @@ class SmoothingPlan {
   std::vector<Term> term_;
   std::size_t terms_below_ = 0;  // of rows of lower ranks
   op::FetchedValues<T> fetched_;
+  std::size_t sent_ = 0;  // entries of S in columns of other ranks
   bool has_Q_ = false;
 };
 

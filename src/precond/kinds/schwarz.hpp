@@ -76,26 +76,44 @@ class Schwarz final : public op::Operator<T, M>, public op::Noted {
  private:
   using Rows = op::Rows<T>;
 
+  /// Rows of A: this rank's, and those that have been fetched.
+  class Known {
+   public:
+    Known(const layout::Space& space, const Rows& own) : space_(space), own_(own) {
+      for (Local i = 0; i < space.local_size(); ++i) where_[space.begin() + i] = {&own, std::size_t(i)};
+    }
+    bool has(Global g) const { return where_.contains(g); }
+    template <class F>
+    void row(Global g, F&& f) const {
+      const auto& [set, i] = where_.at(g);
+      for (Global k = set->start[i]; k < set->start[i + 1]; ++k)
+        f(set->column[std::size_t(k)], set->value[std::size_t(k)]);
+    }
+    void fetch(std::vector<Global> needed) {
+      sort(needed);
+      fetched_.push_back(std::make_unique<Rows>(op::rows_of_others<T>(space_, own_, needed)));
+      for (std::size_t i = 0; i < needed.size(); ++i) where_[needed[i]] = {fetched_.back().get(), i};
+    }
+
+   private:
+    const layout::Space& space_;
+    const Rows& own_;
+    std::vector<std::unique_ptr<Rows>> fetched_;
+    std::unordered_map<Global, std::pair<const Rows*, std::size_t>> where_;
+  };
+
   /// Makes matrix_, all_ and own_.
   void extend(const op::Csr<T, M>& A, int blocks) {
     const auto& space = A.range();
     const Rows rows = A.rows();
     const Local n = space.local_size();
-    std::unordered_map<Global, std::pair<const Rows*, std::size_t>> where;  // rows of A that are known here
-    for (Local i = 0; i < n; ++i) where[space.begin() + i] = {&rows, std::size_t(i)};
-    const auto for_row = [&](Global g, auto&& f) {
-      const auto& [set, i] = where.at(g);
-      for (Global k = set->start[i]; k < set->start[i + 1]; ++k)
-        f(set->column[std::size_t(k)], set->value[std::size_t(k)]);
-    };
-
+    Known known(space, rows);
     const int parts = std::clamp<int>(blocks, 1, std::max<Local>(n, 1));
     const auto first = [&](int b) { return space.begin() + n / parts * b + std::min<Local>(b, n % parts); };
     std::vector<std::vector<Global>> block(static_cast<std::size_t>(parts)), outermost;
     for (int b = 0; b < parts; ++b)
       for (Global g = first(b); g < first(b + 1); ++g) block[b].push_back(g);
     outermost = block;
-    std::vector<std::unique_ptr<Rows>> fetched;
     const auto is_empty = [](const std::vector<Global>& set) { return set.empty(); };
     for (int level = 0; level < overlap_; ++level) {
       if (space.comm().all(std::all_of(outermost.begin(), outermost.end(), is_empty))) break;  // no block can grow
@@ -103,20 +121,18 @@ class Schwarz final : public op::Operator<T, M>, public op::Noted {
       for (int b = 0; b < parts; ++b) {
         std::vector<Global> found;
         for (const Global g : outermost[b])
-          for_row(g, [&](Global c, T) {
+          known.row(g, [&](Global c, T) {
             if (!std::binary_search(block[b].begin(), block[b].end(), c)) found.push_back(c);
           });
         sort(found);
         for (const Global c : found)
-          if (!where.contains(c)) needed.push_back(c);
+          if (!known.has(c)) needed.push_back(c);
         const auto before = std::ptrdiff_t(block[b].size());
         block[b].insert(block[b].end(), found.begin(), found.end());
         std::inplace_merge(block[b].begin(), block[b].begin() + before, block[b].end());
         outermost[b] = std::move(found);
       }
-      sort(needed);
-      fetched.push_back(std::make_unique<Rows>(op::rows_of_others<T>(space, rows, needed)));
-      for (std::size_t i = 0; i < needed.size(); ++i) where[needed[i]] = {fetched.back().get(), i};
+      known.fetch(std::move(needed));
     }
 
     std::size_t length = 0;
@@ -128,7 +144,7 @@ class Schwarz final : public op::Operator<T, M>, public op::Noted {
     Global begin = extended.begin();
     for (int b = 0; b < parts; ++b) {
       for (const Global g : block[b]) {
-        for_row(g, [&](Global c, T value) {
+        known.row(g, [&](Global c, T value) {
           const auto at = std::lower_bound(block[b].begin(), block[b].end(), c);
           if (at != block[b].end() && *at == c) add(matrix, begin + (at - block[b].begin()), value);
         });

@@ -108,6 +108,67 @@ CellCopies Move<S>::copies(const std::vector<std::int64_t>& from, const std::vec
   return c;
 }
 
+namespace {
+
+template <class S>
+Ways ways_of(const op::FiniteVolume<S>& A, const MultigridOptions& options) {
+  const bool fourth = A.stencil() == op::CellStencil::fourth_order;
+  Ways ways;
+  ways.interpolation = options.interpolation.value_or(fourth ? Interpolation::quadratic : Interpolation::constant);
+  ways.restriction = options.restriction;
+  ways.full = options.full_interpolation.value_or(fourth ? Interpolation::quartic : Interpolation::linear);
+  const bool high = ways.interpolation > Interpolation::linear || ways.restriction > Interpolation::constant ||
+                    ways.full > Interpolation::linear;
+  require(!high || A.boxes().is_whole(),
+          "interpolation of a higher order than linear, and restriction other than by sums, need all cells of a "
+          "rectangle; some are not there");
+  return ways;
+}
+
+/// The axes along which pairs of cells are joined: the boxes allow it, and cells are not much wider than along another.
+std::array<bool, 3> coarsenable(const op::Boxes& boxes, Global smallest) {
+  const op::Domain& d = boxes.domain();
+  std::array<bool, 3> can{};
+  double finest = INFINITY;
+  const auto width = [&](int a) {
+    return (d.faces[std::size_t(a)].back() - d.faces[std::size_t(a)].front()) / double(d.cells(a));
+  };
+  for (int a = 0; a < d.dimensions; ++a) {
+    can[std::size_t(a)] = least_segment(boxes.cuts(a)) >= 2 * smallest;
+    if (can[std::size_t(a)]) finest = std::min(finest, width(a));
+  }
+  for (int a = 0; a < d.dimensions; ++a) can[std::size_t(a)] = can[std::size_t(a)] && width(a) <= 1.5 * finest;
+  return can;
+}
+
+/// Whether it is the ends of boxes that prevent coarsening, and not that nothing is left to join.
+bool could_be_joined(const op::Boxes& boxes, Global smallest) {
+  bool could = false;
+  for (int a = 0; a < boxes.domain().dimensions; ++a) could = could || boxes.domain().cells(a) >= 2 * smallest;
+  return could && boxes.ranks_in_use() > 1;
+}
+
+/// The domain with pairs of cells joined along these axes.
+op::Domain paired(const op::Boxes& boxes, const std::array<bool, 3>& along, std::array<std::vector<Local>, 3>& parent) {
+  op::Domain coarse = boxes.domain();
+  for (int a = 0; a < 3; ++a) {
+    auto c = pairs(boxes.domain(), a, boxes.cuts(a), along[std::size_t(a)]);
+    parent[std::size_t(a)] = std::move(c.parent);
+    coarse.faces[std::size_t(a)] = std::move(c.faces);
+  }
+  return coarse;
+}
+
+/// The boxes of rank r move to rank r / by; `by` grows from `factor` until fewer ranks are in use.
+op::Boxes on_fewer_ranks(const op::Boxes& boxes, int factor) {
+  for (int by = factor;; by *= 2) {
+    op::Boxes moved = boxes.gathered(by);
+    if (moved.ranks_in_use() != boxes.ranks_in_use() || by > boxes.space().comm().size()) return moved;
+  }
+}
+
+}  // namespace
+
 template <class S>
 Hierarchy<S>::Hierarchy(std::shared_ptr<const op::FiniteVolume<S>> A, const MultigridOptions& options,
                         const MakeBottom<S>& make, bool slabs)
@@ -116,49 +177,18 @@ Hierarchy<S>::Hierarchy(std::shared_ptr<const op::FiniteVolume<S>> A, const Mult
   const Global smallest = options.smallest_box.value_or(truncated ? 4 : 2);
   Global below = options.agglomerate_below.value_or(truncated ? 0 : 4096);
   const bool constant = options.smoother == Smoother::gauss_seidel;
-  const bool fourth = A->stencil() == op::CellStencil::fourth_order;
-  Ways ways;
-  ways.interpolation = options.interpolation.value_or(fourth ? Interpolation::quadratic : Interpolation::constant);
-  ways.restriction = options.restriction;
-  ways.full = options.full_interpolation.value_or(fourth ? Interpolation::quartic : Interpolation::linear);
+  const Ways ways = ways_of(*A, options);
   options_.interpolation = ways.interpolation, options_.full_interpolation = ways.full;
-  const bool high = ways.interpolation > Interpolation::linear || ways.restriction > Interpolation::constant ||
-                    ways.full > Interpolation::linear;
-  require(!high || A->boxes().is_whole(),
-          "interpolation of a higher order than linear, and restriction other than by sums, need all cells of a "
-          "rectangle; some are not there");
   stages_.push_back({make_level<S>(A, constant, slabs), nullptr, nullptr, {}, {}});
   op::Boxes boxes = below > 0 ? A->boxes().gathered(1) : A->boxes();
   bool asked = false;
   while (options.levels == 0 || int(stages_.size()) < options.levels) {
-    const op::Domain& d = boxes.domain();
-    std::array<bool, 3> can{};
-    double finest = INFINITY;
-    const auto width = [&](int a) {
-      return (d.faces[std::size_t(a)].back() - d.faces[std::size_t(a)].front()) / double(d.cells(a));
-    };
-    for (int a = 0; a < d.dimensions; ++a) {
-      can[std::size_t(a)] = least_segment(boxes.cuts(a)) >= 2 * smallest;
-      if (can[std::size_t(a)]) finest = std::min(finest, width(a));
-    }
-    for (int a = 0; a < d.dimensions; ++a) can[std::size_t(a)] = can[std::size_t(a)] && width(a) <= 1.5 * finest;
+    const auto can = coarsenable(boxes, smallest);
     const bool any = can[0] || can[1] || can[2];
     Stage& stage = stages_.back();
-    if (!any) {
-      // The ends of boxes prevent coarsening, or there is nothing left to join.
-      if (below == 0 || boxes.ranks_in_use() == 1) break;
-      bool more = false;
-      for (int a = 0; a < d.dimensions; ++a) more = more || d.cells(a) >= 2 * smallest;
-      if (!more) break;
-    }
-    op::Domain coarse = d;
+    if (!any && (below == 0 || !could_be_joined(boxes, smallest))) break;
     std::array<std::vector<Local>, 3> parent;
-    for (int a = 0; a < 3; ++a) {
-      auto c = pairs(d, a, boxes.cuts(a), can[std::size_t(a)]);
-      parent[std::size_t(a)] = std::move(c.parent);
-      coarse.faces[std::size_t(a)] = std::move(c.faces);
-    }
-    op::Boxes next = boxes.coarsened(coarse, parent, below == 0);
+    op::Boxes next = boxes.coarsened(paired(boxes, can, parent), parent, below == 0);
     auto B = std::shared_ptr<const op::FiniteVolume<S>>(A->coarsened(next, parent));
     int factor = 1, ranks = next.ranks_in_use();
     if (below > 0)
@@ -167,7 +197,7 @@ Hierarchy<S>::Hierarchy(std::shared_ptr<const op::FiniteVolume<S>> A, const Mult
     if (factor > 1 && options.agglomerates && !options.agglomerate_below && !asked) {
       asked = true;
       Global least = 1;
-      for (int a = 0; a < d.dimensions; ++a) least = std::max(least, least_segment(next.cuts(a)));
+      for (int a = 0; a < next.domain().dimensions; ++a) least = std::max(least, least_segment(next.cuts(a)));
       // Without coarsening there is nothing to be gained on this level.
       if (!moves(*B, (ranks + factor - 1) / factor, least, smallest)) {
         below = 0, factor = 1;
@@ -176,13 +206,7 @@ Hierarchy<S>::Hierarchy(std::shared_ptr<const op::FiniteVolume<S>> A, const Mult
     }
     auto level = make_level<S>(B, constant, slabs);
     if (factor > 1) {
-      // The boxes of rank r move to rank r / by; `by` grows until fewer ranks are in use.
-      op::Boxes moved = next;
-      int by = factor;
-      do {
-        moved = next.gathered(by);
-        by *= 2;
-      } while (moved.ranks_in_use() == ranks && by <= 2 * next.space().comm().size());
+      const op::Boxes moved = on_fewer_ranks(next, factor);
       auto C = std::shared_ptr<const op::FiniteVolume<S>>(B->moved(moved));
       stage.level->connect(level.get(), std::move(parent), ways);
       stage.image = std::move(level);

@@ -92,7 +92,9 @@ class DeviceBlocks final : public BlockMaker<T> {
   static std::vector<Local> local(std::span<const Global> order) { return {order.begin(), order.end()}; }
   static std::int64_t pages(Local crosses) { return (crosses + crosses_of_page - 1) / crosses_of_page; }
 
+  std::int64_t room_for(const std::vector<Local>& todo, Local crosses) const;
   void take_crosses(const CompressOptions& options);
+  void gather_crosses(const On<CrossTask>& task, On<CrossState>& state, On<T*>& page);
   void make_entries();
 
   std::shared_ptr<exec::Devices<M>> devices_;
@@ -162,6 +164,17 @@ std::size_t DeviceBlocks<T, Entry, M>::make(std::span<const WantedBlock> wanted,
   return places_.size();
 }
 
+/// The numbers of pages for as many crosses of each block.
+template <class T, class Entry, Memory M>
+std::int64_t DeviceBlocks<T, Entry, M>::room_for(const std::vector<Local>& todo, Local crosses) const {
+  std::int64_t size = 0;
+  for (const Local k : todo) {
+    const CrossTask& t = tasks_[std::size_t(k)];
+    size += CrossPages<T>::numbers(t.count[0], t.count[1]) * pages(std::min(crosses, std::max<Local>(1, t.limit)));
+  }
+  return size;
+}
+
 template <class T, class Entry, Memory M>
 void DeviceBlocks<T, Entry, M>::take_crosses(const CompressOptions& options) {
   states_.clear(), first_.clear(), crosses_.clear(), sigma_.clear();
@@ -196,11 +209,7 @@ void DeviceBlocks<T, Entry, M>::take_crosses(const CompressOptions& options) {
   for (const CrossTask& t : tasks_)
     kernel.tracks_norm = kernel.tracks_norm || tracks_norm({t.relative, t.absolute}, options);
   for (Local crosses = options_.crosses; !todo.empty(); crosses *= 2) {
-    std::int64_t size = 0;
-    for (const Local k : todo) {
-      const CrossTask& t = tasks_[std::size_t(k)];
-      size += CrossPages<T>::numbers(t.count[0], t.count[1]) * pages(std::min(crosses, std::max<Local>(1, t.limit)));
-    }
+    const std::int64_t size = room_for(todo, crosses);
     rooms.push_back(devices.template array<T>(0, std::size_t(size)));
     const auto list = upload(todo);
     auto taken = devices.template array<std::int64_t>(0, 1);
@@ -224,6 +233,13 @@ void DeviceBlocks<T, Entry, M>::take_crosses(const CompressOptions& options) {
     counts_.cut_seconds += wall_time() - start;
     sigma_ = download(sigma, sigma.size());
   }
+  gather_crosses(task, state, page);
+}
+
+/// Brings the crosses of blocks that are done to the host.
+template <class T, class Entry, Memory M>
+void DeviceBlocks<T, Entry, M>::gather_crosses(const On<CrossTask>& task, On<CrossState>& state, On<T*>& page) {
+  auto& devices = *devices_;
   std::int64_t size = 0;
   for (std::size_t k = 0; k < tasks_.size(); ++k) {
     const CrossState& s = states_[k];

@@ -1,6 +1,6 @@
 // Computes blocks of an H-matrix from their entries by team kernels: ACA on many admissible blocks at once, one team
-// for each, and all entries of dense blocks. The algorithm, its tolerances and its random numbers are those of the host
-// (src/op/hmatrix/crosses.hpp), so that pivots and ranks are the same up to rounding.
+// for each, and all entries of dense blocks. The search (op/hmatrix/cross_search.hpp), its tolerances and its random
+// numbers are those of the host, so that pivots and ranks are the same up to rounding.
 // The entries come from a compiled functor that is copied into the kernel:
 //
 //   struct Entry {
@@ -10,7 +10,7 @@
 
 #include <tacit/exec/kernels.hpp>
 #include <tacit/exec/team.hpp>
-#include <tacit/op/hmatrix/hash.hpp>
+#include <tacit/op/hmatrix/cross_search.hpp>
 
 #include <atomic>
 #include <cmath>
@@ -20,25 +20,6 @@
 #define TACIT_APART __attribute__((noinline))
 
 namespace tacit::op {
-
-/// A block to be approximated. Arrays of two: rows, columns.
-struct CrossTask {
-  Local begin[2];  ///< in the orders of the trees
-  Local count[2];
-  Local limit, enough;        ///< a block that needs more than `limit` crosses is given up; after `enough` ACA stops
-  double relative, absolute;  ///< the tolerance
-  std::int64_t page;          ///< its first entry in the table of pages
-  std::int64_t line;          ///< position of its first row's flag and reference value; those of the columns follow
-};
-
-enum class CrossStatus : std::int32_t {
-  fresh,
-  waiting,  ///< for memory: to be continued with more of it
-  done,
-  cut,        ///< done, and recompressed (cut_crosses.hpp)
-  too_many,   ///< crosses, or a residual at rounding level above the tolerance: all entries are needed
-  not_finite  ///< an entry is not finite
-};
 
 /// The number of crosses in a page.
 inline constexpr int crosses_of_page = 4;
@@ -61,18 +42,6 @@ struct CrossPages {
     return page[l / crosses_of_page]
                [crosses_of_page * (std::int64_t(rows) + columns) + side * crosses_of_page + l % crosses_of_page];
   }
-};
-
-/// The state of a block between launches. next: the row of the next cross, or -1; reference: its reference row and
-/// column in ACA+; empty: zero rows since the last cross; pending: a cross through `next` was due when memory ran out;
-/// noise: the level of rounding errors in the reference row and column.
-struct CrossState {
-  CrossStatus status;
-  Local rank, next, reference[2];
-  std::int32_t empty, pending;
-  std::uint64_t hash;
-  double norm2, error, noise[2];
-  std::int64_t entries;
 };
 
 /// The entries of some columns of a dense block, evaluated by one team.
@@ -127,10 +96,9 @@ TACIT_HD inline void add_to(Best& a, const Best& b) {
 
 }  // namespace detail
 
-/// ACA on the blocks todo[0 ..), one team for each: B = sum_l u_l v_l^T + R, with partial pivoting (Bebendorf 2000) or
-/// with reference rows and columns (Grasedyck 2005), until the last cross is small relative to the sum and samples
-/// agree. The number of crosses is not known beforehand, so they are stored in pages that blocks take from `room`;
-/// where none is left, a block keeps its state and waits for the next launch. Work: (r + 4)(m + n) entries and 2 r^2 (m
+/// ACA on the blocks todo[0 ..), one team for each (CrossSearch). The number of crosses is not known beforehand, so
+/// they are stored in pages that blocks take from `room`; where none is left, a block keeps its state and waits for the
+/// next launch. Work: (r + 4)(m + n) entries and 2 r^2 (m
 /// + n) operations for m x n and rank r; memory: crosses written once and read r / 2 times, mostly from cache.
 template <class T, class Entry>
 struct TakeCrosses {
@@ -160,22 +128,25 @@ struct TakeCrosses {
 
  private:
   template <class U>
-  class Walk {
+  class Walk : CrossSearch<Walk<U>> {
+    using Search = CrossSearch<Walk<U>>;
+    friend Search;
+    using Search::s_, Search::t_;
+
    public:
     TACIT_HD Walk(const TakeCrosses& kernel, const U& team)
-        : k_(kernel),
+        : Search(kernel.task[kernel.todo[team.block()]], kernel.state[kernel.todo[team.block()]], kernel.samples,
+                 kernel.references, kernel.verify),
+          k_(kernel),
           team_(team),
-          which_(kernel.todo[team.block()]),
-          t_(kernel.task[which_]),
-          s_(kernel.state[which_]),
           page_(kernel.page + t_.page) {}
 
     TACIT_HD void run() {
       // All members have read the state before one of them writes it.
       team_.barrier();
-      const CrossStatus end = walk();
+      const CrossStatus end = this->search();
       s_.status = odd_ ? CrossStatus::not_finite : end;
-      if (team_.rank() == 0) k_.state[which_] = s_;
+      if (team_.rank() == 0) k_.state[k_.todo[team_.block()]] = s_;
     }
 
    private:
@@ -183,36 +154,19 @@ struct TakeCrosses {
     using Look = detail::Look;
     using Best = detail::Best;
 
-    TACIT_HD CrossStatus walk() {
-      if (s_.status == CrossStatus::fresh) {
-        s_ = {};
-        s_.hash = Hash::of(t_.count[0], t_.count[1]).state;
-        s_.next = t_.count[0] / 2;
-        s_.reference[0] = s_.reference[1] = -1;
-      }
-      for (;;) {
-        if (!s_.pending) {
-          const CrossStatus end = k_.references ? with_references() : with_partial_pivots();
-          if (end != CrossStatus::done || !k_.verify) return end;
-          s_.next = worst_of_sample();
-          if (s_.next < 0 || odd_) return CrossStatus::done;
-          if (s_.rank >= t_.limit) return CrossStatus::too_many;
-          s_.pending = 1;
-        }
-        // The stopping criterion held too early: take the cross through the worst sampled row and continue.
-        if (!has_room()) return CrossStatus::waiting;
-        s_.pending = 0;
-        if (!cross_through_row(s_.next)) return CrossStatus::too_many;
-        s_.empty = 0;
-        s_.reference[0] = s_.reference[1] = -1;
-      }
-    }
-
     TACIT_HD double allowed() const {
       const double a = t_.relative * std::sqrt(s_.norm2 > 0 ? s_.norm2 : 0.0), b = t_.absolute;
       return k_.share * std::hypot(a, b);
     }
-    TACIT_HD int spare() const { return 6 + 4 * s_.rank; }
+    TACIT_HD bool odd() const { return odd_; }
+    TACIT_HD static Local first_largest(const Look& look) { return look.at; }
+    TACIT_HD static double size_at(const Look& look, Local) { return look.most; }
+    TACIT_HD static double largest(const Look& look) { return look.all; }
+    TACIT_HD static double square(const Look& look) { return look.square; }
+    TACIT_HD Local largest_row() const { return largest_row_; }
+    TACIT_HD double left(int side) const { return left_[side]; }
+    TACIT_HD void meet() const { team_.barrier(); }
+    TACIT_HD bool used(int side, Local index) const { return flags(side)[index]; }
     TACIT_HD char* flags(int side) const { return k_.used + t_.line + (side == 0 ? 0 : t_.count[0]); }
     /// The reference column (side 0, with as many elements as rows) or row.
     TACIT_HD T* references(int side) const { return k_.reference + t_.line + (side == 0 ? 0 : t_.count[0]); }
@@ -338,39 +292,8 @@ struct TakeCrosses {
       ++s_.rank;
     }
 
-    TACIT_HD bool cross_through_row(Local i) {
-      double noise;
-      const Look row = residual(0, i, cross(1, s_.rank), noise);
-      mark(0, i);
-      if (odd_ || row.at < 0 || row.most <= noise) return false;
-      residual(1, row.at, cross(0, s_.rank), noise);
-      if (odd_ || !agree(i, row.at)) return false;
-      add(i, row.at, row);
-      return true;
-    }
-
-    TACIT_HD CrossStatus with_partial_pivots() {
-      while (s_.empty < spare()) {
-        if (s_.rank >= t_.enough) return CrossStatus::done;
-        if (s_.rank >= t_.limit) return CrossStatus::too_many;
-        if (!has_room()) return CrossStatus::waiting;
-        if (s_.next < 0 || flags(0)[s_.next]) s_.next = unused(0);
-        if (s_.next < 0) return CrossStatus::done;
-        if (!cross_through_row(s_.next)) {
-          if (odd_) return CrossStatus::not_finite;
-          ++s_.empty;
-          s_.next = -1;
-          continue;
-        }
-        s_.empty = 0;
-        if (s_.error <= allowed()) return CrossStatus::done;
-        s_.next = largest_row_;
-      }
-      return CrossStatus::done;
-    }
-
-    /// Subtracts the last cross from the reference line `side`; returns the remaining sum of squares.
-    TACIT_HD double take_off(int side) {
+    /// Subtracts the last cross from the reference line `side`.
+    TACIT_HD void take_off(int side) {
       const int along = 1 - side;
       const Local last = s_.rank - 1;
       const T c = cross(side, last)[s_.reference[side]];
@@ -384,14 +307,19 @@ struct TakeCrosses {
       }
       square = team_.sum(square);
       s_.noise[side] += rounding * std::fabs(double(c)) * double(most(along, last));
-      return square * t_.count[side];
+      left_[side] = square * t_.count[side];
     }
-    TACIT_HD Look take_line(int side, Local index, double& noise) {
-      T* const out = cross(1 - side, s_.rank);
-      if (index != s_.reference[side]) return residual(side, index, out, noise);
-      noise = s_.noise[side];
-      return view(1 - side, references(1 - side), out);
+    TACIT_HD Look next_line(int side, Local index, double& noise) {
+      return residual(side, index, cross(1 - side, s_.rank), noise);
     }
+    TACIT_HD Look sampled_line(int side, Local index, double& noise) { return residual(side, index, nullptr, noise); }
+    TACIT_HD double make_reference(int side, Local index) {
+      double noise;
+      residual(side, index, references(1 - side), noise);
+      return noise;
+    }
+    TACIT_HD Look reference(int side) { return view(1 - side, references(1 - side), nullptr); }
+    TACIT_HD Look take_reference(int side) { return view(1 - side, references(1 - side), cross(1 - side, s_.rank)); }
     /// The row where the reference column is smallest.
     TACIT_HD Local smallest_row() {
       const T* const line = references(0);
@@ -405,112 +333,11 @@ struct TakeCrosses {
       return best.at;
     }
 
-    TACIT_HD CrossStatus with_references() {
-      Local &i_ref = s_.reference[0], &j_ref = s_.reference[1];
-      while (s_.empty < spare()) {
-        if (s_.rank >= t_.enough) return CrossStatus::done;
-        if (s_.rank >= t_.limit) return CrossStatus::too_many;
-        if (!has_room()) return CrossStatus::waiting;
-        if (j_ref < 0) {
-          j_ref = unused(1);
-          if (j_ref < 0) return CrossStatus::done;
-          residual(1, j_ref, references(0), s_.noise[1]);
-        }
-        if (i_ref < 0) {
-          i_ref = smallest_row();
-          if (i_ref < 0) return CrossStatus::done;
-          residual(0, i_ref, references(1), s_.noise[0]);
-        }
-        if (odd_) return CrossStatus::not_finite;
-        const Look in_column = view(0, references(0), nullptr), in_row = view(1, references(1), nullptr);
-        const bool column_left = in_column.at >= 0 && in_column.most > s_.noise[1],
-                   row_left = in_row.at >= 0 && in_row.most > s_.noise[0];
-        if (!column_left && !row_left) return CrossStatus::done;  // verification continues
-        const bool by_column = column_left && (!row_left || in_column.most > in_row.most);
-        Local i = in_column.at, j = in_row.at;
-        const int side = by_column ? 0 : 1;
-        double noise;
-        Look row = take_line(side, by_column ? i : j, noise);
-        (by_column ? j : i) = row.at;
-        bool good = row.at >= 0 && row.most > noise;
-        if (good) {
-          const Look other = take_line(1 - side, by_column ? j : i, noise);
-          if (!by_column) row = other;
-        }
-        if (odd_) return CrossStatus::not_finite;
-        if (!good || !agree(i, j)) {  // that row or column is zero
-          ++s_.empty;
-          mark(side, by_column ? i : j);
-          if (by_column && i == i_ref) i_ref = -1;
-          if (!by_column && j == j_ref) j_ref = -1;
-          continue;
-        }
-        s_.empty = 0;
-        add(i, j, row);
-        double left = 0;
-        if (i == i_ref) i_ref = -1;
-        else left = take_off(0);
-        if (j == j_ref) {
-          j_ref = -1;
-        } else {
-          const double column = take_off(1);
-          left = column > left ? column : left;
-        }
-        team_.barrier();
-        if (s_.error > allowed()) continue;
-        // The reference row and column represent all others of R.
-        left = std::sqrt(left);
-        if (left <= allowed()) {
-          s_.error = left;
-          return CrossStatus::done;
-        }
-      }
-      return CrossStatus::done;
-    }
-
-    /// Estimates norm(R) from rows and columns not used yet; returns the row to continue with where it is too large,
-    /// else -1.
-    TACIT_HD Local worst_of_sample() {
-      const Local m = t_.count[0], n = t_.count[1];
-      double rows2 = 0, columns2 = 0, worst = -1, noise;
-      Local at = -1;
-      int rows = 0, columns = 0;
-      for (int wanted = k_.samples, more = spare(); wanted > 0 && more >= 0; ++rows) {
-        const Local i = unused(0);
-        if (i < 0) break;
-        const Look look = residual(0, i, nullptr, noise);
-        rows2 += look.square;
-        if (look.square > worst) worst = look.square, at = i;
-        if (look.all > noise) --wanted;
-        else mark(0, i), --more;
-      }
-      if (rows == 0) {
-        s_.error = rounding * std::sqrt(s_.norm2 > 0 ? s_.norm2 : 0.0);
-        return -1;
-      }
-      for (int wanted = k_.samples, more = spare(); wanted > 0 && more >= 0; ++columns) {
-        const Local j = unused(1);
-        if (j < 0) break;
-        const Look look = residual(1, j, nullptr, noise);
-        columns2 += look.square;
-        if (look.all > noise) --wanted;
-        else mark(1, j), --more;
-        if (look.at < 0) continue;
-        const double size = look.most * look.most * n;  // as if the row were all so large
-        if (size > worst && look.most > noise) worst = size, at = look.at;
-      }
-      const double of_rows = rows2 / rows * m, of_columns = columns > 0 ? columns2 / columns * n : 0.0;
-      s_.error = std::sqrt(of_rows > of_columns ? of_rows : of_columns);
-      return s_.error > allowed() && worst > 0 ? at : -1;
-    }
-
     const TakeCrosses& k_;
     const U& team_;
-    Local which_;
-    CrossTask t_;
-    CrossState s_;
     T** page_;
     Local largest_row_ = -1;
+    double left_[2];
     bool odd_ = false;
   };
 };

@@ -34,10 +34,10 @@ struct ResidentSums {
 };
 
 /// Solves A x = f from x = 0, or from x = u, until the largest magnitude of f - A x, recomputed, is at most 1.1
-/// reduction times the initial one. After convergence that is not confirmed, or a breakdown, BiCGStab starts again from
-/// the present x (four runs at most); then `sweeps` Jacobi iterations with weight 6/7 follow. singular: the means of f
-/// and x are subtracted. Then u[place[i]] = x[i]. Rows have a diagonal and `width` other entries: entry e of row i
-/// stands at e n + i; where there is none, value 0 in column i.
+/// reduction times the initial one. After a convergence that the recomputed residual does not confirm, or a breakdown,
+/// BiCGStab starts again from the present x (four runs at most); then `sweeps` Jacobi iterations with weight 6/7
+/// follow. singular: the means of f and x are subtracted. Then u[place[i]] = x[i]. Rows have a diagonal and `width`
+/// other entries: entry e of row i stands at e n + i; where there is none, value 0 in column i.
 template <class T, int Threads>
 struct ResidentBicgstab {
   static constexpr int threads = Threads;
@@ -76,12 +76,7 @@ struct ResidentBicgstab {
     };
 
     int extra = 0;
-    T mean = 0;
-    if (singular) {
-      ResidentSums part;
-      each([&](std::int64_t i) { part.a += double(f[place[i]]); });
-      mean = T(add(gang, part).a / n);
-    }
+    const T mean = mean_of(gang, add, each, [&](std::int64_t i) { return f[place[i]]; });
     // r0 := r := f - A x, p := v := 0; their sums.
     const auto begin = [&] {
       ResidentSums part;
@@ -113,24 +108,10 @@ struct ResidentBicgstab {
     if (!solved) {
       // An x that has become worse is discarded.
       if (!(now.largest <= start)) set_out();
-      T *old = x, *next = t;
-      for (int s = 0; s < sweeps; ++s) {
-        gang.meet(), ++extra;
-        each([&](std::int64_t i) {
-          const T rest = (f[place[i]] - mean) - product(i, [&](std::int64_t j) { return old[j]; });
-          next[i] = old[i] + (diagonal[i] != T(0) ? T(6.0 / 7) * rest / diagonal[i] : T(0));
-        });
-        T* const done = next;
-        next = old, old = done;
-      }
-      from = old;
+      from = relax(gang, each, product, mean);
+      extra += sweeps;
     }
-    T centre = 0;
-    if (singular) {
-      ResidentSums part;
-      each([&](std::int64_t i) { part.a += double(from[i]); });
-      centre = T(add(gang, part).a / n);
-    }
+    const T centre = mean_of(gang, add, each, [&](std::int64_t i) { return from[i]; });
     each([&](std::int64_t i) { u[place[i]] = from[i] - centre; });
     if (gang.block() == 0 && gang.rank() == 0) {
       counts->solves += 1, counts->iterations += iterations, counts->failures += solved ? 0 : 1;
@@ -139,7 +120,32 @@ struct ResidentBicgstab {
   }
 
  private:
-  /// Iterations from r = r0, (r, r) = rho, until convergence by recurrence, a breakdown or `most` of them; returns
+  /// The mean of z; 0 where the matrix is not singular.
+  template <class G, class Each, class Z>
+  TACIT_HD T mean_of(const G& gang, exec::GangSum<ResidentSums>& add, const Each& each, const Z& z) const {
+    if (!singular) return T(0);
+    ResidentSums part;
+    each([&](std::int64_t i) { part.a += double(z(i)); });
+    return T(add(gang, part).a / n);
+  }
+
+  /// Jacobi iterations from x, in x and t; where the last one is.
+  template <class G, class Each, class Times>
+  TACIT_HD const T* relax(const G& gang, const Each& each, const Times& product, T mean) const {
+    T *old = x, *next = t;
+    for (int s = 0; s < sweeps; ++s) {
+      gang.meet();
+      each([&](std::int64_t i) {
+        const T rest = (f[place[i]] - mean) - product(i, [&](std::int64_t j) { return old[j]; });
+        next[i] = old[i] + (diagonal[i] != T(0) ? T(6.0 / 7) * rest / diagonal[i] : T(0));
+      });
+      T* const done = next;
+      next = old, old = done;
+    }
+    return old;
+  }
+
+  /// Iterations from r = r0, (r, r) = rho, until the recurrence is at the goal, a breakdown or `most` of them; returns
   /// their number.
   template <class G, class Each, class Times>
   TACIT_HD int run(const G& gang, exec::GangSum<ResidentSums>& add, const Each& each, const Times& product, double rho,

@@ -1,7 +1,7 @@
 // H-matrix of a single layer: assembly, memory, product, error, and the charge of a body at potential 1, as one JSON
 // object.
 //
-//   bench_hmatrix [NAME=VALUE ...]
+//   bench_hmatrix_conductor [NAME=VALUE ...]
 //     mesh=geodesic:45   geodesic:CUTS, ring:WEDGES,RINGS, or a .pbf, .pbs or .obj file
 //     tolerance=1e-4  leaf=64  quantum=0  eta=3  method=aca+|aca|svd  measure=matrix|block
 //     storage=automatic|single|full  recompress=1  verify=1  repeat=20
