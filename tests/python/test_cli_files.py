@@ -351,6 +351,7 @@ def test_all_commands_that_write_json_are_looked_at() -> None:
     assert {name for name, command in commands.items() if "--json" in command._option_string_actions} == set(JSON)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", JSON)
 def test_json_without_a_file_is_standard_output(command: str, tmp_path: Path) -> None:
     """``--json`` is ``--json -``: JSON alone on standard output; a name makes a file of the same."""

@@ -94,6 +94,7 @@ def bits(S: sp.csr_array, *which: int, row: int = 50, number: bytes = b"") -> li
     return [Bit(address, number, bit) for address in places(number, S.data) for bit in which]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scalar", SCALARS)
 @pytest.mark.parametrize("format", ["csr", "sell", "bsr"])
 def test_a_changed_number_of_a_csr_matrix_is_named(format: str, scalar: str) -> None:
@@ -161,6 +162,7 @@ MAKERS: dict[str, Callable[[sp.csr_array], Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", MAKERS)
 def test_operators_made_of_matrices_see_it(kind: str) -> None:
     S = matrix()

@@ -55,6 +55,7 @@ def verdicts(case: Any) -> list[str]:
     return [f"{r['method']}: {r['wrong']}: {r['detail']} | {r['advice']}" for r in rows if r["wrong"]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", QUICK)
 def test_a_failure_names_its_cause(name: str) -> None:
     assert verdicts(CASES[name]) == []

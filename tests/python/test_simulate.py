@@ -55,6 +55,7 @@ def test_trace_is_in_simulated_time(tmp_path: Path) -> None:
     assert not any(tacit._core.take_events(rank, 0.0) for rank in range(4))
 
 
+@pytest.mark.slow
 def test_machines(tmp_path: Path) -> None:
     assert set(tacit.simulate.machines()) >= {"hopper", "fitted", "modern", "tsubame"}
     level = {"ranks": 4, "latency": 1e-7, "overhead": 1e-8, "gap": 0.0}

@@ -567,6 +567,7 @@ def _in_single(kind: str) -> tuple[Any, sp.csr_array]:
     return F, tacit.Csr(F._handle.assemble(), F.comm, F.dtype).to_scipy().astype(float)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", ["csr", "stencil", "stencil complex", "tiled", "sum", "shifted", "transpose", "cells", "null space"]
 )

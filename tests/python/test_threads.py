@@ -92,6 +92,7 @@ OPERATIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", ["the same matrix", "another matrix"])
 def test_a_solve_beside_anything(python: Run, which: str) -> None:
     """One thread solves with A, another does something with A or with another matrix, both many times."""

@@ -137,6 +137,7 @@ def test_computed_entries_are_those_that_are_stored() -> None:
     assert np.isfinite(x).all()
 
 
+@pytest.mark.slow
 def test_tuning_tries_what_is_computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A tuned projector is not slower than the faster of computed and stored entries, in processor time on one thread,
     which hardly depends on other load."""
@@ -378,6 +379,7 @@ def test_grid_of_ranks(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "r.json").read_text())["grid"] == [2, 2]
 
 
+@pytest.mark.slow
 def test_raw_files_and_wrong_use(tmp_path: Path) -> None:
     P = tomography.projector(angles_of(12), 16)
     P.project(disc(16)).tofile(tmp_path / "s.bin")
@@ -404,6 +406,7 @@ def test_raw_files_and_wrong_use(tmp_path: Path) -> None:
         assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_scans_that_do_not_say_what_they_hold(tmp_path: Path) -> None:
     """Counts without white and dark frames, and scans without angles, are not guessed at silently."""
     angles, images = scan(tmp_path / "whole.h5")
