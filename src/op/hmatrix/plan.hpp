@@ -1,5 +1,5 @@
-// The storage of an H-matrix as team kernels read it (op/kernels/hmatrix_product.hpp). For real scalars. nvcc compiles this
-// header.
+// The storage of an H-matrix as team kernels read it (op/kernels/hmatrix_product.hpp). For real scalars. nvcc compiles
+// this header.
 #pragma once
 
 #include <tacit/op/hmatrix/on_devices.hpp>
