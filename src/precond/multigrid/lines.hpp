@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <tuple>
 
 namespace tacit::precond::mg {
 
@@ -137,42 +136,6 @@ void RedBlackLevel<S>::restrict_lines(const Patch& p, const Patch& c, int colour
   }
 }
 
-/// For a line: the step along `axis` from its coarse cells to those whose difference is added, and the weight of that.
-/// (0, 0): nothing is added. `at`, `coarse_at`: the positions of the line and of the coarse one along the axis.
-template <class S>
-std::pair<int, S> RedBlackLevel<S>::beside(const Patch& p, const Patch& c, int axis, std::ptrdiff_t at,
-                                           std::ptrdiff_t coarse_at, bool solution) const {
-  const auto a = std::size_t(axis);
-  const S w = p.weight[a][std::size_t(at)];
-  if (w == S(0) && !solution) return {0, S(0)};
-  const auto& d = coarse_->a_->boxes().domain();
-  const int step = std::signbit(w) ? -1 : 1;  // of 0 too: towards a Neumann end
-  const std::ptrdiff_t next = coarse_at + step;
-  const bool end = !c.wrap[a] && (next < 0 || next >= c.n[a]) && !d.periodic(axis) &&
-                   (c.box.lower[a] + next < 0 || c.box.lower[a] + next >= d.cells(axis));
-  if (!solution || !end) return {step, std::abs(w)};
-  // Extrapolated from the two interior cells.
-  if (coarse_at - step < 0 || coarse_at - step >= c.n[a]) return {0, S(0)};
-  const Global g = p.box.lower[a] + at, cg = c.box.lower[a] + coarse_at;
-  return {-step, -S(std::abs(a_->boxes().domain().centre(axis, g) - d.centre(axis, cg)) /
-                    d.distance(axis, step < 0 ? cg + 1 : cg))};
-}
-
-/// The step from cell i - 1 of a coarse line to that whose difference is added in cell x of a line, and the weight of
-/// it.
-template <class S>
-std::pair<std::ptrdiff_t, S> RedBlackLevel<S>::along(const Patch& p, const Patch& c, std::ptrdiff_t x,
-                                                     std::ptrdiff_t i) const {
-  const auto& d = coarse_->a_->boxes().domain();
-  const S w = std::abs(p.weight[0][std::size_t(x)]);
-  const Global cg = c.box.lower[0] + i - 1;
-  const double away = a_->boxes().domain().centre(0, p.box.lower[0] + x) - d.centre(0, cg);
-  const std::ptrdiff_t step = away < 0 ? -1 : 1;
-  if (d.periodic(0) || (cg + step >= 0 && cg + step < d.cells(0))) return {step, w};
-  const bool there = i - step >= 1 && i - step <= c.n[0];
-  return {-step, there ? -S(std::abs(away) / d.distance(0, step < 0 ? cg + 1 : cg)) : S(0)};
-}
-
 template <class S>
 void RedBlackLevel<S>::interpolate_line(const Patch& p, const Patch& c, int colours, std::ptrdiff_t j, std::ptrdiff_t k,
                                         bool solution) {
@@ -210,21 +173,48 @@ void RedBlackLevel<S>::interpolate_line(const Patch& p, const Patch& c, int colo
     return;
   }
   // Differences along the other axes first, then along the line.
+  S* const side = lines.b;
   S* const sum = lines.c;
   std::copy_n(middle, c.n[0] + 2, sum);
   for (int axis = 1; axis < dimensions_; ++axis) {
-    const auto [step, w] = beside(p, c, axis, axis == 1 ? j : k, axis == 1 ? jc : kc, solution);
-    if (step == 0) continue;
+    S w = p.weight[std::size_t(axis)][std::size_t(axis == 1 ? j : k)];
+    if (w == S(0) && !solution) continue;
+    int step = std::signbit(w) ? -1 : 1;  // of 0 too: towards a Neumann end
+    const auto a = std::size_t(axis);
+    const std::ptrdiff_t here = axis == 1 ? jc : kc;
+    const bool end =
+        !c.wrap[a] && (here + step < 0 || here + step >= c.n[a]) && !coarse_->a_->boxes().domain().periodic(axis) &&
+        (c.box.lower[a] + here + step < 0 || c.box.lower[a] + here + step >= coarse_->a_->boxes().domain().cells(axis));
+    if (solution && end) {  // extrapolated from the two interior cells
+      const auto& d = coarse_->a_->boxes().domain();
+      const Global g = p.box.lower[a] + (axis == 1 ? j : k), cg = c.box.lower[a] + here;
+      step = -step;
+      if (here + step < 0 || here + step >= c.n[a]) continue;
+      w = -S(std::abs(a_->boxes().domain().centre(axis, g) - d.centre(axis, cg)) /
+             d.distance(axis, step > 0 ? cg + 1 : cg));
+    } else {
+      w = std::abs(w);
+    }
     const S* const from = axis == 1 ? line_at(jc + step, kc) : line_at(jc, kc + step);
-    natural(from, from + c.half, c.n[0], lines.b);
-    for (std::ptrdiff_t x = 1; x <= c.n[0]; ++x) sum[x] += w * (lines.b[x] - middle[x]);
+    natural(from, from + c.half, c.n[0], side);
+    for (std::ptrdiff_t x = 1; x <= c.n[0]; ++x) sum[x] += w * (side[x] - middle[x]);
   }
+  const auto& d = coarse_->a_->boxes().domain();
   each([&](std::ptrdiff_t x, S& to) {
     const std::ptrdiff_t i = parent_[0][std::size_t(p.box.lower[0] + x)] - c.box.lower[0] + 1;
     S w = p.weight[0][std::size_t(x)];
     std::ptrdiff_t step = w < 0 ? -1 : 1;
     w = std::abs(w);
-    if (solution) std::tie(step, w) = along(p, c, x, i);
+    if (solution) {
+      const Global cg = c.box.lower[0] + i - 1;
+      const double away = a_->boxes().domain().centre(0, p.box.lower[0] + x) - d.centre(0, cg);
+      step = away < 0 ? -1 : 1;
+      if (!d.periodic(0) && (cg + step < 0 || cg + step >= d.cells(0))) {
+        step = -step;
+        const bool there = i + step >= 1 && i + step <= c.n[0];
+        w = there ? -S(std::abs(away) / d.distance(0, step > 0 ? cg + 1 : cg)) : S(0);
+      }
+    }
     const S value = sum[i] + w * (middle[i + step] - middle[i]);
     if (solution) to = value;
     else to += value;

@@ -13,7 +13,6 @@
 #include <map>
 #include <memory>
 #include <span>
-#include <utility>
 #include <vector>
 
 namespace tacit::precond::mg {
@@ -103,9 +102,6 @@ class RedBlackLevel final : public Level<S> {
   template <int D>
   void restrict_lines(const Patch& p, const Patch& c, int colour, std::ptrdiff_t kc, std::ptrdiff_t j0,
                       std::ptrdiff_t j1);
-  std::pair<int, S> beside(const Patch& p, const Patch& c, int axis, std::ptrdiff_t at, std::ptrdiff_t coarse_at,
-                           bool solution) const;
-  std::pair<std::ptrdiff_t, S> along(const Patch& p, const Patch& c, std::ptrdiff_t x, std::ptrdiff_t i) const;
   void interpolate_line(const Patch& p, const Patch& c, int colours, std::ptrdiff_t j, std::ptrdiff_t k, bool solution);
   template <int D>
   void norm_line(const Patch& p, int colour, std::ptrdiff_t j, std::ptrdiff_t k);
