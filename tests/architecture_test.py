@@ -249,13 +249,6 @@ LONG_FOR_NOW = {
     *(f"src/precond/automatic.cpp: {name}" for name in ("attempt", "ladder")),
     "src/exec/block_basis.cpp: operator",
     "src/krylov/block_orthogonalisation_impl.hpp: BlockProcess",
-    "src/krylov/solve_impl.hpp: Solve",
-    *(f"python/tacit/app/{name}" for name in ("bem.py: assemble", "bem.py: solve", "finite_volumes.py: finite_volume")),
-    *(f"python/tacit/app/{name}" for name in ("scans.py: __init__", "tomography.py: reconstruct")),
-    *(f"python/tacit/cli/{name}.py: _here" for name in ("bem", "multigrid", "reconstruct", "solve")),
-    *(f"python/tacit/cli/{name}" for name in ("demo.py: main", "demo.py: write", "infer.py: run")),
-    *(f"python/tacit/krylov/driver.py: {name}" for name in ("_solve", "prepare", "solve")),
-    *(f"python/tacit/{name}" for name in ("plot/bem.py: charges", "report.py: show", "simulate.py: solve")),
 }
 
 

@@ -9,6 +9,7 @@
 #include <tacit/krylov/options.hpp>
 #include <tacit/krylov/report.hpp>
 #include <tacit/krylov/solve.hpp>
+#include <tacit/krylov/traits.hpp>
 
 namespace tacit::python {
 using krylov::Options;
@@ -36,6 +37,10 @@ void bind_krylov(nb::module_& m) {
   });
   m.def("classical_of",
         [](const std::string& name) { return to_string(krylov::classical_of(value_of<krylov::Method>(name))); });
+  m.def("needs_hermitian",
+        [](const std::string& name) { return krylov::needs_hermitian(value_of<krylov::Method>(name)); });
+  m.def("needs_factors",
+        [](const std::string& name) { return krylov::traits_of(value_of<krylov::Method>(name)).needs_factors; });
 
   nb::class_<Report>(m, "Report")
       .def_prop_ro("reason", [](const Report& r) { return krylov::to_string(r.reason); })

@@ -6,7 +6,7 @@
 //
 // Differences from the papers: column a of T is computed from inner products of the vectors themselves, l products old,
 // and not from the orthonormality of v_0 .. v_a, which a rounding error at the start destroys. The shifts lie inside
-// the spectrum. The residual is replaced when an estimate of its gap asks for it.
+// the spectrum. The residual is replaced when an estimate of its gap is too large.
 #pragma once
 
 #include "cycle.hpp"
@@ -333,8 +333,8 @@ class DeepPipelinedCg {
     factor_ = v_norm_ * correction_;
   }
 
-  /// ||r_a|| = |zeta_a| ||P^-1 v_a||. The second factor changes slowly and is known for an older a, so a claim is
-  /// verified by a recomputed residual.
+  /// ||r_a|| = |zeta_a| ||P^-1 v_a||. The second factor changes slowly and is known for an older a, so that convergence
+  /// is verified by a recomputed residual.
   bool go_on(Monitor& monitor) {
     using namespace exec;
     auto& A = run_.A;

@@ -111,7 +111,7 @@ class BlockProduct final : public Shared {
   }
   void take(int token) {
     Asked& one = asked_.at(token);
-    // Outside of the fibers, as in a callback that asks for x, there is nobody to wait for.
+    // Outside of the fibers, as in a callback that reads x, there is nobody to wait for.
     if (!one.done && lockstep_.seat() < 0) apply(*one.x, *one.y, one.adjoint), one.done = true;
     while (!one.done) lockstep_.wait_for(*this);
     asked_.erase(token);

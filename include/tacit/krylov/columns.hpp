@@ -51,7 +51,7 @@ struct ColumnReports {
 /// Method::automatic takes no s-step or pipelined variant here, because it would have to measure products.
 ///
 /// The same on any number of ranks as solve(): columns end at the same iterations as alone, but for rounding errors of
-/// products with several columns. The callback is told the column; true ends that column only.
+/// products with several columns. The callback is given the column; true ends that column only.
 ///
 /// null_space: as of solve(), for all columns.
 ///

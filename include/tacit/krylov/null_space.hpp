@@ -1,4 +1,4 @@
-// NullSpace: the vectors that a singular matrix maps to zero, which a solve is told of.
+// NullSpace: the vectors that a singular matrix maps to zero, which a solve is given.
 //
 //   const auto constant = NullSpace<double>::constant(A.domain());
 //   solve<double, Host>(A, P, b, x, options, true, &constant);

@@ -110,10 +110,10 @@ struct Options {
   std::function<bool(int iteration, double residual_norm)> give_up;
   /// Whether the cause of a failure is looked into by products of its own, which are not among the report's counts and
   /// seconds (Report::explain_seconds has their time). Absent: they cost at most as much as the solve did, or 10 ms
-  /// where that is more, by counted work (bytes, reductions) and so the same in each run; none after a solve that the
-  /// limit of iterations has cut off early. True: whatever it takes, some products, up to 200 for the sign of the
-  /// eigenvalues, and for null vectors about as many sweeps over vectors as the solve took, or 1e9 elements where that
-  /// was less (500 unknowns: up to n steps). False: none.
+  /// where that is more, by counted work (bytes, reductions), and by the clock where the solve took 30 times its count;
+  /// none after a solve that the limit of iterations has cut off early. True: whatever it takes, some products, up to
+  /// 200 for the sign of the eigenvalues, and for null vectors about as many sweeps over vectors as the solve took, or
+  /// 1e9 elements where that was less (500 unknowns: up to n steps). False: none.
   std::optional<bool> explain;
   /// Called on all ranks when the solve has ended and its time is taken, before its failure is looked into; not called
   /// where that is not done.
@@ -126,8 +126,8 @@ struct Options {
   } spent;
   /// Solves of one call, which share the 10 ms that are allowed in any case.
   int solves_of_call = 1;
-  /// Compare the arrays of A and b with their checksums before a claim is confirmed, and before a failure is reported
-  /// (Reason::damaged). False: for solves whose result is not relied upon, such as inner ones.
+  /// Compare the arrays of A and b with their checksums before convergence is confirmed, and before a failure is
+  /// reported (Reason::damaged). False: for solves whose result is not relied upon, such as inner ones.
   bool check_memory = true;
 };
 

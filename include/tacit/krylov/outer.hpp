@@ -1,4 +1,4 @@
-// The judge of every solve: methods claim convergence; only here is a recomputed b - A x compared with the goal.
+// The judge of every solve: methods report convergence; only here is a recomputed b - A x compared with the goal.
 //
 //   class MySolve : public krylov::OuterIteration { ... };
 //   const Verdict verdict = krylov::judge(my_solve, norm of b - A x0, goal);
@@ -29,12 +29,12 @@ class OuterIteration {
   /// Runs the method from x, whose residual has this norm, and leaves a trial. Returns a verdict (its norm is ignored)
   /// where there is no trial, because the solve cannot go on.
   virtual std::optional<Verdict> run(double norm) = 0;
-  /// ||b - A x|| of the trial, recomputed in the arithmetic that a claim needs. Infinity or NaN: the trial is
+  /// ||b - A x|| of the trial, recomputed in the arithmetic that "converged" needs. Infinity or NaN: the trial is
   /// worthless, or there is damage().
   virtual double recompute() = 0;
   /// A verdict where the data of the problem are no longer what the solve was given, so that recomputed residuals mean
-  /// nothing (Reason::damaged). The judge asks before it returns another verdict than a claim, and where a residual is
-  /// not finite; a recompute() at the goal has looked by itself.
+  /// nothing (Reason::damaged). The judge looks before it returns another verdict than "converged", and where a
+  /// residual is not finite; a recompute() at the goal has looked by itself.
   virtual std::optional<Verdict> damage() { return {}; }
   /// Is a trial with this residual, which misses the goal, nearer to the solution than x with `norm`?
   virtual bool is_better(double trial, double norm) { return trial < norm; }

@@ -39,7 +39,7 @@ struct Candidate {
 /// the rows have two or three entries (networks), whose complete factors have few entries, gmres with ilut follows the
 /// diagonal. Each starts from the best x so far. One that is predicted to need more than its patience is given up; if
 /// all are, the one that is predicted to end first goes on. A candidate whose preconditioner cannot be made is left
-/// out, as a warning tells. Several ranks: additive Schwarz over these factors, where the method allows it.
+/// out, with a warning. Several ranks: additive Schwarz over these factors, where the method allows it.
 ///
 /// The first candidate that solves is kept with its preconditioner, and is the first for the next right-hand side. All
 /// decisions depend on numbers that are the same on all ranks, and none on measured times. The limit of iterations,

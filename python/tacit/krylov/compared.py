@@ -74,7 +74,7 @@ def argument_form(what: str, given: Any) -> dict[str, float | str]:
         name, options = (given.name, given.given()) if isinstance(given, Method) else _precond.split(given)
         found: dict[str, float | str] = {what: repr(name)}
         for key, value in options.items():
-            if key in _precond.AMG_ARRAYS:  # may be a rank's own part
+            if name == "amg" and key in _precond.AMG_ARRAYS:  # may be a rank's own part
                 found[f"{what}'s {key}"] = "None" if value is None else f"an array (n, {np.shape(value)[1:]})"
             else:
                 found |= argument_form(f"{what}'s {key}", value)

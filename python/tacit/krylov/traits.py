@@ -1,8 +1,6 @@
 """What a solve has to know of a method that is given by its name. No other code of this package compares with one.
 
-The methods for several GPUs and the method that a variant belongs to come from the compiled part. Two traits are not
-described there and so are lists here: what the preconditioner of a method must be ("Hermitian"), and the preconditioner
-that a method brings along.
+The traits are those that include/tacit/krylov/methods.def declares.
 """
 
 from __future__ import annotations
@@ -11,8 +9,6 @@ from .. import _core
 from .._described import GROUP_METHODS
 
 _AUTOMATIC = "auto"
-_HERMITIAN = ("cg", "minres", "chebyshev")
-_OWN_PRECOND = {"direct": "direct"}
 
 
 def is_chosen(method: str) -> bool:
@@ -22,12 +18,12 @@ def is_chosen(method: str) -> bool:
 
 def needs_hermitian(method: str) -> bool:
     """Whether the method takes its preconditioner for a Hermitian map."""
-    return _core.classical_of(method) in _HERMITIAN
+    return _core.needs_hermitian(method)
 
 
 def own_precond(method: str) -> str | None:
     """The only preconditioner that the method works with, which need not be named; None where any will do."""
-    return _OWN_PRECOND.get(method)
+    return "direct" if _core.needs_factors(method) else None
 
 
 def of_gpus(method: str) -> str | None:

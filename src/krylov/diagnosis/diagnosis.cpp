@@ -4,9 +4,7 @@
 
 namespace tacit::krylov {
 
-template void diagnose(const Failed<float, Host>&, Report&);
-template void diagnose(const Failed<double, Host>&, Report&);
-template void diagnose(const Failed<std::complex<float>, Host>&, Report&);
-template void diagnose(const Failed<std::complex<double>, Host>&, Report&);
+#define TACIT_INSTANTIATE(T) template void diagnose(const Failed<T, Host>&, Report&);
+TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 
 }  // namespace tacit::krylov

@@ -4,9 +4,7 @@
 
 namespace tacit::krylov {
 
-template void diagnose(const Failed<float, Device>&, Report&);
-template void diagnose(const Failed<double, Device>&, Report&);
-template void diagnose(const Failed<std::complex<float>, Device>&, Report&);
-template void diagnose(const Failed<std::complex<double>, Device>&, Report&);
+#define TACIT_INSTANTIATE(T) template void diagnose(const Failed<T, Device>&, Report&);
+TACIT_EACH_SCALAR(Device, TACIT_INSTANTIATE)
 
 }  // namespace tacit::krylov

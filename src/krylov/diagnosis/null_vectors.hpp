@@ -227,7 +227,7 @@ void NullVectors<T, M>::take_precond(Squares& l) {
 }
 
 /// Looks for the y by a least-squares solve, from the present residual where that is known; where that finds an x,
-/// asks whether A is singular, by another one with a random right-hand side. Collective.
+/// whether A is singular, by another one with a random right-hand side. Collective.
 template <Scalar T, Memory M>
 bool NullVectors<T, M>::explain() {
   if (!affords(8, 0, 40, 20)) return false;

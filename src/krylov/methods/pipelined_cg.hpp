@@ -5,7 +5,7 @@
 //
 // with three changes that keep it as fast and as accurate as conjugate gradients. (p, A p) is formed from the vectors
 // that go into p, not from the orthogonality that rounding takes away; the residual is replaced when an estimate of the
-// gap asks for it (Cools, Yetkin, Agullo, Giraud, Vanroose 2018, doi 10.1137/17M1117872, replace by bounds); and where
+// gap is too large (Cools, Yetkin, Agullo, Giraud, Vanroose 2018, doi 10.1137/17M1117872, replace by bounds); and where
 // residuals have lost their orthogonality, cg goes on along the same directions.
 #pragma once
 

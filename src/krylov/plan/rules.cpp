@@ -243,8 +243,8 @@ void Plan::watch(Monitor& monitor, int window) {
 
 /// Whether A, given to a method for Hermitian matrices, is none, where the residual is still at `norm`. Two products.
 bool Plan::is_wrong_matrix(double norm) {
-  if (facts_.hermitian || !needs_hermitian(facts_.now.method) || !(norm > 0.1 * facts_.b_norm)) return false;
-  return facts_.not_hermitian = executor_.is_far_from_hermitian();
+  const bool may_be = !facts_.hermitian && needs_hermitian(facts_.now.method) && norm > 0.1 * facts_.b_norm;
+  return facts_.not_hermitian = may_be && executor_.is_far_from_hermitian();
 }
 
 std::optional<Verdict> Plan::next(const Monitor& run, double before, double norm) {

@@ -14,7 +14,7 @@ bool has_orthogonal_cycles(const Facts& f) {
   return f.traits().cycles && f.traits().varying != Traits::Varying::exact;
 }
 
-/// For gmres that was told to orthogonalise once.
+/// For gmres that orthogonalises once, by its options.
 std::string twice(const Facts& f) {
   const auto how = f.options.orthogonalisation.value_or(Orthogonalisation::automatic);
   const bool once =

@@ -18,7 +18,7 @@ class Best {
   void look(double norm, const F& write, double decade = 0.1) {
     if (norm < decade * norm_) write(kept_), norm_ = norm;
   }
-  /// Whether the kept d is better than the last one, which has this residual. False where that is a claim.
+  /// Whether the kept d is better than the last one, which has this residual. False where that one is at the goal.
   bool stays(double norm, const Monitor& monitor) const {
     return monitor.outcome() != Outcome::at_goal && !(norm <= norm_);
   }
