@@ -25,8 +25,7 @@ class Auto(Method):
     Parameters
     ----------
     restart : int, optional
-        Vectors in a cycle. At least 1 vector. Default: 30; with fallbacks up to 120 where that is slow, as the
-        warnings tell.
+        Vectors in a cycle. At least 1 vector. Default: 30; with fallbacks up to 120 if slow, with a warning.
     side : one of ['right', 'left', 'flexible'], optional
         Of the preconditioner; flexible: as in fgmres (taken by itself for "inner"). Default: right.
     orthogonalisation : one of ['auto', 'one-reduction', 'cgs', 'cgs2', 'mgs'], optional
@@ -72,8 +71,7 @@ class Gmres(Method):
     Parameters
     ----------
     restart : int, optional
-        Vectors in a cycle. At least 1 vector. Default: 30; with fallbacks up to 120 where that is slow, as the
-        warnings tell.
+        Vectors in a cycle. At least 1 vector. Default: 30; with fallbacks up to 120 if slow, with a warning.
     side : one of ['right', 'left', 'flexible'], optional
         Of the preconditioner; flexible: as in fgmres (taken by itself for "inner"). Default: right.
     orthogonalisation : one of ['auto', 'one-reduction', 'cgs', 'cgs2', 'mgs'], optional
@@ -96,8 +94,7 @@ class Fgmres(Method):
     Parameters
     ----------
     restart : int, optional
-        Vectors in a cycle. At least 1 vector. Default: 30; with fallbacks up to 120 where that is slow, as the
-        warnings tell.
+        Vectors in a cycle. At least 1 vector. Default: 30; with fallbacks up to 120 if slow, with a warning.
     orthogonalisation : one of ['auto', 'one-reduction', 'cgs', 'cgs2', 'mgs'], optional
         How vectors are made orthogonal to those before them. Default: auto: one-reduction; in ca-gmres bcgs-pip,
         twice where a block needs it.
@@ -181,7 +178,7 @@ class PipelinedCg(Method):
         chebyshev.
     replacement : int, optional
         Residual replacement every so many iterations. At least 0 iterations (0: never). Default: when an estimate
-        of its error asks for it.
+        of its error is too large.
 
     References
     ----------
@@ -200,7 +197,7 @@ class PipelinedBicgstab(Method):
     ----------
     replacement : int, optional
         Residual replacement every so many iterations. At least 0 iterations (0: never). Default: when an estimate
-        of its error asks for it.
+        of its error is too large.
 
     References
     ----------
@@ -216,8 +213,7 @@ class PipelinedGmres(Method):
     Parameters
     ----------
     restart : int, optional
-        Vectors in a cycle. At least 1 vector. Default: 30; with fallbacks up to 120 where that is slow, as the
-        warnings tell.
+        Vectors in a cycle. At least 1 vector. Default: 30; with fallbacks up to 120 if slow, with a warning.
     side : one of ['right', 'left'], optional
         Of the preconditioner; flexible: as in fgmres (taken by itself for "inner"). Default: right.
     depth : int, optional
@@ -253,11 +249,11 @@ class CaCg(Method):
         chebyshev.
     powers : one of ['products', 'kernel'], optional
         How the vectors of a block are made: one product after the other with an exchange each, or a matrix powers
-        kernel with one exchange for all (sparse matrices on the host, with a diagonal preconditioner or none; a
-        warning tells where there is none). Default: products.
+        kernel with one exchange for all (sparse matrices on the host, with a diagonal preconditioner or none, with
+        a warning where there is none). Default: products.
     replacement : int, optional
         Residual replacement every so many iterations. At least 0 iterations (0: never). Default: when an estimate
-        of its error asks for it.
+        of its error is too large.
 
     References
     ----------
@@ -292,11 +288,11 @@ class CaBicgstab(Method):
         chebyshev.
     powers : one of ['products', 'kernel'], optional
         How the vectors of a block are made: one product after the other with an exchange each, or a matrix powers
-        kernel with one exchange for all (sparse matrices on the host, with a diagonal preconditioner or none; a
-        warning tells where there is none). Default: products.
+        kernel with one exchange for all (sparse matrices on the host, with a diagonal preconditioner or none, with
+        a warning where there is none). Default: products.
     replacement : int, optional
         Residual replacement every so many iterations. At least 0 iterations (0: never). Default: when an estimate
-        of its error asks for it.
+        of its error is too large.
 
     References
     ----------
@@ -316,8 +312,7 @@ class CaGmres(Method):
     Parameters
     ----------
     restart : int, optional
-        Vectors in a cycle. At least 1 vector. Default: 30; with fallbacks up to 120 where that is slow, as the
-        warnings tell.
+        Vectors in a cycle. At least 1 vector. Default: 30; with fallbacks up to 120 if slow, with a warning.
     side : one of ['right', 'left'], optional
         Of the preconditioner; flexible: as in fgmres (taken by itself for "inner"). Default: right.
     orthogonalisation : one of ['auto', 'bcgs', 'bcgs2', 'bcgs-pip', 'bcgs-pip2', 'two-stage'], optional
@@ -332,8 +327,8 @@ class CaGmres(Method):
         chebyshev.
     powers : one of ['products', 'kernel'], optional
         How the vectors of a block are made: one product after the other with an exchange each, or a matrix powers
-        kernel with one exchange for all (sparse matrices on the host, with a diagonal preconditioner or none; a
-        warning tells where there is none). Default: products.
+        kernel with one exchange for all (sparse matrices on the host, with a diagonal preconditioner or none, with
+        a warning where there is none). Default: products.
     storage : one of ['full', 'float32', 'bfloat16'], optional
         The precision that the basis is kept in; arithmetic is that of the scalar. Default: full.
 
@@ -358,8 +353,7 @@ class PipelinedCaGmres(Method):
     Parameters
     ----------
     restart : int, optional
-        Vectors in a cycle. At least 1 vector. Default: 30; with fallbacks up to 120 where that is slow, as the
-        warnings tell.
+        Vectors in a cycle. At least 1 vector. Default: 30; with fallbacks up to 120 if slow, with a warning.
     side : one of ['right', 'left'], optional
         Of the preconditioner; flexible: as in fgmres (taken by itself for "inner"). Default: right.
     depth : int, optional
