@@ -244,11 +244,7 @@ LONG = {
 }
 # To be divided.
 LONG_FOR_NOW = {
-    *(f"src/op/hmatrix/storage.cpp: {name}" for name in ("Storage", "backward", "pack")),
-    *(f"src/op/hmatrix/storage_both.cpp: {name}" for name in ("blocks", "both")),
     *(f"src/precond/automatic.cpp: {name}" for name in ("attempt", "ladder")),
-    "src/exec/block_basis.cpp: operator",
-    "src/krylov/block_orthogonalisation_impl.hpp: BlockProcess",
     "src/krylov/solve_impl.hpp: Solve",
     *(f"python/tacit/app/{name}" for name in ("bem.py: assemble", "bem.py: solve", "finite_volumes.py: finite_volume")),
     *(f"python/tacit/app/{name}" for name in ("scans.py: __init__", "tomography.py: reconstruct")),
