@@ -403,75 +403,73 @@ struct Task {
     static thread_local std::vector<R*> block_store;
     static thread_local std::vector<Q*> stored_store;
     static thread_local std::vector<R> outer, inner, partial_store;
-    static thread_local std::vector<T> CW, upper;
     auto* const tasks = Tasks::current();
-    basis_store.resize(j), block_store.resize(s), stored_store.resize(s), outer.clear(), inner.clear();
+    basis_store.resize(j), block_store.resize(s), stored_store.resize(s);
     for (int i = 0; i < j; ++i) basis_store[i] = parts(q[i]);
     for (int c = 0; c < s; ++c) block_store[c] = parts(v[c]);
     for (int c = 0; stored && c < s; ++c) stored_store[c] = parts(stored[c]);
-    // (V - Q C) W = Q (-C W) + V W.
-    if (combine) spread_coefficients(C, j, j, s, R(1), outer);
-    if (update && !W) spread_coefficients(C, j, j, s, R(-1), outer);
-    if (update && W) {
-      CW.assign(std::size_t(j) * s, T(0));
-      for (int c = 0; c < s; ++c)
-        for (int l = 0; l <= c; ++l)
-          for (int i = 0; i < j; ++i)
-            CW[std::size_t(c) * j + i] += C[std::size_t(l) * j + i] * W[std::size_t(c) * s + l];
-      spread_coefficients(CW.data(), j, j, s, R(-1), outer);
-      upper.assign(W, W + std::size_t(s) * s);
-      for (int c = 0; c < s; ++c) std::fill(upper.begin() + c * s + c + 1, upper.begin() + (c + 1) * s, T(0));
-      spread_coefficients(upper.data(), s, s, s, R(1), inner);
-    }
+    spread(outer, inner);
     const std::size_t sums = gram ? std::size_t(j + (own ? s : 0)) * columns : 0;
     if (partial_store.size() < sums * cut.count) partial_store.resize(sums * cut.count);
     // Threads use these pointers, since the stores are thread-local to the caller.
     R* const partial = partial_store.data();
-    const Combination<T, S> made{basis_store.data(),
-                                 j,
-                                 outer.data(),
-                                 update && W ? inner.data() : nullptr,
-                                 columns,
-                                 block_store.data(),
-                                 stored ? stored_store.data() : nullptr,
-                                 s - 1};
-    if (tasks) {
-      std::vector<Touched> touched;
-      for (int i = 0; i < j; ++i) touched.push_back(Touched::read(q[i]));
-      for (int c = 0; c < s; ++c)
-        touched.push_back(update || combine ? Touched::write(v[c]) : Touched::read(v[c])),
-            stored ? touched.push_back(Touched::write(stored[c])) : void();
-      const auto share = [count = cut.length / per](const auto& f, std::size_t begin, std::size_t end) {
-        for (std::size_t p = begin / count; p * count < end; ++p) f(p);
-      };
-      if (gram) {
-        tasks->finish("block dots", n, touched, [&](std::size_t begin, std::size_t end) {
-          share([&](std::size_t p) { part(p, cut, sums, made, partial); }, begin, end);
-        });
-        collect<T>(partial, cut.count, j, own, s, G);
-      } else {
-        // A task may run after the caller's arguments are destroyed, so they are copied.
-        tasks->start("block update", n, touched,
-                     [task = *this, cut, share, columns, triangular = update && W, basis = basis_store, outside = outer,
-                      inside = inner, block = block_store, narrow = stored_store](std::size_t begin, std::size_t end) {
-                       const Combination<T, S> kept{basis.data(),
-                                                    task.j,
-                                                    outside.data(),
-                                                    triangular ? inside.data() : nullptr,
-                                                    columns,
-                                                    block.data(),
-                                                    task.stored ? narrow.data() : nullptr,
-                                                    task.s - 1};
-                       share([&](std::size_t p) { task.part(p, cut, 0, kept, nullptr); }, begin, end);
-                     });
-      }
+    const auto made = combination(basis_store, outer, inner, block_store, stored_store);
+    if (!tasks) {
+      parallel_for(cut.count, cut.parallel(), [&](std::size_t p) { part(p, cut, sums, made, partial); });
+      if (gram) collect<T>(partial, cut.count, j, own, s, G);
       return;
     }
-    parallel_for(cut.count, cut.parallel(), [&](std::size_t p) { part(p, cut, sums, made, partial); });
-    if (gram) collect<T>(partial, cut.count, j, own, s, G);
+    const auto share = [count = cut.length / per](const auto& f, std::size_t begin, std::size_t end) {
+      for (std::size_t p = begin / count; p * count < end; ++p) f(p);
+    };
+    if (gram) {
+      tasks->finish("block dots", n, touched(), [&](std::size_t begin, std::size_t end) {
+        share([&](std::size_t p) { part(p, cut, sums, made, partial); }, begin, end);
+      });
+      collect<T>(partial, cut.count, j, own, s, G);
+    } else {
+      // A task may run after the caller's arguments are destroyed, so they are copied.
+      tasks->start("block update", n, touched(),
+                   [task = *this, cut, share, basis = basis_store, outside = outer, inside = inner, block = block_store,
+                    narrow = stored_store](std::size_t begin, std::size_t end) {
+                     const auto kept = task.combination(basis, outside, inside, block, narrow);
+                     share([&](std::size_t p) { task.part(p, cut, 0, kept, nullptr); }, begin, end);
+                   });
+    }
   }
 
  private:
+  /// The coefficients of Q and those of V: (V - Q C) W = Q (-C W) + V W.
+  void spread(std::vector<R>& outer, std::vector<R>& inner) const {
+    static thread_local std::vector<T> CW, upper;
+    outer.clear(), inner.clear();
+    if (combine) spread_coefficients(C, j, j, s, R(1), outer);
+    if (update && !W) spread_coefficients(C, j, j, s, R(-1), outer);
+    if (!update || !W) return;
+    CW.assign(std::size_t(j) * s, T(0));
+    for (int c = 0; c < s; ++c)
+      for (int l = 0; l <= c; ++l)
+        for (int i = 0; i < j; ++i) CW[std::size_t(c) * j + i] += C[std::size_t(l) * j + i] * W[std::size_t(c) * s + l];
+    spread_coefficients(CW.data(), j, j, s, R(-1), outer);
+    upper.assign(W, W + std::size_t(s) * s);
+    for (int c = 0; c < s; ++c) std::fill(upper.begin() + c * s + c + 1, upper.begin() + (c + 1) * s, T(0));
+    spread_coefficients(upper.data(), s, s, s, R(1), inner);
+  }
+  Combination<T, S> combination(const std::vector<const Q*>& basis, const std::vector<R>& outer,
+                                const std::vector<R>& inner, const std::vector<R*>& block,
+                                const std::vector<Q*>& narrow) const {
+    const R* const triangle = update && W ? inner.data() : nullptr;
+    return {basis.data(), j, outer.data(), triangle, s * per, block.data(), stored ? narrow.data() : nullptr, s - 1};
+  }
+  std::vector<Touched> touched() const {
+    std::vector<Touched> all;
+    for (int i = 0; i < j; ++i) all.push_back(Touched::read(q[i]));
+    for (int c = 0; c < s; ++c) {
+      all.push_back(update || combine ? Touched::write(v[c]) : Touched::read(v[c]));
+      if (stored) all.push_back(Touched::write(stored[c]));
+    }
+    return all;
+  }
   /// Processes part p of the elements.
   void part(std::size_t p, const Cut& cut, std::size_t sums, const Combination<T, S>& made, R* partial) const {
     Packed<R>* const acc = reinterpret_cast<Packed<R>*>(scratch<R>(sums * width<R>));

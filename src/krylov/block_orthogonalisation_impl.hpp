@@ -15,6 +15,81 @@ namespace tacit::krylov {
 template <Scalar T>
 constexpr double dependent = 50 * double(std::numeric_limits<real_t<T>>::epsilon());
 
+/// R = [C; U] from G = [Q V]^H V with U^H U = V^H V - C^H C; leading dimensions j + s. Columns that fail end it.
+template <Scalar T>
+Orthogonalised factor_gram(const T* G, int j, int s, T* R, double least_allowed = dependent<T>) {
+  const int height = j + s;
+  Orthogonalised done;
+  for (int c = 0; c < s; ++c) {
+    const T* const g = G + c * height;
+    T* const r = R + c * height;
+    std::fill_n(r, height, T(0));
+    for (int i = 0; i < j; ++i) r[i] = g[i];
+    for (int i = j; i < j + c; ++i) {
+      const T* const earlier = R + (i - j) * height;
+      T sum = g[i];
+      for (int l = 0; l < i; ++l) sum -= conj(earlier[l]) * r[l];
+      r[i] = sum / real(earlier[i]);
+    }
+    const double whole = double(real(g[j + c]));
+    double left = whole;
+    for (int i = 0; i < j + c; ++i) left -= double(abs2(r[i]));
+    const double ratio = whole == 0 ? 0 : left / whole;
+    if (!(ratio > least_allowed) || !std::isfinite(whole)) {
+      done.failed = std::isfinite(whole) ? ratio : whole;
+      return done;
+    }
+    r[j + c] = T(real_t<T>(std::sqrt(left)));
+    done.least = std::min(done.least, ratio);
+    ++done.columns;
+  }
+  return done;
+}
+
+/// W = U^-1 for the leading `columns` of U = R(j.., ..), leading dimensions j + s of R and `columns` of W.
+template <Scalar T>
+void invert_factor(const T* R, int j, int s, int columns, std::vector<T>& W) {
+  W.assign(std::size_t(columns) * columns, T(0));
+  const auto u = [&](int i, int c) { return R[std::size_t(c) * (j + s) + j + i]; };
+  for (int c = 0; c < columns; ++c) {
+    T* const w = W.data() + std::size_t(c) * columns;
+    w[c] = T(1) / real(u(c, c));
+    for (int i = c - 1; i >= 0; --i) {
+      T sum(0);
+      for (int l = i + 1; l <= c; ++l) sum += u(i, l) * w[l];
+      w[i] = -sum / real(u(i, i));
+    }
+  }
+}
+
+/// [C; U] := [C2; U2] after [C; U]: V = Q (C + C2 U) + Q' U2 U. The first `columns`; leading dimension j + s.
+template <Scalar T>
+void compose_factors(const T* second, int j, int s, int columns, T* R) {
+  const int height = j + s;
+  for (int c = 0; c < columns; ++c) {
+    T* const r = R + c * height;
+    for (int i = 0; i < j; ++i)
+      for (int l = 0; l <= c; ++l) r[i] += second[l * height + i] * r[j + l];
+    for (int i = 0; i <= c; ++i) {
+      T sum(0);
+      for (int l = i; l <= c; ++l) sum += second[l * height + j + i] * r[j + l];
+      r[j + i] = sum;
+    }
+  }
+}
+
+/// `least` from a complete R.
+template <Scalar T>
+Orthogonalised with_least(Orthogonalised done, const std::vector<T>& R, int s) {
+  done.least = 1;
+  for (int c = 0; c < done.columns; ++c) {
+    double all = 0;
+    for (int i = 0; i <= c; ++i) all += double(abs2(R[std::size_t(c) * s + i]));
+    done.least = std::min(done.least, double(abs2(R[std::size_t(c) * s + c])) / all);
+  }
+  return done;
+}
+
 /// The methods of the header on vectors as pointers, with the basis stored as S. Keeps its scratch from block to block.
 template <Scalar T, Memory M, class S = T>
 class BlockProcess {
@@ -61,66 +136,6 @@ class BlockProcess {
       }
   }
 
-  /// R = [C; U] from G = [Q V]^H V with U^H U = V^H V - C^H C; leading dimensions j + s. Columns that fail end it.
-  static Orthogonalised factor(const T* G, int j, int s, T* R, double least_allowed = dependent<T>) {
-    const int height = j + s;
-    Orthogonalised done;
-    for (int c = 0; c < s; ++c) {
-      const T* const g = G + c * height;
-      T* const r = R + c * height;
-      std::fill_n(r, height, T(0));
-      for (int i = 0; i < j; ++i) r[i] = g[i];
-      for (int i = j; i < j + c; ++i) {
-        const T* const earlier = R + (i - j) * height;
-        T sum = g[i];
-        for (int l = 0; l < i; ++l) sum -= conj(earlier[l]) * r[l];
-        r[i] = sum / real(earlier[i]);
-      }
-      const double whole = double(real(g[j + c]));
-      double left = whole;
-      for (int i = 0; i < j + c; ++i) left -= double(abs2(r[i]));
-      const double ratio = whole == 0 ? 0 : left / whole;
-      if (!(ratio > least_allowed) || !std::isfinite(whole)) {
-        done.failed = std::isfinite(whole) ? ratio : whole;
-        return done;
-      }
-      r[j + c] = T(real_t<T>(std::sqrt(left)));
-      done.least = std::min(done.least, ratio);
-      ++done.columns;
-    }
-    return done;
-  }
-
-  /// W = U^-1 for the leading `columns` of U = R(j.., ..), leading dimensions j + s of R and `columns` of W.
-  static void invert(const T* R, int j, int s, int columns, std::vector<T>& W) {
-    W.assign(std::size_t(columns) * columns, T(0));
-    const auto u = [&](int i, int c) { return R[std::size_t(c) * (j + s) + j + i]; };
-    for (int c = 0; c < columns; ++c) {
-      T* const w = W.data() + std::size_t(c) * columns;
-      w[c] = T(1) / real(u(c, c));
-      for (int i = c - 1; i >= 0; --i) {
-        T sum(0);
-        for (int l = i + 1; l <= c; ++l) sum += u(i, l) * w[l];
-        w[i] = -sum / real(u(i, i));
-      }
-    }
-  }
-
-  /// [C; U] := [C2; U2] after [C; U]: V = Q (C + C2 U) + Q' U2 U. The first `columns`; leading dimension j + s.
-  static void compose(const T* second, int j, int s, int columns, T* R) {
-    const int height = j + s;
-    for (int c = 0; c < columns; ++c) {
-      T* const r = R + c * height;
-      for (int i = 0; i < j; ++i)
-        for (int l = 0; l <= c; ++l) r[i] += second[l * height + i] * r[j + l];
-      for (int i = 0; i <= c; ++i) {
-        T sum(0);
-        for (int l = i; l <= c; ++l) sum += second[l * height + j + i] * r[j + l];
-        r[j + i] = sum;
-      }
-    }
-  }
-
   /// V = Q R among themselves.
   Orthogonalised qr(BlockQr how, T* const* v, int s, std::vector<T>& R) {
     const S* const* const none = nullptr;
@@ -151,36 +166,36 @@ class BlockProcess {
   /// What follows the first sums, in G_.
   Orthogonalised finish(double once, const S* const* q, int j, T* const* v, int s, S* const* stored, std::vector<T>& R,
                         double keep = dependent<T>) {
-    Orthogonalised done = factor(G_.data(), j, s, R.data(), keep);
+    Orthogonalised done = factor_gram(G_.data(), j, s, R.data(), keep);
     if (done.columns == 0 && done.failed > dependent<T>) {  // the first column alone
-      done = factor(G_.data(), j, s, R.data());
+      done = factor_gram(G_.data(), j, s, R.data());
       const double u = std::abs(R[std::size_t(j)]);
       done.columns = 1, done.least = u * u / double(real(G_[std::size_t(j)]));
     }
     int columns = done.columns;
     if (columns == 0) return done;
-    invert(R.data(), j, s, columns, W_);
+    invert_factor(R.data(), j, s, columns, W_);
     if (done.least >= once) {
       update(q, j, R.data(), j + s, v, columns, stored);
       return done;
     }
-    squeeze(R.data(), j, s, columns);
+    take_coefficients(R.data(), j, j + s, columns);
     G_.resize(std::size_t(j + columns) * columns);
     exec::block_update_gram<T, M, S>(q, j, C_.data(), v, columns, W_.data(), n_, G_.data());
     sum_gram(G_.data(), j, columns);
     second_.resize(std::size_t(j + columns) * columns);
-    const Orthogonalised again = factor(G_.data(), j, columns, second_.data(), 0.01);
+    const Orthogonalised again = factor_gram(G_.data(), j, columns, second_.data(), 0.01);
     // A column that the second round shortens to less than a tenth was rounding error.
     if (again.columns < columns) done.columns = again.columns, done.failed = again.failed * done.least;
     if (again.columns == 0) return done;
-    invert(second_.data(), j, columns, again.columns, W_);
+    invert_factor(second_.data(), j, columns, again.columns, W_);
     update(q, j, second_.data(), j + columns, v, again.columns, stored);
     // To the leading dimension of R.
     widened_.assign(std::size_t(j + s) * s, T(0));
     for (int c = 0; c < again.columns; ++c)
       std::copy_n(second_.data() + std::size_t(c) * (j + columns), j + columns,
                   widened_.data() + std::size_t(c) * (j + s));
-    compose(widened_.data(), j, s, again.columns, R.data());
+    compose_factors(widened_.data(), j, s, again.columns, R.data());
     return done;
   }
 
@@ -194,8 +209,7 @@ class BlockProcess {
       if (j > 0) {
         G_.resize(std::size_t(j + columns) * columns);
         exec::block_gram<T, M, S>(q, j, v, columns, n_, G_.data());
-        C_.resize(std::size_t(j) * columns);
-        for (int c = 0; c < columns; ++c) std::copy_n(G_.data() + std::size_t(c) * (j + columns), j, C_.data() + c * j);
+        take_coefficients(G_.data(), j, j + columns, columns);
         space_->start_sum(C_.data(), C_.size()).wait(C_.data());
         exec::block_update_stored<T, M, S>(q, j, C_.data(), v, columns, nullptr, nullptr, n_);
         for (int c = 0; c < columns; ++c) std::copy_n(C_.data() + c * j, j, whole.data() + std::size_t(c) * (j + s));
@@ -221,7 +235,7 @@ class BlockProcess {
         R = whole;
       } else {
         done.columns = std::min(done.columns, now.columns);
-        compose(whole.data(), j, s, done.columns, R.data());
+        compose_factors(whole.data(), j, s, done.columns, R.data());
       }
       columns = done.columns;
       if (columns == 0) return done;
@@ -233,13 +247,13 @@ class BlockProcess {
 
   /// V := (V - Q C) W_ with the C of R.
   void update(const S* const* q, int j, const T* R, int ld, T* const* v, int columns, S* const* stored) {
-    C_.resize(std::size_t(j) * columns);
-    for (int c = 0; c < columns; ++c) std::copy_n(R + std::size_t(c) * ld, j, C_.data() + std::size_t(c) * j);
+    take_coefficients(R, j, ld, columns);
     exec::block_update_stored<T, M, S>(q, j, C_.data(), v, columns, W_.data(), stored, n_);
   }
-  void squeeze(const T* R, int j, int s, int columns) {
+  /// C_ := the first j rows of R.
+  void take_coefficients(const T* R, int j, int ld, int columns) {
     C_.resize(std::size_t(j) * columns);
-    for (int c = 0; c < columns; ++c) std::copy_n(R + std::size_t(c) * (j + s), j, C_.data() + std::size_t(c) * j);
+    for (int c = 0; c < columns; ++c) std::copy_n(R + std::size_t(c) * ld, j, C_.data() + std::size_t(c) * j);
   }
 
   /// CholQR with a shift, at least once and again while V^H V has no Cholesky factor, then CholQR twice without a
@@ -275,22 +289,22 @@ class BlockProcess {
           for (int i = 0; i < columns; ++i)
             unit[std::size_t(c) * columns + i] =
                 i == c ? T(real_t<T>(1 + by)) : G_[std::size_t(c) * ld + i] / (length[c] * length[i]);
-        return factor(unit.data(), 0, columns, part.data(), by > 0 ? 0 : 1e3 * epsilon).columns == columns;
+        return factor_gram(unit.data(), 0, columns, part.data(), by > 0 ? 0 : 1e3 * epsilon).columns == columns;
       };
       if (round > 0 && attempt(0)) break;
       while (!attempt(shift) && shift < 1) shift *= 10;
       for (int c = 0; c < columns; ++c)
         for (int i = 0; i <= c; ++i) part[std::size_t(c) * columns + i] *= length[c];
-      invert(part.data(), 0, columns, columns, W_);
+      invert_factor(part.data(), 0, columns, columns, W_);
       exec::block_update_stored<T, M, S>(none, 0, nullptr, v, columns, W_.data(), nullptr, n_);
       widen(part, columns, s);
-      compose(widened_.data(), 0, s, columns, R.data());
+      compose_factors(widened_.data(), 0, s, columns, R.data());
     }
     // G_ holds the sums of the first of the two rounds without a shift.
     part.assign(std::size_t(columns) * columns, T(0));
     const Orthogonalised last = finish(2, none, 0, v, columns, nullptr, part);
     widen(part, columns, s);
-    compose(widened_.data(), 0, s, last.columns, R.data());
+    compose_factors(widened_.data(), 0, s, last.columns, R.data());
     done.columns = last.columns;
     if (last.columns < columns) done.failed = last.failed;
     return with_least(done, R, s);
@@ -300,17 +314,6 @@ class BlockProcess {
     widened_.assign(std::size_t(s) * s, T(0));
     for (int c = 0; c < columns; ++c)
       std::copy_n(part.data() + std::size_t(c) * columns, c + 1, widened_.data() + std::size_t(c) * s);
-  }
-
-  /// `least` from a complete R.
-  static Orthogonalised with_least(Orthogonalised done, const std::vector<T>& R, int s) {
-    done.least = 1;
-    for (int c = 0; c < done.columns; ++c) {
-      double all = 0;
-      for (int i = 0; i <= c; ++i) all += double(abs2(R[std::size_t(c) * s + i]));
-      done.least = std::min(done.least, double(abs2(R[std::size_t(c) * s + c])) / all);
-    }
-    return done;
   }
 
   /// `mine` of all ranks, in their order, on every rank; on one rank or replicated vectors: mine. One reduction.
@@ -378,7 +381,7 @@ class BlockProcess {
         else R[std::size_t(c) * s + i] = T(real_t<T>(u[0].high), real_t<T>(u[1].high));
       }
     if (done.columns == 0) return done;
-    invert(R.data(), 0, s, done.columns, W_);
+    invert_factor(R.data(), 0, s, done.columns, W_);
     exec::block_update_stored<T, M, S>(static_cast<const S* const*>(nullptr), 0, nullptr, v, done.columns, W_.data(),
                                        nullptr, n_);
     return done;
@@ -505,7 +508,7 @@ Orthogonalised block_orthogonalise(Orthogonalisation how, BlockQr qr, std::span<
   std::vector<T> second(std::size_t(height) * s, T(0));
   for (int c = 0; c < last.columns; ++c)
     std::copy_n(part.data() + std::size_t(c) * (j + made), j + c + 1, second.data() + std::size_t(c) * height);
-  BlockProcess<T, M>::compose(second.data(), j, s, last.columns, R.data());
+  compose_factors(second.data(), j, s, last.columns, R.data());
   if (last.columns < made) done.columns = last.columns, done.failed = last.failed;
   return done;
 }

@@ -264,7 +264,7 @@ class CaGmres final : public Iteration<T, M> {
     std::vector<T> G(std::size_t(height) * height), R(G.size()), h(height + 1);
     exec::block_gram<T, M, T>(static_cast<const T* const*>(nullptr), 0, v.data(), height, size_, G.data());
     process.sum_gram(G.data(), 0, height);
-    const int columns = BlockProcess<T, M>::factor(G.data(), 0, height, R.data()).columns;
+    const int columns = factor_gram(G.data(), 0, height, R.data()).columns;
     const auto r = [&](int i, int c) { return R[std::size_t(c) * height + i]; };
     // beta v_0 = Q (R e_1) beta;  A V_k = V_{k+1} H = Q (R H). The unknowns stay the coefficients of V.
     Projected<T> projected(beta * double(real(r(0, 0))));

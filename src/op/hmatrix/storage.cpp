@@ -54,11 +54,73 @@ void append(std::vector<S>& to, const T* v, std::size_t n, double unit) {
 
 constexpr double single_rounding = 0x1p-24;  // relative rounding error of float
 
+template <Scalar T>
+void reserve(Packed<T>& p, int format, std::size_t numbers) {
+  each_format([&](auto f) {
+    if (f == format) std::get<f>(p.data).reserve(numbers * Packed<T>::parts);
+  });
+}
+template <Scalar T>
+void append(Packed<T>& p, int format, const T* v, std::size_t n, double unit) {
+  each_format([&](auto f) {
+    if (f == format) append(std::get<f>(p.data), v, n, unit);
+  });
+}
+
+template <Scalar T>
+void pack_dense(const Compressed<T>& c, double allowed, bool may_single, bool may_fixed, Packed<T>& p) {
+  const std::size_t m = std::size_t(c.rows), n = std::size_t(c.columns);
+  const double unit = unit_of(c.u.data(), m * n);
+  const double as_fixed = may_fixed ? fixed_error(c.u.data(), m * n, unit) : 0;
+  int format = native;
+  if (may_fixed && as_fixed <= allowed) format = fixed, p.error = as_fixed;
+  else if (may_single && single_rounding * c.norm <= allowed) format = single, p.error = single_rounding * c.norm;
+  p.count[format] = c.columns;
+  p.scale.assign(1, format == fixed ? unit : 1.0);
+  reserve(p, format, m * n);
+  for (std::size_t j = 0; j < n; ++j) append(p, format, c.u.data() + j * m, m, unit);
+}
+
+// How column k of U and of V is stored.
+struct ColumnFormat {
+  int format = native;
+  double unit_u = 1, unit_v = 1;
+};
+
+// Columns from the smallest singular value up. Where the other factor's columns are orthonormal, the squares of the
+// errors of columns are added (twice, since both factors are rounded); otherwise the errors are. Returns the error.
+template <Scalar T>
+double choose_formats(const Compressed<T>& c, double allowed, bool may_single, bool may_fixed,
+                      std::vector<ColumnFormat>& chosen) {
+  const std::size_t m = std::size_t(c.rows), n = std::size_t(c.columns);
+  double total = 0;  // of squared errors; if not orthonormal, of errors
+  const double budget = c.orthonormal ? allowed * allowed : allowed;
+  int lowest = may_fixed ? fixed : may_single ? single : native;
+  for (Local k = c.rank - 1; k >= 0 && lowest != native; --k) {
+    const T *const u = c.u.data() + std::size_t(k) * m, *const v = c.v.data() + std::size_t(k) * n;
+    const double sigma = double(c.sigma[std::size_t(k)]);
+    ColumnFormat& column = chosen[std::size_t(k)];
+    for (;; lowest = lowest == fixed && may_single ? single : native) {
+      if (lowest == native) break;
+      double du = single_rounding, dv = single_rounding;
+      if (lowest == fixed) {
+        column.unit_u = unit_of(u, m), column.unit_v = unit_of(v, n);
+        du = fixed_error(u, m, column.unit_u), dv = fixed_error(v, n, column.unit_v);
+      }
+      const double more = c.orthonormal ? 2 * sigma * sigma * (du * du + dv * dv) : sigma * (du + dv);
+      if (total + more > budget) continue;
+      total += more;
+      column.format = lowest;
+      break;
+    }
+  }
+  return c.orthonormal ? std::sqrt(total) : total;
+}
+
 }  // namespace
 
 template <Scalar T>
 Packed<T> pack(const Block& block, const Compressed<T>& c, double allowed, StoragePrecision storage) {
-  using R = real_t<T>;
   const std::size_t m = std::size_t(c.rows), n = std::size_t(c.columns);
   Packed<T> p;
   p.block = block;
@@ -68,71 +130,24 @@ Packed<T> pack(const Block& block, const Compressed<T>& c, double allowed, Stora
   p.error = c.error;
   // Blocks whose numbers could leave the range of float keep the scalar's precision.
   if (!(c.norm == 0 || (c.norm > 1e-25 && c.norm < 1e25))) storage = StoragePrecision::full;
-  const bool may_single = storage != StoragePrecision::full && !std::is_same_v<R, float>;
+  const bool may_single = storage != StoragePrecision::full && !std::is_same_v<real_t<T>, float>;
   const bool may_fixed = storage == StoragePrecision::automatic;
-  const auto put = [&](int format, const T* v, std::size_t length, double unit) {
-    if (format == native) append(std::get<native>(p.data), v, length, unit);
-    else if (format == single) append(std::get<single>(p.data), v, length, unit);
-    else append(std::get<fixed>(p.data), v, length, unit);
-  };
-
   if (c.dense) {
-    const double unit = unit_of(c.u.data(), m * n);
-    const double as_fixed = may_fixed ? fixed_error(c.u.data(), m * n, unit) : 0;
-    int format = native;
-    if (may_fixed && as_fixed <= allowed) format = fixed, p.error = as_fixed;
-    else if (may_single && single_rounding * c.norm <= allowed) format = single, p.error = single_rounding * c.norm;
-    p.count[format] = c.columns;
-    p.scale.assign(1, format == fixed ? unit : 1.0);
-    each_format([&](auto f) {
-      if (f == format) std::get<f>(p.data).reserve(m * n * Packed<T>::parts);
-    });
-    for (std::size_t j = 0; j < n; ++j) put(format, c.u.data() + j * m, m, unit);
+    pack_dense(c, allowed, may_single, may_fixed, p);
     return p;
   }
-
-  // Columns from the smallest singular value up. Where the other factor's columns are orthonormal, the squares of the
-  // errors of columns are added (twice, since both factors are rounded); otherwise the errors are.
-  std::vector<int> format(std::size_t(c.rank), native);
-  std::vector<double> unit_u(std::size_t(c.rank), 1.0), unit_v(std::size_t(c.rank), 1.0);
-  double total = 0;  // of squared errors; if not orthonormal, of errors
-  const double budget = c.orthonormal ? allowed * allowed : allowed;
-  int lowest = may_fixed ? fixed : may_single ? single : native;
-  for (Local k = c.rank - 1; k >= 0 && lowest != native; --k) {
-    const T *const u = c.u.data() + std::size_t(k) * m, *const v = c.v.data() + std::size_t(k) * n;
-    const double sigma = double(c.sigma[std::size_t(k)]);
-    for (;; lowest = lowest == fixed && may_single ? single : native) {
-      if (lowest == native) break;
-      double du = single_rounding, dv = single_rounding;
-      if (lowest == fixed) {
-        unit_u[std::size_t(k)] = unit_of(u, m), unit_v[std::size_t(k)] = unit_of(v, n);
-        du = fixed_error(u, m, unit_u[std::size_t(k)]);
-        dv = fixed_error(v, n, unit_v[std::size_t(k)]);
-      }
-      const double more = c.orthonormal ? 2 * sigma * sigma * (du * du + dv * dv) : sigma * (du + dv);
-      if (total + more > budget) continue;
-      total += more;
-      format[std::size_t(k)] = lowest;
-      break;
-    }
-  }
-  p.error = std::hypot(c.error, c.orthonormal ? std::sqrt(total) : total);
+  std::vector<ColumnFormat> columns(std::size_t(c.rank));
+  p.error = std::hypot(c.error, choose_formats(c, allowed, may_single, may_fixed, columns));
   for (int f = 0; f < formats; ++f) {
-    const auto columns = std::size_t(std::count(format.begin(), format.end(), f));
-    each_format([&](auto g) {
-      if (f == g) std::get<g>(p.data).reserve(columns * (m + n) * Packed<T>::parts);
-    });
-  }
-  for (int f = 0; f < formats; ++f) {
-    for (Local k = 0; k < c.rank; ++k)
-      if (format[std::size_t(k)] == f) {
-        put(f, c.u.data() + std::size_t(k) * m, m, unit_u[std::size_t(k)]);
-        ++p.count[f];
-        p.scale.push_back(double(c.sigma[std::size_t(k)]) *
-                          (f == fixed ? unit_u[std::size_t(k)] * unit_v[std::size_t(k)] : 1.0));
+    p.count[f] = Local(std::count_if(columns.begin(), columns.end(), [&](const auto& k) { return k.format == f; }));
+    reserve(p, f, std::size_t(p.count[f]) * (m + n));
+    for (std::size_t k = 0; k < columns.size(); ++k)
+      if (const ColumnFormat& column = columns[k]; column.format == f) {
+        append(p, f, c.u.data() + k * m, m, column.unit_u);
+        p.scale.push_back(double(c.sigma[k]) * (f == fixed ? column.unit_u * column.unit_v : 1.0));
       }
-    for (Local k = 0; k < c.rank; ++k)
-      if (format[std::size_t(k)] == f) put(f, c.v.data() + std::size_t(k) * n, n, unit_v[std::size_t(k)]);
+    for (std::size_t k = 0; k < columns.size(); ++k)
+      if (columns[k].format == f) append(p, f, c.v.data() + k * n, n, columns[k].unit_v);
   }
   return p;
 }
@@ -146,98 +161,10 @@ Storage<T>::Storage(Local first_row, Local rows, Local columns, std::vector<Pack
     return std::tuple(!a.dense, a.block.column_begin, a.block.columns()) <
            std::tuple(!b.dense, b.block.column_begin, b.block.columns());
   });
-
-  // Factors, and the positions of their results after x.
-  std::size_t factor_numbers[formats] = {};
-  std::vector<std::uint32_t> first_factor(blocks.size()), first_t(blocks.size());
-  for (std::size_t b = 0; b < blocks.size(); ++b) {
-    const Packed<T>& p = blocks[b];
-    if (p.dense) continue;
-    first_t[b] = checked_cast<std::uint32_t>(std::size_t(columns) + t_scale_.size(), "columns and ranks together");
-    first_factor[b] = std::uint32_t(factors_.size());
-    std::uint32_t t = first_t[b];
-    for (int f = 0; f < formats; ++f) {
-      if (p.count[f] > 0) {
-        factors_.push_back({f, p.block.column_begin, p.block.columns(), p.count[f], factor_numbers[f], t});
-        factor_numbers[f] += std::size_t(p.block.columns()) * p.count[f] * parts;
-      }
-      t += std::uint32_t(p.count[f]);
-    }
-    t_scale_.insert(t_scale_.end(), p.scale.begin(), p.scale.end());
-  }
-  (void)checked_cast<std::uint32_t>(std::size_t(columns) + t_scale_.size(), "columns and ranks together");
-
-  // Panels: between two neighbouring cuts a block has either all rows or none.
-  std::vector<Local> cuts{0, rows};
-  for (const auto& p : blocks)
-    cuts.push_back(p.block.row_begin - first_row), cuts.push_back(p.block.row_end - first_row);
-  std::sort(cuts.begin(), cuts.end());
-  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
-  std::vector<std::vector<std::uint32_t>> of_panel;
-  for (std::size_t i = 0; i + 1 < cuts.size(); ++i)
-    for (Local r = cuts[i]; r < cuts[i + 1]; r += panel_rows)
-      panels_.push_back({r, std::min(panel_rows, cuts[i + 1] - r), {}, {}, {}, {}});
-  of_panel.resize(panels_.size());
-  for (std::size_t b = 0; b < blocks.size(); ++b) {
-    const Local from = blocks[b].block.row_begin - first_row, to = blocks[b].block.row_end - first_row;
-    auto p = std::size_t(
-        std::lower_bound(panels_.begin(), panels_.end(), from, [](const Panel& q, Local r) { return q.begin < r; }) -
-        panels_.begin());
-    for (; p < panels_.size() && panels_[p].begin < to; ++p) of_panel[p].push_back(std::uint32_t(b));
-  }
-  for (std::size_t b = 0; b < blocks.size(); ++b)
-    kept_.push_back({blocks[b].block,
-                     blocks[b].dense,
-                     blocks[b].dense ? 0 : first_factor[b],
-                     first_t[b],
-                     {blocks[b].count[0], blocks[b].count[1], blocks[b].count[2]},
-                     blocks[b].dense ? blocks[b].scale[0] : 1.0});
-  std::size_t panel_numbers[formats] = {};
-  for (std::size_t i = 0; i < panels_.size(); ++i) {
-    Panel& panel = panels_[i];
-    std::size_t bytes = 0;
-    const std::size_t width[formats] = {sizeof(R), sizeof(float), sizeof(std::int16_t)};
-    for (int f = 0; f < formats; ++f) {
-      panel.run[f] = runs_.size();
-      panel.data[f] = panel_numbers[f];
-      panel.work[f] = work_columns_;
-      for (const std::uint32_t b : of_panel[i]) {
-        const Packed<T>& p = blocks[b];
-        const Local count = p.count[f];
-        if (count == 0) continue;
-        std::uint32_t offset = std::uint32_t(p.block.column_begin);
-        if (!p.dense) {
-          offset = first_t[b];
-          std::uint32_t factor = first_factor[b];
-          for (int g = 0; g < f; ++g) offset += std::uint32_t(p.count[g]), factor += p.count[g] > 0;
-          held_.push_back({factor, work_columns_});
-        } else {
-          // Diagonal blocks are not mirrored.
-          if (!(both && p.block.is_diagonal()))
-            pieces_.push_back({f, p.block.column_begin, count, work_columns_, p.scale[0]});
-        }
-        const double scale = p.dense ? p.scale[0] : 1.0;
-        if (runs_.size() > panel.run[f] && runs_.back().offset + runs_.back().count == offset &&
-            runs_.back().scale == scale)
-          runs_.back().count += std::uint32_t(count);
-        else runs_.push_back({offset, std::uint32_t(count), scale});
-        work_columns_ += std::size_t(count);
-      }
-      panel.columns[f] = work_columns_ - panel.work[f];
-      const std::size_t numbers = panel.columns[f] * std::size_t(panel.rows) * parts;
-      panel_numbers[f] += numbers;
-      bytes += numbers * width[f];
-      flops_ += double(numbers) * (is_complex<T> ? 4 : 2);
-    }
-    panel.run[formats] = runs_.size();
-    panel_cost_.push_back(panel_cost_.back() + bytes + 64);
-  }
-  for (const Factor& f : factors_) {
-    const std::size_t width[formats] = {sizeof(R), sizeof(float), sizeof(std::int16_t)};
-    factor_cost_.push_back(factor_cost_.back() + std::size_t(f.rows) * f.count * parts * width[f.format] + 64);
-    flops_ += double(f.rows) * f.count * parts * (is_complex<T> ? 4 : 2);
-  }
-
+  const auto factor_numbers = place_factors(blocks);
+  cut_panels();
+  const auto of_panel = blocks_of_panels();
+  const auto panel_numbers = place_panels(blocks, of_panel, both);
   each_format([&](auto format) {
     constexpr int f = format;
     auto& numbers = std::get<f>(panel_data_);
@@ -269,6 +196,101 @@ Storage<T>::Storage(Local first_row, Local rows, Local columns, std::vector<Pack
         64);
   });
   made_ = checksum();
+}
+
+template <Scalar T>
+std::array<std::size_t, formats> Storage<T>::place_factors(const std::vector<Packed<T>>& blocks) {
+  std::array<std::size_t, formats> numbers{};
+  const auto next_t = [&] {
+    return checked_cast<std::uint32_t>(std::size_t(columns_) + t_scale_.size(), "columns and ranks together");
+  };
+  for (const Packed<T>& p : blocks) {
+    kept_.push_back({p.block, p.dense, 0, 0, {p.count[0], p.count[1], p.count[2]}, p.dense ? p.scale[0] : 1.0});
+    if (p.dense) continue;
+    std::uint32_t t = kept_.back().first_t = next_t();
+    kept_.back().first_factor = std::uint32_t(factors_.size());
+    for (int f = 0; f < formats; ++f) {
+      if (p.count[f] == 0) continue;
+      factors_.push_back({f, p.block.column_begin, p.block.columns(), p.count[f], numbers[f], t});
+      const std::size_t more = std::size_t(p.block.columns()) * p.count[f] * parts;
+      numbers[f] += more;
+      factor_cost_.push_back(factor_cost_.back() + more * width[f] + 64);
+      flops_ += double(more) * (is_complex<T> ? 4 : 2);
+      t += std::uint32_t(p.count[f]);
+    }
+    t_scale_.insert(t_scale_.end(), p.scale.begin(), p.scale.end());
+  }
+  (void)next_t();
+  return numbers;
+}
+
+template <Scalar T>
+void Storage<T>::cut_panels() {
+  std::vector<Local> cuts{0, rows_};
+  for (const Kept& kept : kept_)
+    cuts.push_back(kept.block.row_begin - first_row_), cuts.push_back(kept.block.row_end - first_row_);
+  std::sort(cuts.begin(), cuts.end());
+  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+  for (std::size_t i = 0; i + 1 < cuts.size(); ++i)
+    for (Local r = cuts[i]; r < cuts[i + 1]; r += panel_rows)
+      panels_.push_back({r, std::min(panel_rows, cuts[i + 1] - r), {}, {}, {}, {}});
+}
+
+template <Scalar T>
+std::vector<std::vector<std::uint32_t>> Storage<T>::blocks_of_panels() const {
+  std::vector<std::vector<std::uint32_t>> of_panel(panels_.size());
+  for (std::size_t b = 0; b < kept_.size(); ++b) {
+    const Local from = kept_[b].block.row_begin - first_row_, to = kept_[b].block.row_end - first_row_;
+    auto p = std::size_t(
+        std::lower_bound(panels_.begin(), panels_.end(), from, [](const Panel& q, Local r) { return q.begin < r; }) -
+        panels_.begin());
+    for (; p < panels_.size() && panels_[p].begin < to; ++p) of_panel[p].push_back(std::uint32_t(b));
+  }
+  return of_panel;
+}
+
+template <Scalar T>
+std::array<std::size_t, formats> Storage<T>::place_panels(const std::vector<Packed<T>>& blocks,
+                                                          const std::vector<std::vector<std::uint32_t>>& of_panel,
+                                                          bool both) {
+  std::array<std::size_t, formats> all{};
+  for (std::size_t i = 0; i < panels_.size(); ++i) {
+    Panel& panel = panels_[i];
+    std::size_t bytes = 0;
+    for (int f = 0; f < formats; ++f) {
+      panel.run[f] = runs_.size();
+      panel.data[f] = all[f];
+      panel.work[f] = work_columns_;
+      for (const std::uint32_t b : of_panel[i]) {
+        const Packed<T>& p = blocks[b];
+        const Local count = p.count[f];
+        if (count == 0) continue;
+        std::uint32_t offset = std::uint32_t(p.block.column_begin);
+        if (!p.dense) {
+          offset = kept_[b].first_t;
+          std::uint32_t factor = kept_[b].first_factor;
+          for (int g = 0; g < f; ++g) offset += std::uint32_t(p.count[g]), factor += p.count[g] > 0;
+          held_.push_back({factor, work_columns_});
+        } else if (!(both && p.block.is_diagonal())) {  // diagonal blocks are not mirrored
+          pieces_.push_back({f, p.block.column_begin, count, work_columns_, p.scale[0]});
+        }
+        const double scale = kept_[b].scale;
+        if (runs_.size() > panel.run[f] && runs_.back().offset + runs_.back().count == offset &&
+            runs_.back().scale == scale)
+          runs_.back().count += std::uint32_t(count);
+        else runs_.push_back({offset, std::uint32_t(count), scale});
+        work_columns_ += std::size_t(count);
+      }
+      panel.columns[f] = work_columns_ - panel.work[f];
+      const std::size_t numbers = panel.columns[f] * std::size_t(panel.rows) * parts;
+      all[f] += numbers;
+      bytes += numbers * width[f];
+      flops_ += double(numbers) * (is_complex<T> ? 4 : 2);
+    }
+    panel.run[formats] = runs_.size();
+    panel_cost_.push_back(panel_cost_.back() + bytes + 64);
+  }
+  return all;
 }
 
 template <Scalar T>
@@ -311,17 +333,9 @@ template <Scalar T>
 template <int K>
 void Storage<T>::forward(const T* x, std::span<const Global> order, T* y, int k, int column,
                          const comm::Communicator& comm) const {
-  constexpr int rhs = K / parts;
-  reserve(K);
-  const std::ptrdiff_t n = columns_, ld = std::ptrdiff_t(ld_);
-  R* const z = z_.data();
-  exec::parallel_for(std::size_t(n), true, [&](std::size_t i) {
-    for (int c = 0; c < rhs; ++c) {
-      const T& v = x[std::size_t(order[i]) * k + column + c];
-      for (int p = 0; p < parts; ++p) z[(c * parts + p) * ld + std::ptrdiff_t(i)] = part(v, p);
-    }
-  });
-  project_all<K>(comm);
+  project_all<K>(x, order, k, column, nullptr, comm);
+  const std::ptrdiff_t ld = std::ptrdiff_t(ld_);
+  const R* const z = z_.data();
   each_by_cost<R>(panel_cost_, &comm, [&](std::size_t i, std::vector<R>&) {
     const Panel& panel = panels_[i];
     R sum[K * panel_rows] = {};
@@ -332,12 +346,7 @@ void Storage<T>::forward(const T* x, std::span<const Global> order, T* y, int k,
                                                    panel.rows, runs_.data() + panel.run[f],
                                                    runs_.data() + panel.run[f + 1], z, ld, sum, panel_rows);
     });
-    for (Local r = 0; r < panel.rows; ++r)
-      for (int c = 0; c < rhs; ++c) {
-        T& out = y[std::size_t(panel.begin + r) * k + column + c];
-        if constexpr (is_complex<T>) out = {sum[2 * c * panel_rows + r], sum[(2 * c + 1) * panel_rows + r]};
-        else out = sum[c * panel_rows + r];
-      }
+    each_value<K>(sum, panel.rows, y + std::size_t(panel.begin) * k + column, k, [](T& to, T v) { to = v; });
   });
 }
 
@@ -393,18 +402,17 @@ void Storage<T>::build_adjoint() const {
 template <Scalar T>
 template <int K>
 void Storage<T>::backward(const T* x, T* y, int k, int column, const comm::Communicator& comm) const {
-  constexpr int rhs = K / parts;
   reserve(K);
   const Adjoint& a = *adjoint_;
   if (a.sums.size() < work_columns_ * K) a.sums = exec::Array<R>(work_columns_ * K);
   const std::ptrdiff_t ld = std::ptrdiff_t(ld_);
-  R *const w = a.sums.data(), *const z = z_.data();
+  R *const w = a.sums.data(), *const t = z_.data() + columns_;
   // w = P^H x, panel by panel.
   each_by_cost<R>(panel_cost_, &comm, [&](std::size_t i, std::vector<R>& buffer) {
     const Panel& panel = panels_[i];
     R own[K * panel_rows];
     for (Local r = 0; r < panel.rows; ++r)
-      for (int c = 0; c < rhs; ++c)
+      for (int c = 0; c < K / parts; ++c)
         for (int p = 0; p < parts; ++p)
           own[(c * parts + p) * panel_rows + r] = part(x[std::size_t(panel.begin + r) * k + column + c], p);
     each_format([&](auto format) {
@@ -417,49 +425,8 @@ void Storage<T>::backward(const T* x, T* y, int k, int column, const comm::Commu
         combine<is_complex<T>, K>(buffer.data() + j * parts * K, w + (panel.work[f] + j) * K);
     });
   });
-  // s = diag(sigma) U^H x, block by block: the sum over the block's panels in order.
-  each_by_cost<R>(factor_cost_, nullptr, [&](std::size_t f, std::vector<R>&) {
-    const Factor& factor = factors_[f];
-    for (Local j = 0; j < factor.count; ++j) {
-      double s[K] = {};
-      for (std::size_t h = a.held_start[f]; h < a.held_start[f + 1]; ++h)
-        for (int c = 0; c < K; ++c) s[c] += double(w[(a.work[h] + std::size_t(j)) * K + std::size_t(c)]);
-      const std::size_t at = factor.t + std::size_t(j);
-      const double scale = t_scale_[at - std::size_t(columns_)];
-      for (int c = 0; c < K; ++c) z[c * ld + std::ptrdiff_t(at)] = R(s[c] * scale);
-    }
-  });
-  // y = V s + the dense blocks' parts of w, cell by cell.
-  each_by_cost<R>(a.cell_cost, &comm, [&](std::size_t cell, std::vector<R>&) {
-    const Local begin = Local(cell) * panel_rows, end = std::min(columns_, begin + panel_rows);
-    R sum[K * panel_rows] = {};
-    for (std::size_t i = a.piece_start[cell]; i < a.piece_start[cell + 1]; ++i) {
-      const Piece& p = a.piece[i];
-      for (Local j = 0; j < p.count; ++j)
-        for (int c = 0; c < K; ++c)
-          sum[c * panel_rows + p.begin - begin + j] +=
-              R(double(w[(p.work + std::size_t(j)) * K + std::size_t(c)]) * p.scale);
-    }
-    for (std::size_t i = a.factor_start[cell]; i < a.factor_start[cell + 1]; ++i) {
-      const Factor& factor = factors_[a.factor[i]];
-      const Local low = std::max(begin, factor.begin), high = std::min(end, factor.begin + factor.rows);
-      const Run run{factor.t, std::uint32_t(factor.count), 1};
-      each_format([&](auto format) {
-        constexpr int f = format;
-        if (factor.format != f) return;
-        multiply_add<Stored<f>, R, K, is_complex<T>>(
-            std::get<f>(factor_data_).data() + factor.data + (low - factor.begin), high - low, factor.rows, &run,
-            &run + 1, z, ld, sum + (low - begin), panel_rows);
-      });
-    }
-    for (Local r = 0; r < end - begin; ++r)
-      for (int c = 0; c < rhs; ++c) {
-        const auto value = [&](int p) { return sum[(c * parts + p) * panel_rows + r]; };
-        T& out = y[std::size_t(begin + r) * k + column + c];
-        if constexpr (is_complex<T>) out = {value(0), value(1)};
-        else out = value(0);
-      }
-  });
+  sum_panels<K>(t, ld);
+  multiply_cells<K>(t, ld, y + column, k, comm, [](T& to, T v) { to = v; });
 }
 
 template <Scalar T>

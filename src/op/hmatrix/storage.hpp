@@ -101,6 +101,7 @@ class Storage {
   template <int F>
   using Stored = std::tuple_element_t<F, std::tuple<R, float, std::int16_t>>;
   static constexpr int parts = is_complex<T> ? 2 : 1;
+  static constexpr std::size_t width[formats] = {sizeof(R), sizeof(float), sizeof(std::int16_t)};
 
   struct Panel {
     Local begin, rows;             // from first_row
@@ -133,9 +134,27 @@ class Storage {
             const comm::Communicator& comm) const;
   template <int F, int K>
   void project(const Factor& f, std::vector<R>& buffer) const;
-  /// diag(s) V^H x of all factors.
+  /// z = [x; diag(s) V^H x] of all factors. `zeroed`: where these columns of y begin, or null.
   template <int K>
-  void project_all(const comm::Communicator& comm) const;
+  void project_all(const T* x, std::span<const Global> order, int k, int column, T* zeroed,
+                   const comm::Communicator& comm) const;
+  /// f(y_rc, its value) from K planes of sums of real and imaginary parts.
+  template <int K, class F>
+  static void each_value(const R* sum, Local rows, T* y, int k, F&& f);
+  /// t = diag(s) U^H x, block by block: the sum of w over the block's panels in order.
+  template <int K>
+  void sum_panels(R* t, std::ptrdiff_t ldt) const;
+  /// f(y_rc, its part of V t + the dense blocks' w), cell by cell.
+  template <int K, class F>
+  void multiply_cells(const R* t, std::ptrdiff_t ldt, T* y, int k, const comm::Communicator& comm, F&& f) const;
+  /// Factors, and the positions of their results after x. Returns how many numbers they have in each format.
+  std::array<std::size_t, formats> place_factors(const std::vector<Packed<T>>& blocks);
+  /// Between two neighbouring cuts a block has either all rows or none.
+  void cut_panels();
+  std::vector<std::vector<std::uint32_t>> blocks_of_panels() const;
+  /// Runs of columns and what the adjoint needs of them. Returns how many numbers panels have in each format.
+  std::array<std::size_t, formats> place_panels(const std::vector<Packed<T>>& blocks,
+                                                const std::vector<std::vector<std::uint32_t>>& of_panel, bool both);
   std::uint64_t checksum() const;
   void reserve(int planes) const;
   void build_adjoint() const;

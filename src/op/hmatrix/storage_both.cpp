@@ -9,21 +9,12 @@ template <Scalar T>
 template <int K>
 void Storage<T>::both(const T* x, std::span<const Global> order, T* y, int k, int column, bool conjugates,
                       const comm::Communicator& comm) const {
-  constexpr int rhs = K / parts;
-  reserve(K);
+  project_all<K>(x, order, k, column, y + column, comm);
   const Adjoint& a = *adjoint_;
   if (a.sums.size() < work_columns_ * K) a.sums = exec::Array<R>(work_columns_ * K);
   if (a.mirrored.size() < t_scale_.size() * K) a.mirrored = exec::Array<R>(t_scale_.size() * K);
-  const std::ptrdiff_t n = columns_, ld = std::ptrdiff_t(ld_), ldt = std::ptrdiff_t(t_scale_.size());
-  R *const w = a.sums.data(), *const z = z_.data(), *const mirrored = a.mirrored.data();
-  exec::parallel_for(std::size_t(n), true, [&](std::size_t i) {
-    for (int c = 0; c < rhs; ++c) {
-      const T& v = x[std::size_t(order[i]) * k + column + c];
-      for (int p = 0; p < parts; ++p) z[(c * parts + p) * ld + std::ptrdiff_t(i)] = part(v, p);
-      y[i * k + column + c] = T(0);
-    }
-  });
-  project_all<K>(comm);
+  const std::ptrdiff_t ld = std::ptrdiff_t(ld_), ldt = std::ptrdiff_t(t_scale_.size());
+  R *const w = a.sums.data(), *const z = z_.data();
   // y = P [x; t] and w = P^H x, panel by panel: the second reads the panel from cache.
   each_by_cost<R>(panel_cost_, &comm, [&](std::size_t i, std::vector<R>& buffer) {
     const Panel& panel = panels_[i];
@@ -45,55 +36,10 @@ void Storage<T>::both(const T* x, std::span<const Global> order, T* y, int k, in
       for (std::size_t j = 0; j < panel.columns[f]; ++j)
         combine<is_complex<T>, K>(buffer.data() + j * parts * K, w + (panel.work[f] + j) * K);
     });
-    for (Local r = 0; r < panel.rows; ++r)
-      for (int c = 0; c < rhs; ++c) {
-        T& out = y[(at + std::size_t(r)) * std::size_t(k) + std::size_t(column + c)];
-        if constexpr (is_complex<T>) out = {sum[2 * c * panel_rows + r], sum[(2 * c + 1) * panel_rows + r]};
-        else out = sum[c * panel_rows + r];
-      }
+    each_value<K>(sum, panel.rows, y + at * std::size_t(k) + column, k, [](T& to, T v) { to = v; });
   });
-  // diag(s) U^H x, block by block: the sum over the block's panels in order.
-  each_by_cost<R>(factor_cost_, nullptr, [&](std::size_t f, std::vector<R>&) {
-    const Factor& factor = factors_[f];
-    for (Local j = 0; j < factor.count; ++j) {
-      double s[K] = {};
-      for (std::size_t h = a.held_start[f]; h < a.held_start[f + 1]; ++h)
-        for (int c = 0; c < K; ++c) s[c] += double(w[(a.work[h] + std::size_t(j)) * K + std::size_t(c)]);
-      const std::size_t at = factor.t + std::size_t(j) - std::size_t(columns_);
-      for (int c = 0; c < K; ++c) mirrored[c * ldt + std::ptrdiff_t(at)] = R(s[c] * t_scale_[at]);
-    }
-  });
-  // y += V mirrored + the dense blocks' parts of w, cell by cell.
-  each_by_cost<R>(a.cell_cost, &comm, [&](std::size_t cell, std::vector<R>&) {
-    const Local begin = Local(cell) * panel_rows, end = std::min(columns_, begin + panel_rows);
-    R sum[K * panel_rows] = {};
-    for (std::size_t i = a.piece_start[cell]; i < a.piece_start[cell + 1]; ++i) {
-      const Piece& p = a.piece[i];
-      for (Local j = 0; j < p.count; ++j)
-        for (int c = 0; c < K; ++c)
-          sum[c * panel_rows + p.begin - begin + j] +=
-              R(double(w[(p.work + std::size_t(j)) * K + std::size_t(c)]) * p.scale);
-    }
-    for (std::size_t i = a.factor_start[cell]; i < a.factor_start[cell + 1]; ++i) {
-      const Factor& factor = factors_[a.factor[i]];
-      const Local low = std::max(begin, factor.begin), high = std::min(end, factor.begin + factor.rows);
-      const Run run{factor.t - std::uint32_t(columns_), std::uint32_t(factor.count), 1};
-      each_format([&](auto format) {
-        constexpr int f = format;
-        if (factor.format != f) return;
-        multiply_add<Stored<f>, R, K, is_complex<T>>(
-            std::get<f>(factor_data_).data() + factor.data + (low - factor.begin), high - low, factor.rows, &run,
-            &run + 1, mirrored, ldt, sum + (low - begin), panel_rows);
-      });
-    }
-    for (Local r = 0; r < end - begin; ++r)
-      for (int c = 0; c < rhs; ++c) {
-        const auto value = [&](int p) { return sum[(c * parts + p) * panel_rows + r]; };
-        T& out = y[std::size_t(begin + r) * std::size_t(k) + std::size_t(column + c)];
-        if constexpr (is_complex<T>) out += T(value(0), conjugates ? -value(1) : value(1));
-        else out += value(0);
-      }
-  });
+  sum_panels<K>(a.mirrored.data(), ldt);
+  multiply_cells<K>(a.mirrored.data(), ldt, y + column, k, comm, [&](T& to, T v) { to += conjugates ? conj(v) : v; });
 }
 
 template <Scalar T>
@@ -141,14 +87,7 @@ std::vector<Packed<T>> Storage<T>::blocks(const std::function<bool(const Block&)
     found.push_back(std::move(p));
   }
   // U and dense blocks by panels, in the order of the constructor.
-  std::vector<std::vector<std::uint32_t>> of_panel(panels_.size());
-  for (std::size_t b = 0; b < kept_.size(); ++b) {
-    const Local from = kept_[b].block.row_begin - first_row_, to = kept_[b].block.row_end - first_row_;
-    auto p = std::size_t(
-        std::lower_bound(panels_.begin(), panels_.end(), from, [](const Panel& q, Local r) { return q.begin < r; }) -
-        panels_.begin());
-    for (; p < panels_.size() && panels_[p].begin < to; ++p) of_panel[p].push_back(std::uint32_t(b));
-  }
+  const auto of_panel = blocks_of_panels();
   for (std::size_t i = 0; i < panels_.size(); ++i) {
     const Panel& panel = panels_[i];
     const std::size_t height = std::size_t(panel.rows);

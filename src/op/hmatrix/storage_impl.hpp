@@ -77,7 +77,17 @@ struct Storage<T>::Adjoint {
 
 template <Scalar T>
 template <int K>
-void Storage<T>::project_all(const comm::Communicator& comm) const {
+void Storage<T>::project_all(const T* x, std::span<const Global> order, int k, int column, T* zeroed,
+                             const comm::Communicator& comm) const {
+  reserve(K);
+  R* const z = z_.data();
+  exec::parallel_for(std::size_t(columns_), true, [&, ld = std::ptrdiff_t(ld_)](std::size_t i) {
+    for (int c = 0; c < K / parts; ++c) {
+      const T& v = x[std::size_t(order[i]) * k + column + c];
+      for (int p = 0; p < parts; ++p) z[(c * parts + p) * ld + std::ptrdiff_t(i)] = part(v, p);
+      if (zeroed) zeroed[i * k + c] = T(0);
+    }
+  });
   each_by_cost<R>(factor_cost_, &comm, [&](std::size_t f, std::vector<R>& buffer) {
     const Factor& factor = factors_[f];
     if (factor.format == native) project<native, K>(factor, buffer);
@@ -99,6 +109,65 @@ void Storage<T>::project(const Factor& f, std::vector<R>& buffer) const {
     const std::size_t at = f.t + std::size_t(j);
     for (int k = 0; k < K; ++k) z[std::size_t(k) * ld_ + at] = R(double(t[k]) * t_scale_[at - std::size_t(columns_)]);
   }
+}
+
+template <Scalar T>
+template <int K, class F>
+void Storage<T>::each_value(const R* sum, Local rows, T* y, int k, F&& f) {
+  for (Local r = 0; r < rows; ++r)
+    for (int c = 0; c < K / parts; ++c) {
+      T& to = y[std::size_t(r) * std::size_t(k) + std::size_t(c)];
+      if constexpr (is_complex<T>) f(to, T(sum[2 * c * panel_rows + r], sum[(2 * c + 1) * panel_rows + r]));
+      else f(to, sum[c * panel_rows + r]);
+    }
+}
+
+template <Scalar T>
+template <int K>
+void Storage<T>::sum_panels(R* t, std::ptrdiff_t ldt) const {
+  const Adjoint& a = *adjoint_;
+  const R* const w = a.sums.data();
+  each_by_cost<R>(factor_cost_, nullptr, [&](std::size_t f, std::vector<R>&) {
+    const Factor& factor = factors_[f];
+    for (Local j = 0; j < factor.count; ++j) {
+      double s[K] = {};
+      for (std::size_t h = a.held_start[f]; h < a.held_start[f + 1]; ++h)
+        for (int c = 0; c < K; ++c) s[c] += double(w[(a.work[h] + std::size_t(j)) * K + std::size_t(c)]);
+      const std::size_t at = factor.t + std::size_t(j) - std::size_t(columns_);
+      for (int c = 0; c < K; ++c) t[c * ldt + std::ptrdiff_t(at)] = R(s[c] * t_scale_[at]);
+    }
+  });
+}
+
+template <Scalar T>
+template <int K, class F>
+void Storage<T>::multiply_cells(const R* t, std::ptrdiff_t ldt, T* y, int k, const comm::Communicator& comm,
+                                F&& f) const {
+  const Adjoint& a = *adjoint_;
+  const R* const w = a.sums.data();
+  each_by_cost<R>(a.cell_cost, &comm, [&](std::size_t cell, std::vector<R>&) {
+    const Local begin = Local(cell) * panel_rows, end = std::min(columns_, begin + panel_rows);
+    R sum[K * panel_rows] = {};
+    for (std::size_t i = a.piece_start[cell]; i < a.piece_start[cell + 1]; ++i) {
+      const Piece& p = a.piece[i];
+      for (Local j = 0; j < p.count; ++j)
+        for (int c = 0; c < K; ++c)
+          sum[c * panel_rows + p.begin - begin + j] +=
+              R(double(w[(p.work + std::size_t(j)) * K + std::size_t(c)]) * p.scale);
+    }
+    for (std::size_t i = a.factor_start[cell]; i < a.factor_start[cell + 1]; ++i) {
+      const Factor& factor = factors_[a.factor[i]];
+      const Local low = std::max(begin, factor.begin), high = std::min(end, factor.begin + factor.rows);
+      const Run run{factor.t - std::uint32_t(columns_), std::uint32_t(factor.count), 1};
+      each_format([&](auto format) {
+        if (factor.format != format) return;
+        multiply_add<Stored<format>, R, K, is_complex<T>>(
+            std::get<format>(factor_data_).data() + factor.data + (low - factor.begin), high - low, factor.rows, &run,
+            &run + 1, t, ldt, sum + (low - begin), panel_rows);
+      });
+    }
+    each_value<K>(sum, end - begin, y + std::size_t(begin) * std::size_t(k), k, f);
+  });
 }
 
 }  // namespace tacit::op::detail
