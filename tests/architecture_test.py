@@ -246,7 +246,6 @@ LONG = {
 LONG_FOR_NOW = {
     *(f"src/op/hmatrix/storage.cpp: {name}" for name in ("Storage", "backward", "pack")),
     *(f"src/op/hmatrix/storage_both.cpp: {name}" for name in ("blocks", "both")),
-    *(f"src/precond/automatic.cpp: {name}" for name in ("attempt", "ladder")),
     "src/exec/block_basis.cpp: operator",
     "src/krylov/block_orthogonalisation_impl.hpp: BlockProcess",
     "src/krylov/solve_impl.hpp: Solve",
