@@ -141,11 +141,14 @@ class Candidates {
     if (!only_symmetric_) {
       if (!a_.network) add_threshold(1e-3, 10, 60);
       if (any_ && !zeros && !cg_) add(Method::idr, "ilu0", {}, 60, patience_);
-      add_threshold(1e-5, 40, 60);
-      add_threshold(1e-9, 200, 60);
+      for (const auto& [drop, fill] : {std::pair(1e-5, 40.0), std::pair(1e-9, 200.0)}) {
+        // Complete factors that are no denser cost less than these where they fill: dense blocks are multiplied faster.
+        if (!a_.several_ranks) add_direct(fill);
+        add_threshold(drop, fill, 60);
+      }
     }
     if (any_ && !a_.definite) add(Method::idr, "none", {}, 200, patience_);
-    if (any_ && direct_built()) all_.push_back({Method::direct, "direct", {}, 0, 0, false});
+    add_direct({});
     add(Method::automatic, "none", {}, 200, patience_);
     return std::move(all_);
   }
@@ -169,6 +172,14 @@ class Candidates {
                  : layout::metis_built() ? BlockOrder::dissection
                                          : BlockOrder::rcm;
     add(Method::gmres, "ilut", o, trial, patience_);
+  }
+
+  /// Complete factors; with a limit of entries for one of A only after an ilut that was full, and of no use.
+  void add_direct(std::optional<double> fill) {
+    if (!any_ || !direct_built()) return;
+    Options o;
+    o.fill = fill;
+    all_.push_back({Method::direct, "direct", o, 0, 0, false});
   }
 
   void add_diagonal() {
@@ -271,6 +282,7 @@ class Automatic<T>::Attempts {
     if (c.precond == "amg" && own_.multigrid_block() == 0) return true;
     if (c.options.coarsening && !aggregation_is_slow_) return true;
     if (c.precond == "ilut" && full_without_use_ > 1) return true;
+    if (c.precond == "direct" && (has_factorised_ || (c.options.fill && full_without_use_ == 0))) return true;
     return indefinite_ ? c.method == Method::cg || is_definite_factor(c) : c.indefinite;
   }
   /// ic0 for cg, or for a variant of it that krylov::solve takes.
@@ -372,7 +384,8 @@ class Automatic<T>::Attempts {
     std::string why;
     try {
       return comm::collective(own_.A_.range().comm(), [&] {
-        if (c.precond == "direct" && !own_.can_factorise(applies_so_far())) return false;
+        if (c.precond == "direct" && !own_.can_factorise(applies_so_far(), c.options.fill)) return false;
+        has_factorised_ = has_factorised_ || c.precond == "direct";
         made = own_.make_precond(c, with);  // null for "none"
         return true;
       });
@@ -473,6 +486,7 @@ class Automatic<T>::Attempts {
   }
 
   Report finish() {
+    own_.analysis_.reset();
     if (best_) layout::copy(*best_, x_);
     if (report_.reason != Reason::damaged) report_.residual_norm = best_norm_;
     return_guess_if_better();
@@ -493,7 +507,7 @@ class Automatic<T>::Attempts {
   int full_without_use_ = 0;  // factors by threshold that had as many entries as they may and did not help
   double b_norm_ = 0, goal_ = 0, predicted_ = never;
   int most_ = 0;  // iterations, of all attempts
-  bool begun_ = false, indefinite_ = false, hardly_reduced_ = false;
+  bool begun_ = false, indefinite_ = false, hardly_reduced_ = false, has_factorised_ = false;
   bool aggregation_is_slow_ = false;  // amg converges, but slowly, though its levels are as they should be
   std::vector<std::string> choice_, left_out_;
   Report report_;
@@ -630,24 +644,23 @@ int Automatic<T>::multigrid_block() {
 }
 
 template <Scalar T>
-bool Automatic<T>::can_factorise(double applies) {
-  // The order alone takes many seconds for larger graphs without structure.
-  constexpr Global most_entries = 100000;
+bool Automatic<T>::can_factorise(double applies, std::optional<double> fill) {
+  // The order of larger graphs without structure takes many seconds.
+  constexpr Global most_entries = 1000000;
   if (A_.entries() > most_entries) return false;
-  analysis_ = std::make_unique<DirectAnalysis<T>>(A_);
+  if (!analysis_) analysis_ = std::make_unique<DirectAnalysis<T>>(A_);
   const DirectCount& count = analysis_->count();
   // Dense blocks are multiplied five times as fast as entries that come from memory.
   constexpr double at_least = 2e10, faster = 5;
   const double spent = 2 * double(A_.entries()) * applies;
   // Twice the memory: pivots off the diagonal fill in more than was counted.
-  if (2 * count.bytes <= count.free && count.flops <= std::max(at_least, faster * spent)) return true;
-  analysis_.reset();
-  return false;
+  return 2 * count.bytes <= count.free && (!fill || count.entries <= *fill * double(A_.entries())) &&
+         count.flops <= std::max(at_least, faster * spent);
 }
 
 template <Scalar T>
 std::unique_ptr<op::Operator<T, Host>> Automatic<T>::make_precond(const Candidate& c, const Options& options) {
-  if (!analysis_) return make<T, Host>(c.precond, A_, options);
+  if (c.precond != "direct") return make<T, Host>(c.precond, A_, options);
   const auto analysis = std::move(analysis_);
   return std::make_unique<Direct<T>>(std::move(*analysis));
 }
@@ -659,11 +672,12 @@ void Automatic<T>::refresh() {
   look();
   multigrid_block_.reset();
   kept_precond_.reset();
+  analysis_.reset();
   if (kept_ < 0) return;
   const auto again = std::find_if(candidates_.begin(), candidates_.end(), [&](const Candidate& c) {
     return c.method == before.method && c.precond == before.precond && c.options.drop == before.options.drop &&
-           c.options.levels == before.options.levels && c.options.solver == before.options.solver &&
-           c.options.coarsening == before.options.coarsening;
+           c.options.fill == before.options.fill && c.options.levels == before.options.levels &&
+           c.options.solver == before.options.solver && c.options.coarsening == before.options.coarsening;
   });
   kept_ = again == candidates_.end() ? -1 : int(again - candidates_.begin());
 }
