@@ -114,85 +114,111 @@ void add_minres(std::vector<Candidate>& all, const Look& a) {
 }
 
 /// The candidates for a matrix; see Automatic.
-std::vector<Candidate> ladder(Method method, const Look& a) {
-  const Global n = a.n, entries = a.entries;
-  const bool several_ranks = a.several_ranks, hermitian = a.hermitian, definite = a.definite, zeros = a.zeros > 0,
-             network = a.network;
-  std::vector<Candidate> all;
-  const bool any = method == Method::automatic;
-  // Methods that need a Hermitian positive definite P.
-  const bool only_symmetric = !any && krylov::needs_hermitian(method);
-  // ic0 and ick of a Hermitian matrix that is not definite are those of a shifted one, which suits minres.
-  const bool cg = (definite && (any || only_symmetric)) || (hermitian && method == Method::minres);
-  const double patience = std::clamp(2 * std::sqrt(double(n)), 200.0, 4000.0);
-  const auto sparse = layout::amd_built()     ? BlockOrder::minimum_degree
-                      : layout::metis_built() ? BlockOrder::dissection
-                                              : BlockOrder::rcm;
-  const auto add = [&](Method wanted, const char* precond, Options options, int trial, double patient) {
+class Candidates {
+ public:
+  Candidates(Method method, const Look& a)
+      : method_(method),
+        a_(a),
+        any_(method == Method::automatic),
+        only_symmetric_(!any_ && krylov::needs_hermitian(method)),
+        cg_((a.definite && (any_ || only_symmetric_)) || (a.hermitian && method == Method::minres)),
+        patience_(std::clamp(2 * std::sqrt(double(a.n)), 200.0, 4000.0)) {}
+
+  std::vector<Candidate> all() {
+    const bool zeros = a_.zeros > 0;
+    // The diagonal costs nothing to invert, and an even one changes nothing. Factors cost as much as 100 to 200 of
+    // these iterations, and of tiny systems more than all that there are.
+    if (any_ && a_.hermitian && !a_.definite) add_minres(all_, a_);
+    else if (!zeros) add_diagonal();
+    // Nearly complete factors of such a matrix have few entries, and cost less than a trial of others.
+    if (a_.network && !only_symmetric_) add_threshold(1e-3, 10, 20);
+    // Where it suits the matrix, its few iterations are worth a set-up of 100 to 300 products. A graph of n - 1 edges
+    // is a tree, whose factors do not fill.
+    if (a_.n >= 4000 && a_.entries >= 3 * a_.n && !zeros && (cg_ ? a_.definite : !only_symmetric_)) add_multigrid();
+    if (cg_) add_symmetric_factors();
+    // A third: in systems of saddle points, whose few constraints come after what they constrain, fill replaces zeros.
+    else if (!only_symmetric_ && a_.zeros <= 1.0 / 3) add(Method::gmres, "ilu0", {}, 20, 100);
+    if (!only_symmetric_) {
+      if (!a_.network) add_threshold(1e-3, 10, 60);
+      if (any_ && !zeros && !cg_) add(Method::idr, "ilu0", {}, 60, patience_);
+      for (const auto& [drop, fill] : {std::pair(1e-5, 40.0), std::pair(1e-9, 200.0)}) {
+        // Complete factors that are no denser cost less than these where they fill: dense blocks are multiplied faster.
+        if (!a_.several_ranks) add_direct(fill);
+        add_threshold(drop, fill, 60);
+      }
+    }
+    if (any_ && !a_.definite) add(Method::idr, "none", {}, 200, patience_);
+    add_direct({});
+    add(Method::automatic, "none", {}, 200, patience_);
+    return std::move(all_);
+  }
+
+ private:
+  void add(Method method, const char* precond, Options options, int trial, double patience) {
     // Several ranks: the same factors of overlapping blocks, for methods that need no symmetry.
     const std::string_view named = precond;
-    const bool overlap = several_ranks && !cg && named != "none" && named != "jacobi" && named != "amg";
+    const bool overlap = a_.several_ranks && !cg_ && named != "none" && named != "jacobi" && named != "amg";
     if (overlap) options.solver = value_of<Kind>(precond), options.overlap = options.solver == Kind::ilu0 ? 1 : 2;
-    all.push_back({any ? wanted : method, overlap ? "schwarz" : precond, options, trial, patient, false});
-  };
-  // Factors of at most about 2 GB.
-  const double room = 1.5e8 / double(std::max<Global>(entries, 1));
-  const auto threshold = [&](double drop, double fill, BlockOrder ordering, int trial) {
+    all_.push_back({any_ ? method : method_, overlap ? "schwarz" : precond, options, trial, patience, false});
+  }
+
+  /// Factors by threshold, of at most about 2 GB.
+  void add_threshold(double drop, double fill, int trial) {
+    const double room = 1.5e8 / double(std::max<Global>(a_.entries, 1));
     Options o;
     o.drop = drop;
     o.fill = std::clamp(std::min(fill, room), 1.0, fill);
-    o.ordering = ordering;
-    add(Method::gmres, "ilut", o, trial, patience);
-  };
-  // A graph of n - 1 edges is a tree, whose factors do not fill.
-  const bool multilevel = n >= 4000 && entries >= 3 * n;
-  // The diagonal costs nothing to invert, and an even one changes nothing. Factors cost as much as 100 to 200 of these
-  // iterations, and of tiny systems more than all that there are.
-  if (any && hermitian && !definite) add_minres(all, a);
-  else if (!zeros) {
-    Options o;
-    if (method == Method::minres && !definite) o.absolute = true;
-    add(cg ? Method::cg : Method::bicgstab, a.spread <= 2 ? "none" : "jacobi", a.spread <= 2 ? Options{} : o,
-        n < 64 ? 40
-        : cg   ? 16
-               : 8,
-        cg ? 150 : 120);
+    o.ordering = layout::amd_built()     ? BlockOrder::minimum_degree
+                 : layout::metis_built() ? BlockOrder::dissection
+                                         : BlockOrder::rcm;
+    add(Method::gmres, "ilut", o, trial, patience_);
   }
-  // Nearly complete factors of such a matrix have few entries, and cost less than a trial of others.
-  if (network && !only_symmetric) threshold(1e-3, 10, sparse, 20);
-  // Where it suits the matrix, its few iterations are worth a set-up of 100 to 300 products.
-  if (multilevel && !zeros && (cg ? definite : !only_symmetric)) {
-    add(cg ? Method::cg : Method::gmres, "amg", {}, 30, 100);
+
+  /// Complete factors; with a limit of entries for one of A only after an ilut that was full, and of no use.
+  void add_direct(std::optional<double> fill) {
+    if (!any_ || !direct_built()) return;
+    Options o;
+    o.fill = fill;
+    all_.push_back({Method::direct, "direct", o, 0, 0, false});
+  }
+
+  void add_diagonal() {
+    const bool even = a_.spread <= 2;
+    Options o;
+    if (!even && method_ == Method::minres && !a_.definite) o.absolute = true;
+    const int trial = a_.n < 64 ? 40 : cg_ ? 16 : 8;
+    add(cg_ ? Method::cg : Method::bicgstab, even ? "none" : "jacobi", o, trial, cg_ ? 150 : 120);
+  }
+
+  void add_multigrid() {
+    const Method method = cg_ ? Method::cg : Method::gmres;
+    add(method, "amg", {}, 30, 100);
     // Twice the set-up, and a half to a tenth of the iterations where couplings are anisotropic or of all sizes.
     Options classical;
     classical.coarsening = AmgCoarsening::hmis;
-    add(cg ? Method::cg : Method::gmres, "amg", classical, 20, 60);
+    add(method, "amg", classical, 20, 60);
   }
-  if (cg) {
+
+  void add_symmetric_factors() {
     // The residual of cg may rise long before it falls.
-    const int trial = int(std::clamp(std::sqrt(double(n)) / 2, 60.0, 1000.0));
+    const int trial = int(std::clamp(std::sqrt(double(a_.n)) / 2, 60.0, 1000.0));
     // Variants of cg are considered for long vectors only; for others the end of cg shows that A is indefinite.
-    add(n < 100000 ? Method::cg : Method::automatic, "ic0", {}, trial, patience);
+    add(a_.n < 100000 ? Method::cg : Method::automatic, "ic0", {}, trial, patience_);
     Options levels;
     levels.levels = 2;
     levels.ordering = BlockOrder::rcm;
-    add(Method::cg, "ick", levels, trial, patience);
-    if (any) add_minres(all, a);
-  } else if (!only_symmetric && a.zeros <= 1.0 / 3) {
-    // A third: in systems of saddle points, whose few constraints come after what they constrain, fill replaces zeros.
-    add(Method::gmres, "ilu0", {}, 20, 100);
+    add(Method::cg, "ick", levels, trial, patience_);
+    if (any_) add_minres(all_, a_);
   }
-  if (!only_symmetric) {
-    if (!network) threshold(1e-3, 10, sparse, 60);
-    if (any && !zeros && !cg) add(Method::idr, "ilu0", {}, 60, patience);
-    threshold(1e-5, 40, sparse, 60);
-    threshold(1e-9, 200, sparse, 60);
-  }
-  if (any && !definite) add(Method::idr, "none", {}, 200, patience);
-  if (any && direct_built()) all.push_back({Method::direct, "direct", {}, 0, 0, false});
-  add(Method::automatic, "none", {}, 200, patience);
-  return all;
-}
+
+  Method method_;
+  const Look& a_;
+  bool any_;             // no method is named
+  bool only_symmetric_;  // the method needs a Hermitian positive definite P
+  bool cg_;  // also minres: ic0 and ick of a matrix that is not definite are those of a shifted one, which suits it
+  double patience_;
+  std::vector<Candidate> all_;
+};
 
 }  // namespace
 
@@ -256,6 +282,7 @@ class Automatic<T>::Attempts {
     if (c.precond == "amg" && own_.multigrid_block() == 0) return true;
     if (c.options.coarsening && !aggregation_is_slow_) return true;
     if (c.precond == "ilut" && full_without_use_ > 1) return true;
+    if (c.precond == "direct" && (has_factorised_ || (c.options.fill && full_without_use_ == 0))) return true;
     return indefinite_ ? c.method == Method::cg || is_definite_factor(c) : c.indefinite;
   }
   /// ic0 for cg, or for a variant of it that krylov::solve takes.
@@ -280,14 +307,9 @@ class Automatic<T>::Attempts {
       if (is_kept) own_.kept_ = -1;
       return false;
     }
-    Candidate c = chosen;
-    const bool is_aggregation = c.precond == "amg" && !c.options.coarsening;
-    // Of systems of equations the set-up of classical coarsening costs as much as hundreds of iterations.
-    if (is_aggregation && with.block.value_or(1) > 1) c.patience *= 3;
-    // Factors with replaced pivots are seldom good.
     const auto* noted = dynamic_cast<const op::Noted*>(made.get());
-    const bool is_doubtful = noted && noted->is_doubtful() && c.precond != "jacobi";
-    if (is_doubtful) c.trial = std::min(c.trial, 20), c.patience = std::min(c.patience, 60.0);
+    const bool is_doubtful = noted && noted->is_doubtful() && chosen.precond != "jacobi";
+    const Candidate c = with_patience(chosen, with, is_doubtful);
     auto o = with_candidate(chosen, options_, own_.A_.range().size());
     o.max_iterations = left;
     o.explain = false;  // explain() does so, once
@@ -304,14 +326,7 @@ class Automatic<T>::Attempts {
     const bool gave_up = trial.gave_up() && r.reason == Reason::stopped;
     const std::string name =
         message(described(r), c.options.coarsening ? message(" by ", to_string(*c.options.coarsening)) : "");
-    if (gave_up) {
-      if (is_aggregation && !is_doubtful && trial.left() < 1000) aggregation_is_slow_ = true;
-      hardly_reduced_ = c.method == Method::minres && r.residual_norm > 0.5;
-      predicted_ = trial.left();
-      r.reason = Reason::max_iterations, r.detail.clear();
-      r.advice =
-          trial.left() < 100.0 * most_ ? "Allow more iterations." : "Use another method or a stronger preconditioner.";
-    }
+    if (gave_up) give_up(c, trial.left(), is_doubtful, r);
     if (r.converged()) {
       own_.kept_ = which;
       own_.kept_precond_ = std::move(made);
@@ -329,22 +344,48 @@ class Automatic<T>::Attempts {
     if (!r.converged())
       tell(gave_up ? message(name, " (", r.iterations, " iterations, residual ", rounded(r.residual_norm), ")")
                    : message(name, " (", to_string(r.reason), " at ", rounded(r.residual_norm), ")"));
-    const bool over = r.converged() || (r.reason == Reason::stopped && !gave_up) || r.reason == Reason::damaged ||
-                      (r.reason == Reason::non_finite && std::isnan(r.residual_norm)) ||
-                      // What is left is rounding error.
-                      r.residual_norm <= 100 * double(std::numeric_limits<real_t<T>>::epsilon());
+    const bool over = is_over(r);
     add(std::move(r));
     return over;
   }
 
+  static bool is_aggregation(const Candidate& c) { return c.precond == "amg" && !c.options.coarsening; }
+
+  /// The candidate with the patience that suits the preconditioner made with these options.
+  static Candidate with_patience(Candidate c, const Options& with, bool is_doubtful) {
+    // Of systems of equations the set-up of classical coarsening costs as much as hundreds of iterations.
+    if (is_aggregation(c) && with.block.value_or(1) > 1) c.patience *= 3;
+    // Factors with replaced pivots are seldom good.
+    if (is_doubtful) c.trial = std::min(c.trial, 20), c.patience = std::min(c.patience, 60.0);
+    return c;
+  }
+
+  /// Notes what a candidate shows that was given up with so many iterations left.
+  void give_up(const Candidate& c, double left, bool is_doubtful, Report& r) {
+    if (is_aggregation(c) && !is_doubtful && left < 1000) aggregation_is_slow_ = true;
+    hardly_reduced_ = c.method == Method::minres && r.residual_norm > 0.5;
+    predicted_ = left;
+    r.reason = Reason::max_iterations, r.detail.clear();
+    r.advice = left < 100.0 * most_ ? "Allow more iterations." : "Use another method or a stronger preconditioner.";
+  }
+
+  /// Whether no other candidate could do better after this attempt.
+  static bool is_over(const Report& r) {
+    return r.converged() || r.reason == Reason::stopped || r.reason == Reason::damaged ||
+           (r.reason == Reason::non_finite && std::isnan(r.residual_norm)) ||
+           // What is left is rounding error.
+           r.residual_norm <= 100 * double(std::numeric_limits<real_t<T>>::epsilon());
+  }
+
   /// Makes the preconditioner of a candidate; false where complete factors would take too long or too much memory, and,
-  /// told as a warning, where it cannot be made for this matrix, or memory does not suffice: nobody asked for it.
+  /// with a warning, where it cannot be made for this matrix, or memory does not suffice: the user has not named it.
   /// Collective.
   bool make_precond(const Candidate& c, const Options& with, std::unique_ptr<op::Operator<T, Host>>& made) {
     std::string why;
     try {
       return comm::collective(own_.A_.range().comm(), [&] {
-        if (c.precond == "direct" && !own_.can_factorise(applies_so_far())) return false;
+        if (c.precond == "direct" && !own_.can_factorise(applies_so_far(), c.options.fill)) return false;
+        has_factorised_ = has_factorised_ || c.precond == "direct";
         made = own_.make_precond(c, with);  // null for "none"
         return true;
       });
@@ -445,6 +486,7 @@ class Automatic<T>::Attempts {
   }
 
   Report finish() {
+    own_.analysis_.reset();
     if (best_) layout::copy(*best_, x_);
     if (report_.reason != Reason::damaged) report_.residual_norm = best_norm_;
     return_guess_if_better();
@@ -465,7 +507,7 @@ class Automatic<T>::Attempts {
   int full_without_use_ = 0;  // factors by threshold that had as many entries as they may and did not help
   double b_norm_ = 0, goal_ = 0, predicted_ = never;
   int most_ = 0;  // iterations, of all attempts
-  bool begun_ = false, indefinite_ = false, hardly_reduced_ = false;
+  bool begun_ = false, indefinite_ = false, hardly_reduced_ = false, has_factorised_ = false;
   bool aggregation_is_slow_ = false;  // amg converges, but slowly, though its levels are as they should be
   std::vector<std::string> choice_, left_out_;
   Report report_;
@@ -602,24 +644,23 @@ int Automatic<T>::multigrid_block() {
 }
 
 template <Scalar T>
-bool Automatic<T>::can_factorise(double applies) {
-  // The order alone takes many seconds for larger graphs without structure.
-  constexpr Global most_entries = 100000;
+bool Automatic<T>::can_factorise(double applies, std::optional<double> fill) {
+  // The order of larger graphs without structure takes many seconds.
+  constexpr Global most_entries = 1000000;
   if (A_.entries() > most_entries) return false;
-  analysis_ = std::make_unique<DirectAnalysis<T>>(A_);
+  if (!analysis_) analysis_ = std::make_unique<DirectAnalysis<T>>(A_);
   const DirectCount& count = analysis_->count();
   // Dense blocks are multiplied five times as fast as entries that come from memory.
   constexpr double at_least = 2e10, faster = 5;
   const double spent = 2 * double(A_.entries()) * applies;
   // Twice the memory: pivots off the diagonal fill in more than was counted.
-  if (2 * count.bytes <= count.free && count.flops <= std::max(at_least, faster * spent)) return true;
-  analysis_.reset();
-  return false;
+  return 2 * count.bytes <= count.free && (!fill || count.entries <= *fill * double(A_.entries())) &&
+         count.flops <= std::max(at_least, faster * spent);
 }
 
 template <Scalar T>
 std::unique_ptr<op::Operator<T, Host>> Automatic<T>::make_precond(const Candidate& c, const Options& options) {
-  if (!analysis_) return make<T, Host>(c.precond, A_, options);
+  if (c.precond != "direct") return make<T, Host>(c.precond, A_, options);
   const auto analysis = std::move(analysis_);
   return std::make_unique<Direct<T>>(std::move(*analysis));
 }
@@ -631,11 +672,12 @@ void Automatic<T>::refresh() {
   look();
   multigrid_block_.reset();
   kept_precond_.reset();
+  analysis_.reset();
   if (kept_ < 0) return;
   const auto again = std::find_if(candidates_.begin(), candidates_.end(), [&](const Candidate& c) {
     return c.method == before.method && c.precond == before.precond && c.options.drop == before.options.drop &&
-           c.options.levels == before.options.levels && c.options.solver == before.options.solver &&
-           c.options.coarsening == before.options.coarsening;
+           c.options.fill == before.options.fill && c.options.levels == before.options.levels &&
+           c.options.solver == before.options.solver && c.options.coarsening == before.options.coarsening;
   });
   kept_ = again == candidates_.end() ? -1 : int(again - candidates_.begin());
 }
@@ -665,9 +707,10 @@ void Automatic<T>::look() {
     const double spread = -comm.all_max(largest) / comm.all_max(-smallest);
     if (!A.fault().empty()) candidates_ = {{method, "none", {}, 0, 0, false}};  // the solve names the entry
     else
-      candidates_ = ladder(
-          method, {A.range().size(), A.entries(), comm.size() > 1, hermitian_, hermitian_ && (positive || negative),
-                   double(zeros) / double(std::max<Global>(A.range().size(), 1)), spread, network});
+      candidates_ = Candidates(method, {A.range().size(), A.entries(), comm.size() > 1, hermitian_,
+                                        hermitian_ && (positive || negative),
+                                        double(zeros) / double(std::max<Global>(A.range().size(), 1)), spread, network})
+                        .all();
   });
 }
 

@@ -264,6 +264,29 @@ TEST(AutomaticChoice, BeginsWithIlu0WhereFewOfTheDiagonalAreZero) {
   for (const auto& c : without.candidates()) EXPECT_NE(c.precond, "ilu0");
 }
 
+/// A band of random numbers: an ilut that is full does not help, and complete factors have half the entries that the
+/// next one may have.
+TEST(AutomaticChoice, FactorisesBeforeDenserThresholds) {
+  const Global n = 2000;
+  const auto values = random_vector<double>(7 * n, 3);
+  Whole<double> a;
+  a.n = n;
+  for (Global i = 0; i < n; ++i) {
+    std::size_t k = std::size_t(7 * i);
+    for (const Global d : {-70, -2, -1, 0, 1, 2, 70})
+      if (const double v = values[k++]; i + d >= 0 && i + d < n) a.push(i + d, v);
+    a.end_row();
+  }
+  const auto A = a.on(comm::Communicator::self());
+  Automatic<double> automatic(*A);
+  const auto report = solve(automatic, *A, a, random_vector<double>(n, 4), options_for<double>());
+  EXPECT_TRUE(report.converged()) << report.choice;
+  EXPECT_EQ(report.method == "direct", precond::direct_built()) << report.choice;
+  EXPECT_EQ(report.choice.find("drop 1e-05") == std::string::npos, precond::direct_built()) << report.choice;
+  automatic.refresh();
+  EXPECT_EQ(solve(automatic, *A, a, random_vector<double>(n, 5), options_for<double>()).method, report.method);
+}
+
 TYPED_TEST(AutomaticSolve, PermutesRowsWhoseDiagonalSaysNothing) {
   using T = TypeParam;
   const auto a = shuffled(grid<T>(12, 12, 0.4));

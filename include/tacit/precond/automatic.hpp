@@ -32,7 +32,8 @@ struct Candidate {
 /// have the sign that the diagonal has not; where its aggregates converge slowly, with several unknowns in a node very
 /// slowly, then by hmis), ic0 and ick, for others gmres with amg as above, with ilu0 (where at most a third of the
 /// diagonal is zero), with ilut of smaller and smaller threshold, and between them idr with ilu0; then one without
-/// preconditioner, and complete factors (direct), where their symbolic count fits the free memory and their operations
+/// preconditioner, and complete factors (direct; on one rank before a denser ilut too that may have as many entries,
+/// after one that was full and of no use), where their symbolic count fits the free memory and their operations
 /// take no longer than about a second, or than what the attempts before have taken. The last one has no preconditioner.
 /// A Hermitian A that is not definite is given to minres before: at once where its diagonal has zeros or both signs
 /// (with the magnitudes of the diagonal where these differ), and where cg breaks down, then with ick too. Where half of
@@ -80,9 +81,10 @@ class Automatic {
   void look();
   /// The `block` of amg for A; 0 where smoothed aggregation does not suit it. Collective at the first call.
   int multigrid_block();
-  /// Whether complete factors of A (of at most 100,000 entries) fit the memory, and are worth their operations after so
-  /// many products with A and with preconditioners; their analysis is then kept for make(). Collective.
-  bool can_factorise(double applies);
+  /// Whether complete factors of A (of at most a million entries) fit the memory, have at most `fill` entries for one
+  /// of A, and are worth their operations after so many products with A and with preconditioners. Keeps their analysis.
+  /// Collective.
+  bool can_factorise(double applies, std::optional<double> fill);
   std::unique_ptr<op::Operator<T, Host>> make_precond(const Candidate& c, const Options& options);
   const op::Csr<T, Host>& A_;
   krylov::Method method_;
