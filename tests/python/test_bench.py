@@ -17,7 +17,9 @@ import tacit
 sys.path.insert(0, str(ROOT / "bench"))
 import harness
 
-BENCHES = sorted(path for path in (ROOT / "bench").glob("*.py") if path.stem not in ("harness", "amg_systems"))
+BENCHES = sorted(
+    path for path in (ROOT / "bench").glob("*.py") if path.stem not in ("harness", "amg_systems", "diagnosed_systems")
+)
 
 
 def test_candidates_take_turns() -> None:

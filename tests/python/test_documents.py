@@ -244,7 +244,7 @@ def test_prose_has_the_defaults_of_the_code() -> None:
     from tacit._described import PRECOND, SOLVE
 
     restart = int(value_in("include/tacit/krylov/*.hpp", r"default_restart = (\d+)"))
-    longest = restart * int(value_in("src/krylov/**/*.hpp", r"(\d+) \* default_restart"))
+    longest = restart * int(value_in("src/krylov/plan/*.cpp", r"(\d+) \* default_restart"))
     theta = value_in("src/precond/amg/*.cpp", r"strength\.value_or\(([\d.]+)\)")
     classical = value_in("src/precond/amg/*.cpp", r"default_strength = ([\d.]+)")
     rtol, single = "1e-8", "1e-4"  # half of the digits of the scalar: test_solve.py
