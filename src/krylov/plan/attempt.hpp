@@ -25,7 +25,6 @@ struct Attempt {
   Method method = Method::automatic;
   int restart = default_restart;  ///< vectors of a cycle
   Change change = Change::none;
-  std::string why;  ///< the warning that tells of it; "" where the user need not know
 };
 
 /// Carries out what a plan decides, and measures for it what costs products. Solve<T, M> is one, so that plans are not
@@ -34,7 +33,7 @@ class Executor {
  public:
   virtual ~Executor() = default;
   /// Makes the change, so that the next run is this attempt. Empty where it cannot be made here, or would change
-  /// nothing; else what there is to add to `why`.
+  /// nothing; else what there is to add to the warning.
   virtual std::optional<std::string> take(const Attempt& attempt) = 0;
   /// System::sign_of_diagonal(), diagonal_varies(), is_far_from_hermitian().
   virtual int sign_of_diagonal() = 0;

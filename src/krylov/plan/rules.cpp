@@ -203,6 +203,28 @@ std::string reason(const Monitor& run) {
   return message(what, run.iterations());
 }
 
+/// The warning that names an attempt after a run of `before`; `more` is what the executor adds.
+std::string warning_of(Method before, const Attempt& attempt, const Monitor& run, const std::string& more) {
+  const auto no_further = [&](const auto&... then) {
+    return message(to_string(before), " got no further (", reason(run), "); ", then..., more);
+  };
+  switch (attempt.change) {
+    case Change::diagonal:
+      return no_further("it went on with the inverse diagonal as preconditioner");
+    case Change::classical:
+      return no_further(to_string(attempt.method), " went on from there");
+    case Change::weaker:
+      return no_further();
+    case Change::gmres:
+      return message(to_string(before), " broke down (", run.detail(), "); gmres went on from there", more);
+    case Change::longer_cycles:
+      return message(to_string(before), " was slow; from iteration ", run.iterations(), " its cycles are of ",
+                     attempt.restart, " vectors", more);
+    default:
+      return more;
+  }
+}
+
 }  // namespace
 
 Plan::Plan(Facts facts, Executor& executor, std::vector<std::string>& warnings)
@@ -272,39 +294,17 @@ Verdict Plan::out_of_iterations() const {
 
 bool Plan::take(Change change, Outcome outcome) {
   if (change == Change::none) return true;
-  const Monitor& run = *facts_.run;
-  const std::string name = to_string(facts_.now.method);
-  Attempt attempt = facts_.now;
-  attempt.change = change;
-  attempt.why = message(name, " got no further (", reason(run), "); ");
-  switch (change) {
-    case Change::diagonal:
-      attempt.why += "it went on with the inverse diagonal as preconditioner";
-      break;
-    case Change::classical:
-      attempt.method = classical_of(facts_.now.method);
-      attempt.why += message(to_string(attempt.method), " went on from there");
-      break;
-    case Change::gmres:
-      attempt.method = Method::gmres;
-      attempt.why = message(name, " broke down (", run.detail(), "); gmres went on from there");
-      break;
-    case Change::longer_cycles:
-      attempt.restart = std::min(2 * facts_.now.restart, facts_.longest_cycle());
-      attempt.why = message(name, " was slow; from iteration ", run.iterations(), " its cycles are of ",
-                            attempt.restart, " vectors");
-      break;
-    case Change::weaker:
-      break;
-    default:
-      attempt.why.clear();
-  }
+  Attempt attempt{facts_.now.method, facts_.now.restart, change};
+  if (change == Change::classical) attempt.method = classical_of(facts_.now.method);
+  if (change == Change::gmres) attempt.method = Method::gmres;
+  if (change == Change::longer_cycles) attempt.restart = std::min(2 * facts_.now.restart, facts_.longest_cycle());
   const auto done = executor_.take(attempt);
   if (!done) return false;
+  if (auto text = warning_of(facts_.now.method, attempt, *facts_.run, *done); !text.empty())
+    warnings_.push_back(std::move(text));
   if (change == Change::weaker && !facts_.is_variant() && facts_.first.detail.empty())
-    facts_.first = {outcome, run.detail()};
+    facts_.first = {outcome, facts_.run->detail()};
   facts_.now = attempt;
-  if (const auto text = attempt.why + *done; !text.empty()) warnings_.push_back(text);
   const bool is_fallback = change != Change::negated && change != Change::longer_cycles;
   if (is_fallback && !(of(outcome) & has_failed)) facts_.idle = 0;
   return true;
