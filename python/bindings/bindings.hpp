@@ -115,12 +115,6 @@ std::vector<Global> offsets_of(const Partition& partition) {
   return {all.begin(), all.end()};
 }
 
-/// A NumPy array over `data`, which belongs to `owner`; the array keeps the owner alive.
-template <class T>
-nb::object array_over(T* data, std::size_t n, nb::handle owner) {
-  return nb::cast(nb::ndarray<nb::numpy, T>(data, {n}, owner));
-}
-
 /// A NumPy array of rows x columns (columns = 0: one-dimensional) over the data() of `owned`, which it takes over.
 template <class T, class Owner>
 nb::object array_of(Owner&& owned, std::size_t rows, std::size_t columns = 0) {

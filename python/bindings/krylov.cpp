@@ -35,8 +35,6 @@ void bind_krylov(nb::module_& m) {
     const bool is_single = scalar == "float32" || scalar == "complex64";
     return is_single ? krylov::default_rtol<float>() : krylov::default_rtol<double>();
   });
-  m.def("classical_of",
-        [](const std::string& name) { return to_string(krylov::classical_of(value_of<krylov::Method>(name))); });
   m.def("needs_hermitian",
         [](const std::string& name) { return krylov::needs_hermitian(value_of<krylov::Method>(name)); });
   m.def("needs_factors",

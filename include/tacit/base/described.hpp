@@ -80,7 +80,6 @@ struct Option {
   std::string needs{};  ///< "order=greedy,metis": has no use, and is refused, where that option is none of these
   std::string inner{};  ///< "solve": a choice that has options of its own, those of this table
 
-  bool may_be_absent() const { return !absent.empty(); }
   Option needing(const char* what) && {
     needs = what;
     return std::move(*this);

@@ -127,7 +127,6 @@ struct Halo {
   std::vector<std::size_t> start;       ///< of side s of patch p: start[6 p + s]
   std::shared_ptr<const comm::Pattern> pattern;
   static constexpr Local remote(Local ghost) { return -2 - ghost; }
-  static constexpr bool is_remote(Local source) { return source <= -2; }
   static constexpr Local ghost(Local source) { return -2 - source; }
   /// Only ghosts for which `needed(patch, side, cell)` is true (cell: the ghost's coordinates); others are `nothing`.
   /// Collective.
