@@ -78,6 +78,8 @@ def includes(file: Path) -> list[str]:
 
 def floor_of_include(name: str) -> str | None:
     parts = name.split("/")
+    if parts[0] in HEIGHT:  # of src
+        return parts[0]
     return parts[1] if parts[0] == "tacit" and len(parts) > 2 else None
 
 
@@ -378,3 +380,31 @@ def test_public_headers_start_with_a_sentence() -> None:
         if not file.read_text().startswith(("// ", "/// ", "/*"))
     ]
     assert not silent, f"headers without a first comment line: {silent}"
+
+
+def test_public_headers_are_reached() -> None:
+    """A header that only the library's own sources include belongs in src, and none in include needs one of src."""
+    public = {
+        show(file).removeprefix("include/"): file for file in (ROOT / "include/tacit").rglob("*") if file.is_file()
+    }
+    wrong = [
+        f"{name} includes {other}, which is not installed"
+        for name, file in sorted(public.items())
+        for other in includes(file)
+        if other.split("/")[0] in HEIGHT
+    ]
+    users = [
+        file
+        for folder in ("bench", "examples", "python/bindings", "tests")
+        for file in (ROOT / folder).rglob("*")
+        if file.suffix in SOURCES
+    ]
+    reached: set[str] = set()
+    waiting = [name for file in users for name in includes(file)]
+    while waiting:
+        name = waiting.pop()
+        if name in public and name not in reached:
+            reached.add(name)
+            waiting += includes(public[name])
+    wrong += [f"nothing outside src reaches {name}" for name in sorted(set(public) - reached)]
+    assert not wrong, "\n".join(wrong)

@@ -1,9 +1,9 @@
 #include <tacit/base/lapack.hpp>
 
 #include <tacit/base/error.hpp>
-#include <tacit/base/forks.hpp>
 #include <tacit/base/free_memory.hpp>
 #include <tacit/base/types.hpp>
+#include "base/forks.hpp"
 
 #include <algorithm>
 #include <atomic>

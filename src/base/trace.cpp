@@ -1,6 +1,6 @@
-#include <tacit/base/forks.hpp>
 #include <tacit/base/trace.hpp>
 #include <tacit/base/virtual_clock.hpp>
+#include "base/forks.hpp"
 
 #include <chrono>
 #include <cstdio>

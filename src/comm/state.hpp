@@ -3,8 +3,8 @@
 #pragma once
 
 #include <tacit/comm/communicator.hpp>
-#include <tacit/exec/backoff.hpp>
 #include <tacit/exec/tasks.hpp>
+#include "exec/backoff.hpp"
 
 #include "agreement/agreement.hpp"
 #include "transport/simulated/rank.hpp"

@@ -3,8 +3,8 @@
 #include "agreement/interrupt.hpp"
 
 #include <tacit/base/error.hpp>
-#include <tacit/base/forks.hpp>
 #include <tacit/exec/parallel.hpp>
+#include "base/forks.hpp"
 
 #include <algorithm>
 #include <chrono>

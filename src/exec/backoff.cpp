@@ -1,4 +1,4 @@
-#include <tacit/exec/backoff.hpp>
+#include "exec/backoff.hpp"
 
 #include <algorithm>
 #include <thread>

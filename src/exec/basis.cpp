@@ -1,9 +1,9 @@
 #include <tacit/exec/basis.hpp>
 
-#include <tacit/base/lanes.hpp>
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/sweep.hpp>
 #include <tacit/exec/tasks.hpp>
+#include "base/lanes.hpp"
 
 #include <algorithm>
 #include <vector>

@@ -5,11 +5,11 @@
 // so that the block is written once and in place. Reading a line prefetches the same line of the next piece. A complex
 // column v is stored as two real ones: v and -i v, whose real dot products with q are the real and the imaginary part
 // of q^H v; the combination Q c is Q Re c + i (Q Im c).
-#include <tacit/base/lanes.hpp>
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/basis.hpp>
 #include <tacit/exec/sweep.hpp>
 #include <tacit/exec/tasks.hpp>
+#include "base/lanes.hpp"
 
 #include <algorithm>
 #include <bit>

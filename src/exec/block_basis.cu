@@ -1,11 +1,11 @@
 // Gram-Schmidt on blocks of device vectors, for the four scalars and their storage types.
-#include <tacit/base/double_double.hpp>
 #include <tacit/base/error.hpp>
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/basis.hpp>
-#include <tacit/exec/block_kernels.hpp>
 #include <tacit/exec/cuda.hpp>
 #include <tacit/exec/memory.hpp>
+#include "base/double_double.hpp"
+#include "exec/block_kernels.hpp"
 
 #include <algorithm>
 #include <cstring>

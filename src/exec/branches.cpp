@@ -1,4 +1,4 @@
-#include <tacit/exec/branches.hpp>
+#include "exec/branches.hpp"
 #include <tacit/exec/caught.hpp>
 
 #include "crew.hpp"

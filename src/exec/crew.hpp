@@ -1,9 +1,9 @@
 // The threads of a team that take pieces of work under one lock; used by tasks and branches.
 #pragma once
 
-#include <tacit/exec/backoff.hpp>
 #include <tacit/exec/caught.hpp>
 #include <tacit/exec/parallel.hpp>
+#include "exec/backoff.hpp"
 
 #include <algorithm>
 #include <atomic>

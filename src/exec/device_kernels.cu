@@ -2,8 +2,8 @@
 #include <tacit/base/error.hpp>
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/basis.hpp>
-#include <tacit/exec/device_kernels.cuh>
 #include <tacit/exec/device_kernels.hpp>
+#include "exec/device_kernels.cuh"
 
 #include <algorithm>
 #include <cstring>

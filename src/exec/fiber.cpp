@@ -1,4 +1,4 @@
-#include <tacit/exec/fiber.hpp>
+#include "exec/fiber.hpp"
 
 #include <tacit/base/error.hpp>
 #include <tacit/base/sanitizers.hpp>

@@ -1,9 +1,9 @@
-#include <tacit/base/forks.hpp>
 #include <tacit/base/free_memory.hpp>
 #include <tacit/base/sanitizers.hpp>
-#include <tacit/exec/idle.hpp>
 #include <tacit/exec/memory.hpp>
 #include <tacit/exec/tasks.hpp>
+#include "base/forks.hpp"
+#include "exec/idle.hpp"
 
 #include <algorithm>
 #include <atomic>

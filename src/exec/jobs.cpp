@@ -1,7 +1,7 @@
-#include <tacit/exec/backoff.hpp>
+#include "exec/jobs.hpp"
 #include <tacit/exec/caught.hpp>
-#include <tacit/exec/jobs.hpp>
 #include <tacit/exec/parallel.hpp>
+#include "exec/backoff.hpp"
 
 #include <optional>
 

@@ -2,9 +2,9 @@
 
 #include "pair_spans.hpp"
 
-#include <tacit/base/lanes.hpp>
 #include <tacit/exec/sweep.hpp>
 #include <tacit/exec/tasks.hpp>
+#include "base/lanes.hpp"
 
 #include <algorithm>
 #include <cstring>

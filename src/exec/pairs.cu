@@ -1,6 +1,6 @@
 // Pairs of device vectors, for the four scalars.
 #include <tacit/exec/cuda.hpp>
-#include <tacit/exec/pair_kernels.hpp>
+#include "exec/pair_kernels.hpp"
 
 #include "pair_spans.hpp"
 

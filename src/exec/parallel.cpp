@@ -1,6 +1,6 @@
-#include <tacit/exec/backoff.hpp>
 #include <tacit/exec/caught.hpp>
 #include <tacit/exec/parallel.hpp>
+#include "exec/backoff.hpp"
 
 #include <algorithm>
 #include <atomic>

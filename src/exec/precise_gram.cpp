@@ -1,9 +1,9 @@
 // Gram matrices in twice the precision of the vectors. Compiled without contraction, since the error terms below are
 // exact only where each operation is rounded separately.
-#include <tacit/base/double_double.hpp>
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/basis.hpp>
 #include <tacit/exec/sweep.hpp>
+#include "base/double_double.hpp"
 
 #include <algorithm>
 #include <vector>

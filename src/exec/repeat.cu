@@ -1,7 +1,7 @@
 // Repeat: CUDA graphs of what a stream is given.
 #include <tacit/exec/cuda.hpp>
 #include <tacit/exec/gpus.hpp>
-#include <tacit/exec/repeat.hpp>
+#include "exec/repeat.hpp"
 
 #include <optional>
 

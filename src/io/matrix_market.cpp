@@ -1,8 +1,8 @@
 #include <tacit/base/error.hpp>
 #include <tacit/base/trace.hpp>
-#include <tacit/exec/jobs.hpp>
 #include <tacit/exec/parallel.hpp>
 #include <tacit/io/matrix_market.hpp>
+#include "exec/jobs.hpp"
 
 #include "source.hpp"
 

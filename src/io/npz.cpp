@@ -1,7 +1,7 @@
 #include <tacit/base/error.hpp>
 #include <tacit/base/trace.hpp>
-#include <tacit/exec/jobs.hpp>
 #include <tacit/io/npz.hpp>
+#include "exec/jobs.hpp"
 
 #include "pieces.hpp"
 #include "source.hpp"

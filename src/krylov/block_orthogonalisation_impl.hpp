@@ -1,9 +1,9 @@
 #pragma once
 
-#include <tacit/base/double_double.hpp>
 #include <tacit/base/lapack.hpp>
 #include <tacit/exec/basis.hpp>
-#include <tacit/krylov/block_orthogonalisation.hpp>
+#include "base/double_double.hpp"
+#include "krylov/block_orthogonalisation.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -4,7 +4,7 @@
 
 #include "lockstep.hpp"
 
-#include <tacit/krylov/workspace.hpp>
+#include "krylov/workspace.hpp"
 
 #include <algorithm>
 #include <memory>

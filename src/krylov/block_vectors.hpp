@@ -5,10 +5,10 @@
 
 #include "small_matrix.hpp"
 
-#include <tacit/base/small_products.hpp>
 #include <tacit/exec/pairs.hpp>
 #include <tacit/exec/parallel.hpp>
 #include <tacit/layout/vector.hpp>
+#include "base/small_products.hpp"
 
 #include <span>
 #include <utility>

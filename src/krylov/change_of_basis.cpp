@@ -1,4 +1,4 @@
-#include <tacit/krylov/change_of_basis.hpp>
+#include "krylov/change_of_basis.hpp"
 
 #include <tacit/base/error.hpp>
 #include <tacit/base/lapack.hpp>

@@ -7,9 +7,9 @@
 
 #include <tacit/exec/basis.hpp>
 #include <tacit/exec/sweep.hpp>
-#include <tacit/krylov/monitor.hpp>
-#include <tacit/krylov/projected.hpp>
-#include <tacit/krylov/workspace.hpp>
+#include "krylov/monitor.hpp"
+#include "krylov/projected.hpp"
+#include "krylov/workspace.hpp"
 
 #include <limits>
 #include <vector>

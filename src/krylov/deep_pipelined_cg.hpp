@@ -15,8 +15,8 @@
 
 #include <tacit/exec/basis.hpp>
 #include <tacit/exec/sweep.hpp>
-#include <tacit/krylov/monitor.hpp>
-#include <tacit/krylov/workspace.hpp>
+#include "krylov/monitor.hpp"
+#include "krylov/workspace.hpp"
 
 #include <algorithm>
 #include <cmath>

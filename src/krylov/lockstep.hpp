@@ -3,10 +3,10 @@
 #pragma once
 
 #include <tacit/comm/communicator.hpp>
-#include <tacit/exec/fiber.hpp>
 #include <tacit/exec/parallel.hpp>
 #include <tacit/op/noted.hpp>
 #include <tacit/op/operator.hpp>
+#include "exec/fiber.hpp"
 
 #include <algorithm>
 #include <deque>

@@ -1,6 +1,6 @@
 #include <tacit/base/error.hpp>
-#include <tacit/krylov/monitor.hpp>
 #include <tacit/krylov/options.hpp>
+#include "krylov/monitor.hpp"
 
 #include <algorithm>
 #include <cmath>

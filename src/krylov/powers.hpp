@@ -1,8 +1,8 @@
 // Products with the preconditioned operator, one at a time or as the vectors of an s-step basis.
 #pragma once
 
-#include <tacit/krylov/workspace.hpp>
 #include <tacit/op/operator.hpp>
+#include "krylov/workspace.hpp"
 
 #include <span>
 

@@ -7,8 +7,8 @@
 
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/pairs.hpp>
-#include <tacit/krylov/change_of_basis.hpp>
-#include <tacit/krylov/iteration.hpp>
+#include "krylov/change_of_basis.hpp"
+#include "krylov/iteration.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -9,10 +9,10 @@
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/tasks.hpp>
 #include <tacit/krylov/group_methods.hpp>
-#include <tacit/krylov/iteration.hpp>
 #include <tacit/krylov/outer.hpp>
 #include <tacit/krylov/solve.hpp>
 #include <tacit/model/machine.hpp>
+#include "krylov/iteration.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,8 +1,8 @@
 #include <tacit/model/machine.hpp>
 
-#include <tacit/base/forks.hpp>
 #include <tacit/base/trace.hpp>
 #include <tacit/model/memory.hpp>
+#include "base/forks.hpp"
 
 #include <algorithm>
 #include <array>

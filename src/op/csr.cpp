@@ -1,7 +1,7 @@
 #include "csr_impl.hpp"
 #include "entries.hpp"
 
-#include <tacit/op/hermitian.hpp>
+#include "op/hermitian.hpp"
 
 #include <cstring>
 #include <numeric>

@@ -2,8 +2,8 @@
 #include <tacit/exec/cuda.hpp>
 #include <tacit/exec/device_kernels.hpp>
 #include <tacit/op/kernels/device_products.hpp>
-#include <tacit/op/kernels/sell.hpp>
 #include <tacit/op/local_matrix.hpp>
+#include "op/kernels/sell.hpp"
 
 #include "csr_impl.hpp"
 

@@ -3,7 +3,7 @@
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/memory.hpp>
 #include <tacit/exec/parallel.hpp>
-#include <tacit/op/multiply.hpp>
+#include "op/multiply.hpp"
 
 #include <algorithm>
 #include <cstdint>

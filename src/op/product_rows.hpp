@@ -1,7 +1,7 @@
 // What a rank needs of other ranks' rows for products of sparse matrices, and how it numbers rows and columns.
 #pragma once
 
-#include <tacit/op/multiply.hpp>
+#include "op/multiply.hpp"
 
 #include <algorithm>
 #include <cstddef>

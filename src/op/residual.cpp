@@ -1,8 +1,8 @@
-#include <tacit/base/double_double.hpp>
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/tasks.hpp>
 #include <tacit/op/csr.hpp>
 #include <tacit/op/residual.hpp>
+#include "base/double_double.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -3,8 +3,8 @@
 #pragma once
 
 #include <tacit/comm/exchange.hpp>
-#include <tacit/exec/jobs.hpp>
 #include <tacit/op/schedule.hpp>
+#include "exec/jobs.hpp"
 
 #include <cstddef>
 #include <functional>

@@ -2,7 +2,7 @@
 #include <tacit/base/error.hpp>
 #include <tacit/exec/cuda.hpp>
 #include <tacit/op/kernels/device_products.hpp>
-#include <tacit/op/kernels/sell.hpp>
+#include "op/kernels/sell.hpp"
 
 #include <type_traits>
 

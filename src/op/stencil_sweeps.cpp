@@ -1,9 +1,9 @@
 // Several steps of Richardson's iteration in one pass over a grid.
 #include "stencil_impl.hpp"
 
-#include <tacit/base/lanes.hpp>
 #include <tacit/base/trace.hpp>
-#include <tacit/exec/ahead.hpp>
+#include "base/lanes.hpp"
+#include "exec/ahead.hpp"
 
 #include <atomic>
 #include <functional>

@@ -2,7 +2,7 @@
 
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/parallel.hpp>
-#include <tacit/op/triple_product.hpp>
+#include "op/triple_product.hpp"
 
 #include <algorithm>
 #include <limits>

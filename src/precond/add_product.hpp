@@ -1,8 +1,8 @@
 // Multiply-add of real and complex scalars for host loops.
 #pragma once
 
-#include <tacit/base/lanes.hpp>
 #include <tacit/base/types.hpp>
+#include "base/lanes.hpp"
 
 namespace tacit::precond {
 

@@ -1,17 +1,17 @@
 #include <tacit/precond/block_jacobi.hpp>
 
-#include <tacit/precond/matching.hpp>
 #include "factorise.hpp"
+#include "precond/matching.hpp"
 #include "scalar.hpp"
 #include "triangular.hpp"
 
 #include <tacit/base/trace.hpp>
-#include <tacit/exec/idle.hpp>
 #include <tacit/exec/parallel.hpp>
 #include <tacit/exec/tasks.hpp>
 #include <tacit/layout/ordering.hpp>
 #include <tacit/layout/partitioners.hpp>
-#include <tacit/op/hermitian.hpp>
+#include "exec/idle.hpp"
+#include "op/hermitian.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <tacit/base/trace.hpp>
-#include <tacit/exec/repeat.hpp>
-#include <tacit/precond/block_jacobi_on_device.hpp>
+#include "exec/repeat.hpp"
+#include "precond/block_jacobi_on_device.hpp"
 
 #include <concepts>
 #include <cstdint>

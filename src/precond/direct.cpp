@@ -7,7 +7,7 @@
 #include <tacit/base/free_memory.hpp>
 #include <tacit/base/trace.hpp>
 #include <tacit/layout/partitioners.hpp>
-#include <tacit/precond/matching.hpp>
+#include "precond/matching.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include <tacit/precond/matching.hpp>
+#include "precond/matching.hpp"
 
 #include "scalar.hpp"
 

@@ -5,8 +5,8 @@
 
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/parallel.hpp>
-#include <tacit/op/multiply.hpp>
 #include <tacit/precond/spai.hpp>
+#include "op/multiply.hpp"
 
 #include <algorithm>
 #include <atomic>

@@ -5,8 +5,8 @@
 
 #include <tacit/base/complex.hpp>
 #include <tacit/exec/launch.hpp>
-#include <tacit/precond/kernels/triangular.hpp>
 #include <tacit/precond/triangular_on_device.hpp>
+#include "precond/kernels/triangular.hpp"
 
 #include <cstddef>
 #include <span>

@@ -6,7 +6,7 @@
 #include <cuda_pipeline_primitives.h>
 
 #include <tacit/base/sanitizers.hpp>
-#include <tacit/exec/fiber.hpp>
+#include "exec/fiber.hpp"
 
 #include <alloca.h>
 #include <algorithm>

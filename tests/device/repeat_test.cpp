@@ -1,11 +1,11 @@
 // Work that is recorded once and launched as one graph: the cycle of algebraic multigrid, triangular solves.
+#include "exec/repeat.hpp"
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/cuda.hpp>
 #include <tacit/exec/memory.hpp>
-#include <tacit/exec/repeat.hpp>
 #include <tacit/krylov/solve.hpp>
 #include <tacit/precond/amg_on_device.hpp>
-#include <tacit/precond/block_jacobi_on_device.hpp>
+#include "precond/block_jacobi_on_device.hpp"
 
 #include "support/systems.hpp"
 

@@ -1,5 +1,5 @@
 // Fibers: switches in any order, exceptions within them, and what is mapped where a stack was.
-#include <tacit/exec/fiber.hpp>
+#include "exec/fiber.hpp"
 
 #include <sys/mman.h>
 #include <unistd.h>

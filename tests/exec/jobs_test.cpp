@@ -1,6 +1,6 @@
 // Teams and jobs.
+#include "exec/jobs.hpp"
 #include <gtest/gtest.h>
-#include <tacit/exec/jobs.hpp>
 
 #include "support/threads.hpp"
 

@@ -1,7 +1,7 @@
 #include <tacit/base/error.hpp>
 #include <tacit/base/sanitizers.hpp>
-#include <tacit/exec/idle.hpp>
 #include <tacit/exec/memory.hpp>
+#include "exec/idle.hpp"
 
 #include <gtest/gtest.h>
 

@@ -2,9 +2,9 @@
 #include <gtest/gtest.h>
 #include <tacit/base/sanitizers.hpp>
 #include <tacit/comm/communicator.hpp>
-#include <tacit/exec/branches.hpp>
 #include <tacit/exec/parallel.hpp>
 #include <tacit/exec/tasks.hpp>
+#include "exec/branches.hpp"
 
 #include "support/threads.hpp"
 

@@ -1,8 +1,8 @@
 // The kernels of sweeps and Gram-Schmidt, run by one thread and by teams of threads, compared with plain loops.
 #include "exec/team_fixtures.hpp"
 
-#include <tacit/exec/block_kernels.hpp>
 #include <tacit/exec/kernels.hpp>
+#include "exec/block_kernels.hpp"
 
 #include <numeric>
 

@@ -2,7 +2,7 @@
 // with the host's kernels.
 #include "exec/team_fixtures.hpp"
 
-#include <tacit/exec/pair_kernels.hpp>
+#include "exec/pair_kernels.hpp"
 
 #include <memory>
 

@@ -1,7 +1,7 @@
 // Sparse products as team kernels, run by one thread and by teams of threads, compared with the dense matrix.
 #include "exec/team_fixtures.hpp"
 
-#include <tacit/op/kernels/sell.hpp>
+#include "op/kernels/sell.hpp"
 
 #include <algorithm>
 #include <numeric>

@@ -3,7 +3,7 @@
 #include "support/methods.hpp"
 #include "support/scalars.hpp"
 
-#include <tacit/krylov/block_orthogonalisation.hpp>
+#include "krylov/block_orthogonalisation.hpp"
 
 #include <gtest/gtest.h>
 

@@ -4,10 +4,10 @@
 #include "support/methods.hpp"
 #include "support/scalars.hpp"
 
-#include <tacit/krylov/block_orthogonalisation.hpp>
-#include <tacit/krylov/change_of_basis.hpp>
 #include <tacit/precond/block_jacobi.hpp>
 #include <tacit/precond/jacobi.hpp>
+#include "krylov/block_orthogonalisation.hpp"
+#include "krylov/change_of_basis.hpp"
 
 #include <gtest/gtest.h>
 

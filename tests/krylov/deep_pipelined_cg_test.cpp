@@ -1,5 +1,5 @@
 // p(l)-CG: the iterates of conjugate gradients, l reductions in flight, and residual replacement.
-#include "../../src/krylov/deep_pipelined_cg.hpp"
+#include "krylov/deep_pipelined_cg.hpp"
 #include "support/communicators.hpp"
 #include "support/late.hpp"
 #include "support/methods.hpp"

@@ -2,9 +2,9 @@
 #include "support/communicators.hpp"
 #include "support/methods.hpp"
 
-#include <tacit/krylov/monitor.hpp>
 #include <tacit/op/function.hpp>
 #include <tacit/precond/make.hpp>
+#include "krylov/monitor.hpp"
 
 #include <gtest/gtest.h>
 

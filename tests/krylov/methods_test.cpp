@@ -1,6 +1,6 @@
 // Each method compared with its definition: textbook recurrences, closed forms, optimality.
 #include "support/methods.hpp"
-#include "../../src/krylov/cycle.hpp"
+#include "krylov/cycle.hpp"
 #include "support/communicators.hpp"
 #include "support/scalars.hpp"
 

@@ -3,10 +3,10 @@
 #include <tacit/base/error.hpp>
 #include <tacit/krylov/group_methods.hpp>
 #include <tacit/krylov/solve.hpp>
-#include <tacit/krylov/workspace.hpp>
 #include <tacit/op/hmatrix/on_devices.hpp>
 #include <tacit/precond/jacobi.hpp>
 #include <tacit/precond/jacobi_on_group.hpp>
+#include "krylov/workspace.hpp"
 
 #include "krylov/on_devices.hpp"
 #include "support/communicators.hpp"

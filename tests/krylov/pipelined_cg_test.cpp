@@ -1,6 +1,6 @@
 // Pipelined conjugate gradients: the iterates of the classical method, reductions overlapped with products, and
 // residual replacement.
-#include "../../src/krylov/safeguards/replacement.hpp"
+#include "krylov/safeguards/replacement.hpp"
 #include "support/biharmonic.hpp"
 #include "support/communicators.hpp"
 #include "support/late.hpp"

@@ -5,9 +5,9 @@
 
 #include <tacit/base/trace.hpp>
 #include <tacit/comm/simulate.hpp>
-#include <tacit/krylov/iteration.hpp>
 #include <tacit/precond/block_jacobi.hpp>
 #include <tacit/precond/jacobi.hpp>
+#include "krylov/iteration.hpp"
 
 #include <gtest/gtest.h>
 

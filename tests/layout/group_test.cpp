@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 #include <tacit/base/error.hpp>
 #include <tacit/exec/group.hpp>
-#include <tacit/krylov/workspace.hpp>
 #include <tacit/layout/vector.hpp>
+#include "krylov/workspace.hpp"
 
 #include <cmath>
 #include <numeric>

@@ -1,6 +1,6 @@
 // Products and adjoints of distributed sparse matrices, compared with maps of entries.
+#include "op/multiply.hpp"
 #include <gtest/gtest.h>
-#include <tacit/op/multiply.hpp>
 
 #include "support/communicators.hpp"
 #include "support/reference.hpp"

@@ -1,6 +1,6 @@
 // b - A x in twice the precision, where a plain product leaves nothing but rounding errors.
-#include <tacit/base/double_double.hpp>
 #include <tacit/op/residual.hpp>
+#include "base/double_double.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // All schedules of products, and several sweeps in one pass, give the results of plain ones, on any number of ranks.
-#include "../../src/op/scheduled.hpp"
+#include "op/scheduled.hpp"
 
 #include <gtest/gtest.h>
 #include <tacit/op/csr.hpp>

@@ -1,6 +1,6 @@
 // Q^H A P of distributed sparse matrices, compared with maps of entries and with two products; and its messages.
 #include <gtest/gtest.h>
-#include <tacit/op/multiply.hpp>
+#include "op/multiply.hpp"
 
 #include "support/communicators.hpp"
 #include "support/faulty.hpp"

@@ -1,5 +1,5 @@
 // Solvers of the last level of algebraic multigrid, and levels that move to fewer ranks.
-#include "../../src/precond/amg/agglomeration.hpp"
+#include "precond/amg/agglomeration.hpp"
 
 #include <tacit/comm/communicator.hpp>
 #include <tacit/krylov/solve.hpp>

@@ -1,5 +1,5 @@
 // Classical coarsening of algebraic multigrid compared with its definition.
-#include "../../src/precond/amg/interpolation.hpp"
+#include "precond/amg/interpolation.hpp"
 
 #include <tacit/comm/communicator.hpp>
 #include <tacit/krylov/solve.hpp>

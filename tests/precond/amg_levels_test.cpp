@@ -1,5 +1,5 @@
 // The levels of algebraic multigrid compared with their definition: aggregates, prolongations, coarse matrices.
-#include "../../src/precond/amg/aggregates.hpp"
+#include "precond/amg/aggregates.hpp"
 
 #include <tacit/comm/communicator.hpp>
 #include <tacit/precond/amg.hpp>

@@ -1,5 +1,5 @@
 // Algebraic multigrid that takes new values: the bits of a new set-up, with the places of entries that it has.
-#include "../../src/precond/amg/matrix_levels.hpp"
+#include "precond/amg/matrix_levels.hpp"
 
 #include <tacit/krylov/solve.hpp>
 #include <tacit/precond/amg.hpp>

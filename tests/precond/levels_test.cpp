@@ -1,5 +1,5 @@
 // Cycles over levels, by themselves: each level's parts are small dense maps.
-#include "../../src/precond/levels.hpp"
+#include "precond/levels.hpp"
 
 #include <tacit/comm/communicator.hpp>
 #include <tacit/op/csr.hpp>

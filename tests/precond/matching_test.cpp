@@ -1,6 +1,6 @@
 // The matching of rows and columns with the largest product, compared with all permutations.
+#include "precond/matching.hpp"
 #include <tacit/comm/communicator.hpp>
-#include <tacit/precond/matching.hpp>
 
 #include "support/communicators.hpp"
 #include "support/precond.hpp"

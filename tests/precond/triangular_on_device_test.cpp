@@ -1,11 +1,11 @@
 // Solves with factors by levels: as kernels, by teams of threads, and as an operator in every memory.
-#include "../../src/precond/triangular_levels.hpp"
+#include "precond/triangular_levels.hpp"
 
 #include <tacit/layout/ordering.hpp>
 #include <tacit/layout/partitioners.hpp>
-#include <tacit/precond/block_jacobi_on_device.hpp>
-#include <tacit/precond/kernels/triangular.hpp>
 #include <tacit/precond/make.hpp>
+#include "precond/block_jacobi_on_device.hpp"
+#include "precond/kernels/triangular.hpp"
 
 #include "exec/team_fixtures.hpp"
 #include "support/communicators.hpp"

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tacit._core import InputError
 
+from tacit._core import InputError
 from tacit.app import meshes
 
 meshio = pytest.importorskip("meshio")

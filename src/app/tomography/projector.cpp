@@ -4,7 +4,7 @@
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/parallel.hpp>
 #include <tacit/layout/hilbert.hpp>
-#include <tacit/op/tuning.hpp>
+#include "op/tuning.hpp"
 
 #include "beam.hpp"
 #include "computed.hpp"

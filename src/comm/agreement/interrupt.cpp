@@ -1,7 +1,7 @@
 #include "interrupt.hpp"
 
-#include <tacit/base/forks.hpp>
 #include <tacit/comm/agreement/failure.hpp>
+#include "base/forks.hpp"
 
 #include <chrono>
 #include <mutex>

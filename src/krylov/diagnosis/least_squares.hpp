@@ -4,7 +4,7 @@
 #include "../cycle.hpp"
 #include "../safeguards/scales.hpp"
 
-#include <tacit/krylov/workspace.hpp>
+#include "krylov/workspace.hpp"
 
 namespace tacit::krylov {
 

@@ -6,7 +6,7 @@
 #include "../safeguards/breakdowns.hpp"
 
 #include <tacit/exec/sweep.hpp>
-#include <tacit/krylov/iteration.hpp>
+#include "krylov/iteration.hpp"
 
 namespace tacit::krylov {
 

@@ -6,7 +6,7 @@
 #endif
 #include "cg.hpp"
 
-#include <tacit/krylov/iteration.hpp>
+#include "krylov/iteration.hpp"
 
 #include <memory>
 

@@ -7,8 +7,8 @@
 #include "../cycle.hpp"
 #include "../powers.hpp"
 
-#include <tacit/krylov/change_of_basis.hpp>
-#include <tacit/krylov/iteration.hpp>
+#include "krylov/change_of_basis.hpp"
+#include "krylov/iteration.hpp"
 
 #include <array>
 #include <limits>

@@ -5,8 +5,8 @@
 #include "../safeguards/breakdowns.hpp"
 
 #include <tacit/exec/sweep.hpp>
-#include <tacit/krylov/iteration.hpp>
 #include <tacit/op/noted.hpp>
+#include "krylov/iteration.hpp"
 
 #include <optional>
 #include <utility>

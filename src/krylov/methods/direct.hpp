@@ -3,7 +3,7 @@
 #pragma once
 
 #include <tacit/exec/sweep.hpp>
-#include <tacit/krylov/iteration.hpp>
+#include "krylov/iteration.hpp"
 
 #include <cmath>
 

@@ -5,7 +5,7 @@
 #include "../cycle.hpp"
 #include "../powers.hpp"
 
-#include <tacit/krylov/iteration.hpp>
+#include "krylov/iteration.hpp"
 
 namespace tacit::krylov {
 

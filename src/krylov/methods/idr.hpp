@@ -7,7 +7,7 @@
 
 #include <tacit/exec/basis.hpp>
 #include <tacit/exec/sweep.hpp>
-#include <tacit/krylov/iteration.hpp>
+#include "krylov/iteration.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -5,7 +5,7 @@
 #include "../safeguards/breakdowns.hpp"
 
 #include <tacit/exec/sweep.hpp>
-#include <tacit/krylov/iteration.hpp>
+#include "krylov/iteration.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,7 +1,7 @@
 // Pipelined CA-GMRES(l, t): pipelined GMRES with blocks of t vectors, and its text.
 #pragma once
 
-#include <tacit/krylov/iteration.hpp>
+#include "krylov/iteration.hpp"
 
 namespace tacit::krylov {
 

@@ -12,8 +12,8 @@
 #include "../deep_pipelined_cg.hpp"
 #include "cg.hpp"
 
-#include <tacit/krylov/change_of_basis.hpp>
 #include <tacit/op/spectrum.hpp>
+#include "krylov/change_of_basis.hpp"
 
 #include <string>
 

@@ -11,8 +11,8 @@
 #include "../dots_in_flight.hpp"
 #include "../powers.hpp"
 
-#include <tacit/krylov/change_of_basis.hpp>
-#include <tacit/krylov/iteration.hpp>
+#include "krylov/change_of_basis.hpp"
+#include "krylov/iteration.hpp"
 
 #include <algorithm>
 #include <deque>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <tacit/exec/sweep.hpp>
-#include <tacit/krylov/iteration.hpp>
+#include "krylov/iteration.hpp"
 
 #include <algorithm>
 #include <cmath>

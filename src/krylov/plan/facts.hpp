@@ -3,9 +3,9 @@
 
 #include "attempt.hpp"
 
-#include <tacit/krylov/monitor.hpp>
 #include <tacit/krylov/traits.hpp>
 #include <tacit/op/noted.hpp>
+#include "krylov/monitor.hpp"
 
 #include <string>
 

@@ -12,11 +12,11 @@
 #include <tacit/krylov/outer.hpp>
 #include <tacit/krylov/report.hpp>
 #include <tacit/krylov/traits.hpp>
-#include <tacit/krylov/workspace.hpp>
 #include <tacit/op/diagonal.hpp>
 #include <tacit/op/noted.hpp>
 #include <tacit/op/residual.hpp>
 #include <tacit/op/scaled.hpp>
+#include "krylov/workspace.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,8 +1,8 @@
 // The best iterate of methods whose residuals vary irregularly: the result of a run that fails.
 #pragma once
 
-#include <tacit/krylov/monitor.hpp>
 #include <tacit/layout/vector.hpp>
+#include "krylov/monitor.hpp"
 
 namespace tacit::krylov {
 

@@ -1,8 +1,8 @@
 // Breakdowns: tests of the scalars that methods divide by, and what a vanishing one says about the system.
 #pragma once
 
-#include <tacit/krylov/monitor.hpp>
-#include <tacit/krylov/projected.hpp>
+#include "krylov/monitor.hpp"
+#include "krylov/projected.hpp"
 
 namespace tacit::krylov {
 

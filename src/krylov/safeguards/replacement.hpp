@@ -4,7 +4,7 @@
 
 #include <tacit/base/types.hpp>
 #include <tacit/exec/sums.hpp>
-#include <tacit/krylov/monitor.hpp>
+#include "krylov/monitor.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -3,7 +3,7 @@
 // stored as two real ones (real and imaginary parts), and a complex vector as two planes, so all loops below are real.
 #pragma once
 
-#include <tacit/base/lanes.hpp>
+#include "base/lanes.hpp"
 
 #include <cstddef>
 #include <cstdint>

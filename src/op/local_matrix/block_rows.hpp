@@ -1,8 +1,8 @@
 // The dense blocks of a sparse matrix: how they are found, and the product of rows of blocks.
 #pragma once
 
-#include <tacit/base/lanes.hpp>
 #include <tacit/op/local_matrix.hpp>
+#include "base/lanes.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -1,5 +1,5 @@
 // Whether the stored entries are those of a Hermitian matrix.
-#include <tacit/op/hermitian.hpp>
+#include "op/hermitian.hpp"
 
 #include "storage.hpp"
 

@@ -1,7 +1,7 @@
 // RowList: some rows of a matrix; and what the exchange of their vectors needs.
-#include <tacit/base/lanes.hpp>
 #include <tacit/base/trace.hpp>
 #include <tacit/op/local_matrix.hpp>
+#include "base/lanes.hpp"
 
 #include <complex>
 #include <cstring>

@@ -1,7 +1,7 @@
 // The vector operations of the kernels of tiled matrices, on registers of 64 bytes of floats or doubles.
 #pragma once
 
-#include <tacit/base/lanes.hpp>
+#include "base/lanes.hpp"
 
 #include <bit>
 #include <cstdint>

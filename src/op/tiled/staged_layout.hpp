@@ -1,8 +1,8 @@
 // The layout of a staged matrix, computed on the host (kernels/staged.hpp).
 #pragma once
 
-#include <tacit/op/kernels/staged.hpp>
 #include <tacit/op/staged_matrix.hpp>
+#include "op/kernels/staged.hpp"
 
 #include <cstdint>
 #include <vector>

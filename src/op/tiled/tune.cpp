@@ -1,5 +1,5 @@
 #include <tacit/op/tiled_matrix.hpp>
-#include <tacit/op/tuning.hpp>
+#include "op/tuning.hpp"
 
 #include <tacit/base/error.hpp>
 #include <tacit/base/trace.hpp>

@@ -2,7 +2,7 @@
 
 #include "aggregates.hpp"
 
-#include <tacit/op/multiply.hpp>
+#include "op/multiply.hpp"
 
 #include <utility>
 

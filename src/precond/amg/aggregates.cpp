@@ -2,8 +2,8 @@
 
 #include "../scalar.hpp"
 
-#include <tacit/base/lanes.hpp>
 #include <tacit/exec/parallel.hpp>
+#include "base/lanes.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -2,7 +2,7 @@
 #include "coarsening.hpp"
 
 #include <tacit/exec/parallel.hpp>
-#include <tacit/op/multiply.hpp>
+#include "op/multiply.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -6,8 +6,8 @@
 
 #include <tacit/base/trace.hpp>
 #include <tacit/op/diagonal.hpp>
-#include <tacit/op/multiply.hpp>
 #include <tacit/op/spectrum.hpp>
+#include "op/multiply.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -5,8 +5,8 @@
 #include "matrix_levels.hpp"
 
 #include <tacit/base/trace.hpp>
-#include <tacit/exec/repeat.hpp>
 #include <tacit/precond/amg_on_device.hpp>
+#include "exec/repeat.hpp"
 
 #include <concepts>
 #include <cstdint>

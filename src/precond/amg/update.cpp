@@ -5,7 +5,7 @@
 
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/parallel.hpp>
-#include <tacit/op/multiply.hpp>
+#include "op/multiply.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -5,7 +5,7 @@
 #include "numbered.hpp"
 #include "strength.hpp"
 
-#include <tacit/op/triple_product.hpp>
+#include "op/triple_product.hpp"
 
 #include <cstddef>
 #include <cstdint>

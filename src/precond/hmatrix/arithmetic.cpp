@@ -2,8 +2,8 @@
 #include "pivots.hpp"
 
 #include <tacit/base/lapack.hpp>
-#include <tacit/base/small_products.hpp>
-#include <tacit/exec/branches.hpp>
+#include "base/small_products.hpp"
+#include "exec/branches.hpp"
 
 #include <algorithm>
 #include <cmath>

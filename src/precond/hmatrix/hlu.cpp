@@ -5,8 +5,8 @@
 
 #include <tacit/base/lapack.hpp>
 #include <tacit/base/trace.hpp>
-#include <tacit/exec/branches.hpp>
 #include <tacit/exec/memory.hpp>
+#include "exec/branches.hpp"
 
 #include <algorithm>
 #include <array>

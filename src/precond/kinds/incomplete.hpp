@@ -1,7 +1,7 @@
 #pragma once
 
-#include <tacit/precond/block_jacobi_on_device.hpp>
 #include <tacit/precond/make.hpp>
+#include "precond/block_jacobi_on_device.hpp"
 
 #include <utility>
 

@@ -17,7 +17,7 @@
 #include <utility>
 
 #ifdef __CUDACC__
-#include <tacit/exec/gang.cuh>
+#include "exec/gang.cuh"
 #else
 #include <tacit/exec/gang.hpp>
 #endif

@@ -4,9 +4,9 @@
 #include "lines.hpp"
 
 #include <tacit/base/trace.hpp>
-#include <tacit/exec/backoff.hpp>
 #include <tacit/exec/parallel.hpp>
 #include <tacit/exec/tasks.hpp>
+#include "exec/backoff.hpp"
 
 #include <algorithm>
 #include <cmath>

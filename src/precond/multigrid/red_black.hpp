@@ -6,8 +6,8 @@
 #include "level.hpp"
 
 #include <tacit/comm/exchange.hpp>
-#include <tacit/exec/ahead.hpp>
 #include <tacit/exec/memory.hpp>
+#include "exec/ahead.hpp"
 
 #include <array>
 #include <map>

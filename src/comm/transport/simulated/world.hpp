@@ -5,7 +5,7 @@
 
 #include "../../state.hpp"
 
-#include <tacit/exec/fiber.hpp>
+#include "exec/fiber.hpp"
 
 #include <array>
 #include <cstring>

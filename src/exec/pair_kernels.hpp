@@ -2,8 +2,8 @@
 // on the GPU; tests/exec/team_pairs_test.cpp runs them here.
 #pragma once
 
-#include <tacit/exec/block_kernels.hpp>
 #include <tacit/exec/pairs.hpp>
+#include "exec/block_kernels.hpp"
 
 #include <cmath>
 #include <cstddef>

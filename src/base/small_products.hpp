@@ -3,9 +3,9 @@
 // BLAS.
 #pragma once
 
-#include <tacit/base/lanes.hpp>
 #include <tacit/base/lapack.hpp>
 #include <tacit/base/types.hpp>
+#include "base/lanes.hpp"
 
 #include <cstddef>
 #include <cstring>

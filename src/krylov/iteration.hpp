@@ -2,9 +2,9 @@
 // basis, a step that was too long).
 #pragma once
 
-#include <tacit/krylov/monitor.hpp>
 #include <tacit/krylov/options.hpp>
-#include <tacit/krylov/workspace.hpp>
+#include "krylov/monitor.hpp"
+#include "krylov/workspace.hpp"
 
 #include <memory>
 #include <string>
