@@ -1,9 +1,11 @@
 # LAPACK::LAPACK: the system's; where there is none, PyPI's OpenBLAS (scipy-openblas32) of the Python that the module is
-# built for. Then TACIT_LAPACK_PREFIX is what stands before its names, and TACIT_LAPACK_BUNDLE are the files that a wheel
+# built for (always with TACIT_LAPACK_FROM=pypi). Then TACIT_LAPACK_PREFIX is what stands before its names, and TACIT_LAPACK_BUNDLE are the files that a wheel
 # carries, because pip removes what it needed for the build only.
-find_package(LAPACK)
+if(NOT TACIT_LAPACK_FROM STREQUAL "pypi")
+  find_package(LAPACK)
+endif()
 set(TACIT_LAPACK_BUNDLE)
-if(NOT LAPACK_FOUND AND TACIT_PYTHON)
+if(NOT LAPACK_FOUND AND Python_FOUND)
   execute_process(COMMAND ${Python_EXECUTABLE} -c "
 import importlib.metadata, os, scipy_openblas32
 licence = [str(f.locate()) for f in importlib.metadata.files('scipy-openblas32') or () if f.name == 'LICENSE.txt']
@@ -24,10 +26,4 @@ print(os.path.join(scipy_openblas32.get_lib_dir(), scipy_openblas32.get_library(
     set(LAPACK_FOUND TRUE)
     message(STATUS "LAPACK: PyPI's OpenBLAS, ${library}")
   endif()
-endif()
-if(NOT LAPACK_FOUND)
-  message(FATAL_ERROR "Tacit needs LAPACK, and there is none. One of these helps:\n"
-    "  as root: apt-get install libopenblas-dev\n"
-    "  pip install scipy-openblas32, into the Python that the module is built for (-DTACIT_PYTHON=ON)\n"
-    "  -DLAPACK_LIBRARIES=FILE -DBLAS_LIBRARIES=FILE, with -DTACIT_LAPACK_PREFIX=P where names in it begin with P")
 endif()

