@@ -1,8 +1,9 @@
 #!/bin/bash
-# fresh_machine.sh DIR [COMMAND...]: tests the set-up on a bare machine. Makes a Debian 12 in DIR (debootstrap; as root),
+# fresh_machine.sh DIR [COMMAND...]: tests the set-up on a bare machine. Makes a Debian in DIR (debootstrap; as root),
 # clones the last commit of this repository into it, and times ./run and ./test there, cold and warm. With COMMAND, runs
 # that in the clone instead. This machine's proxies, certificates and package indices are used.
 #
+#   TACIT_RELEASE        bookworm (Debian 12, the default), trixie (Debian 13)
 #   TACIT_MIRROR         a Debian mirror; default: the first one of this machine's apt
 #   TACIT_BARE=FILE.tar  keep the bare system in this file, or take it from there
 #   TACIT_WORKING_TREE=1 copy the files as they are instead of the last commit
@@ -28,7 +29,7 @@ if [[ ! -e $machine/etc/debian_version ]]; then
     command -v debootstrap >/dev/null || apt-get install -q -y --no-install-recommends debootstrap
     # shellcheck disable=SC2016  # apt's own variable
     mirror=${TACIT_MIRROR:-$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' | grep -v security | head -n 1)}
-    debootstrap --variant=minbase ${TACIT_WITHOUT_ROOT:+--include=python3-venv,python3-dev,g++} bookworm "$machine" "$mirror" >"$machine.log" 2>&1 || { tail "$machine.log" >&2; exit 5; }
+    debootstrap --variant=minbase ${TACIT_WITHOUT_ROOT:+--include=python3-venv,python3-dev,g++} "${TACIT_RELEASE:-bookworm}" "$machine" "$mirror" >"$machine.log" 2>&1 || { tail "$machine.log" >&2; exit 5; }
     rm -f "$machine/var/cache/apt/archives/"*.deb
     if [[ -n ${TACIT_BARE:-} ]]; then tar -cf "$TACIT_BARE" -C "$machine" .; fi
   fi
@@ -45,6 +46,8 @@ for file in /etc/apt/apt.conf /etc/apt/apt.conf.d/*; do
   # Only settings for downloads, not those for what apt keeps or runs afterwards.
   if [[ -e $file ]] && grep -qiE '^ *(Acquire|APT::(Get::)?(AllowUnauth|Sandbox))' "$file"; then carry "$file"; fi
 done
+# Sources of another release than this machine's.
+sed -i "s/\<$(. /etc/os-release && echo "$VERSION_CODENAME")\>/${TACIT_RELEASE:-bookworm}/g" "$machine"/etc/apt/sources.list "$machine"/etc/apt/sources.list.d/* 2>/dev/null || true
 variables=()
 while IFS='=' read -r name value; do
   case $name in

@@ -72,9 +72,7 @@ fill_venv() {
   if [ "$mpi" != system ]; then base="$base $mpi"; fi # another MPI in the same environment would leave files of the first
   if ! "$venv/bin/python" -m pip --version >/dev/null 2>&1 || [ "$(cat "$venv/tacit-base" 2>/dev/null)" != "$base" ]; then
     rm -rf "$venv"
-    if [ -n "$uv" ]; then
-      "$uv" venv --seed --python "$python" "$venv" || return 1
-    else
+    if [ -z "$uv" ] || ! "$uv" venv --seed --python "$python" "$venv"; then
       "$python" -m venv "$venv" || return 1
       "$venv/bin/python" -m pip --disable-pip-version-check install --no-deps -r "$root/requirements/set-up.lock" || true # below, pip does
     fi

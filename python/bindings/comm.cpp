@@ -177,6 +177,7 @@ void bind_comm(nb::module_& m) {
   m.def("choices_paths", &comm::path_names);
   m.def("self_comm", &Communicator::self);
   m.def("mpi_built", &comm::mpi_built);
+  m.def("mpi_load", &comm::mpi_load);
   m.def("mpi_initialized", &comm::mpi_initialized);
   m.def("mpi_launched", &comm::mpi_launched);
   m.def("mpi_library", &comm::mpi_library);

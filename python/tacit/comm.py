@@ -20,7 +20,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from . import _core, launch
+from . import _core, _mpi, launch
 
 __all__ = ["Communicator", "launched", "library", "resolve", "run_threads", "self_", "world"]
 
@@ -58,9 +58,10 @@ def world() -> Communicator:
     Raises
     ------
     RuntimeError
-        In a build without MPI, when mpiexec belongs to another MPI than the one Tacit was built with, and in a process
+        Without an MPI, when mpiexec belongs to another MPI than the one Tacit uses, and in a process
         that a rank has started (a worker of multiprocessing, say), which is no rank itself: ``comm=self_()`` there.
     """
+    _mpi.ready()
     if _core.mpi_launched() and not _core.mpi_initialized() and launch.inherited():
         if not launch.alone():
             raise _core.EnvironmentFailure(
@@ -75,12 +76,14 @@ def launched() -> bool:
     """Whether mpiexec started this process, or MPI is initialised already. Does not initialise MPI. False in processes
     that a rank starts: workers of multiprocessing, forks, and, once the rank has initialised MPI by Tacit, others.
     """
+    if not _mpi.ready(search=launch.launched() is not None):
+        return False
     return _core.mpi_launched() and (_core.mpi_initialized() or not launch.inherited())
 
 
 def library() -> str:
-    """The MPI that Tacit was built with, such as "Open MPI 4.1.4"; "" in a build without MPI."""
-    return _core.mpi_library()
+    """The MPI that Tacit was built with, or that a wheel has found, such as "Open MPI 4.1.4"; "" without MPI."""
+    return launch.library()
 
 
 def run_threads(n: int, f: Callable[[Communicator], T]) -> list[T]:
@@ -142,6 +145,7 @@ def _of_mpi4py(comm: Any) -> Communicator:
     kept = comm.Get_attr(_keyval())
     if isinstance(kept, Communicator):
         return kept
+    _mpi.ready()
     made = _core.mpi_from_fortran(comm.py2f(), MPI.Get_library_version())
     comm.Set_attr(_keyval(), made)
     return made

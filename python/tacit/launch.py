@@ -151,10 +151,25 @@ def examine(path: str) -> Launcher | None:
 
 
 def library() -> str:
-    """The MPI that Tacit was built with ("Open MPI 4.1.4"); "" in a build without MPI."""
-    from tacit import _core
+    """The MPI that Tacit uses ("Open MPI 4.1.4"), the one that it was built with or that it finds; "" without MPI."""
+    from tacit import _core, _mpi
 
+    _mpi.ready()
     return str(_core.mpi_library())
+
+
+def no_mpi() -> tuple[str, str]:
+    """Why Tacit has no MPI, and the cure."""
+    from tacit import _mpi
+
+    if os.environ.get("TACIT_MPI_LIBRARY") == "none":
+        return "TACIT_MPI_LIBRARY is none", "unset it"
+    if _mpi.modules():
+        return "no MPI was found", "pip install mpich, or apt install openmpi-bin, or name one in TACIT_MPI_LIBRARY"
+    return (
+        "this build of Tacit has no MPI",
+        "install an MPI (apt install libopenmpi-dev openmpi-bin, or pip install mpich) and build Tacit again",
+    )
 
 
 def candidates() -> Iterator[str]:
@@ -178,10 +193,7 @@ def find_mpiexec() -> Launcher:
         return launcher
     mine = library()
     if not mine:
-        raise LaunchError(
-            "this build of Tacit has no MPI, so it runs on one rank: install an MPI"
-            " (apt install libopenmpi-dev openmpi-bin, or pip install mpich) and build Tacit again"
-        )
+        raise LaunchError(f"{no_mpi()[0]}, so Tacit runs on one rank: {no_mpi()[1]}")
     others = []
     for path in candidates():
         launcher = examine(path)
@@ -191,7 +203,7 @@ def find_mpiexec() -> Launcher:
             return launcher
         others.append(f"{path} ({launcher.family} {launcher.version})")
     raise LaunchError(
-        f"found no mpiexec of {mine}, the MPI that Tacit was built with"
+        f"found no mpiexec of {mine}, the MPI that Tacit uses"
         + (f", only {', '.join(others)}" if others else "")
         + ": install it (Open MPI: apt install openmpi-bin; MPICH: apt install mpich, or pip install mpich),"
         " or name it in TACIT_MPIEXEC"

@@ -280,8 +280,12 @@ std::array<Global, 4> collective_least(const Communicator& comm, F&& f) {
 /// Runs f(communicator) on n ranks, each a thread; rethrows the exception of the lowest failing rank.
 void run_threads(int n, const std::function<void(const Communicator&)>& f);
 
-/// True if this build has MPI.
+/// True if this build has MPI, or has loaded one.
 bool mpi_built() noexcept;
+/// In a build without MPI: takes the MPI whose library the process has loaded with global names (dlopen, RTLD_GLOBAL),
+/// by this module (CMake's TACIT_MPI_MODULES) for its binary interface. Before the first call of one of the functions
+/// below. Error(environment) where the module cannot be loaded or is of another Tacit.
+void mpi_load(const std::string& module);
 /// True if MPI is initialised in this process. The child of a fork() has its parent's MPI, which it cannot use: false.
 bool mpi_initialized();
 /// True if this process was started by mpiexec (or MPI is initialised already); false in the child of a fork().
@@ -295,7 +299,7 @@ Communicator mpi_world();
 void mpi_depart() noexcept;
 /// The communicator with this Fortran handle (mpi4py: comm.py2f()). Collective over it.
 /// `library` is the caller's MPI library version (MPI_Get_library_version), "" to skip the check that it is the MPI
-/// that Tacit was built with.
+/// that Tacit uses.
 Communicator mpi_from_fortran(int handle, const std::string& library = "");
 /// "Open MPI 4.1.4", or "" without MPI.
 std::string mpi_library();

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 from tacit import launch, report
@@ -75,7 +76,10 @@ def _module() -> Finding:
     except ImportError as error:
         cure = "build it: ./run in the source folder, or pip install . with a C++ compiler, CMake and an MPI installed"
         return Finding("tacit", BAD, f"the compiled module cannot be imported: {error}", cure)
-    return Finding("tacit", GOOD, f"{_core.version()}, {os.path.dirname(launch.__file__)}")
+    home = os.path.dirname(launch.__file__)
+    level = Path(_core.__file__ or "").stem.removeprefix("_core").partition(".")[0].removeprefix("_")
+    chosen = f", for {level} (TACIT_LEVEL chooses another)" if level else ""
+    return Finding("tacit", GOOD, f"{_core.version()}, {home}{chosen}")
 
 
 def _packages() -> Iterator[Finding]:
@@ -191,8 +195,8 @@ def _mpi() -> Iterator[Finding]:
         return
     mine = launch.library()
     if not mine:
-        cure = "install an MPI (apt install libopenmpi-dev openmpi-bin, or pip install mpich) and build Tacit again"
-        yield Finding("mpi", NOTE, "not built in: one rank", cure)
+        why, cure = launch.no_mpi()
+        yield Finding("mpi", NOTE, f"{why}: one rank", cure)
         return
     yield Finding("mpi", GOOD, mine)
     try:
@@ -214,11 +218,11 @@ def _mpi() -> Iterator[Finding]:
     elif first and os.path.realpath(first) != os.path.realpath(launcher.path):
         state = NOTE
         value += f"; the mpiexec in PATH is another, {first}"
-        cure = f"start ranks by --ranks or tacit mpirun, or by {launcher.path}"
+        cure = f"start ranks by --ranks or {report.program()} mpirun, or by {launcher.path}"
     yield Finding("mpiexec", state, value, cure)
     yield _two_ranks()
     if os.getuid() == 0 and launcher.family == "Open MPI" and "OMPI_ALLOW_RUN_AS_ROOT" not in os.environ:
-        value = "this is root, whom Open MPI refuses to start ranks for (--ranks and tacit mpirun see to that)"
+        value = f"this is root, whom Open MPI refuses to start ranks for; --ranks and {report.program()} mpirun do not"
         cure = "for mpiexec itself: export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"
         yield Finding("root", NOTE, value, cure)
 

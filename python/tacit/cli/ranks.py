@@ -35,7 +35,7 @@ def communicator(ranks: int | None) -> Any:
     if world.size != expected:
         raise launch.LaunchError(
             f"mpiexec started {expected} ranks, but each finds {world.size}: mpiexec is not of {comm.library()},"
-            " the MPI that Tacit was built with; see tacit doctor"
+            " the MPI that Tacit uses; see tacit doctor"
         )
     return world
 

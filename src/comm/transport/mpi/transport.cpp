@@ -1,8 +1,7 @@
-// The MPI transport. Only this folder calls MPI.
+// The MPI transport. Only this folder calls MPI. Linked, or a module of its own for one MPI (TACIT_MPI_MODULE): then it
+// sees nothing of Tacit but headers and base/error.cpp.
+#include "library.hpp"
 #include "window.hpp"
-
-#include <tacit/base/trace.hpp>
-#include <tacit/comm/communicator.hpp>
 
 #include <algorithm>
 #include <climits>
@@ -374,113 +373,68 @@ bool has_begun() {
   return initialized;
 }
 
-// The first communicator over all processes, which the last call of each process is made on (mpi_depart).
-struct Ending {
-  std::optional<Communicator> all;
-  long process = 0;  // a fork() has no part in it
-  static Ending& of_process() {
-    static auto* const ending = new Ending;
-    return *ending;
-  }
-};
-
-Communicator noted(const Communicator& made) {
-  int size = 1;
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
-  Ending& ending = Ending::of_process();
-  if (!ending.all && made.size() == size && size > 1) ending.all = made, ending.process = long(getpid());
-  return made;
+std::string text() {
+  char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+  int length = 0;
+  MPI_Get_library_version(version, &length);
+  return version;
 }
 
-// The number of ranks according to the launcher's environment; 0 without a launcher.
-int launched_ranks() {
-  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_WORLD_SIZE"})
-    if (const char* value = std::getenv(name)) return std::atoi(value);
-  if (std::getenv("PMIX_RANK")) return 1;
-  return 0;
+// All processes; see Library::world.
+std::shared_ptr<Transport> world(void (*before_end)() noexcept) {
+  process = getpid();  // the caller has seen that it is no fork
+  if (!has_begun()) {
+    int provided = 0;
+    check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread");
+    static void (*depart)() noexcept = before_end;
+    std::atexit([] {
+      if (finalized()) return;  // or in the child of a fork
+      depart();
+      MPI_Finalize();
+    });
+  }
+  int size = 1;
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  if (size == 1 && launched_ranks() > 1)
+    throw Error(ErrorKind::environment, message("the launcher started ", launched_ranks(),
+                                                " ranks, but each sees only itself: mpiexec belongs to another MPI "
+                                                "than the one that Tacit uses, ",
+                                                short_name(text()), "; start with that MPI's mpiexec"));
+  return std::make_shared<MpiTransport>(MPI_COMM_WORLD);
 }
 
 }  // namespace
 
-bool mpi_built() noexcept {
-  return true;
-}
-
-bool mpi_initialized() {
-  return has_begun() && !forked();
-}
-
-bool mpi_launched() {
-  return (has_begun() || launched_ranks() > 0) && !forked();
-}
-
-Communicator mpi_world() {
-  if (forked() && !has_begun() && launched_ranks() == 0) process = getpid();  // the parent does not use MPI
-  if (forked())
-    throw Error(ErrorKind::environment,
-                "this process is a fork of another one and no rank of MPI: comm=tacit.comm.self_() (in C++ "
-                "comm::Communicator::self()) is one rank, which is also the default here");
-  static std::mutex one_at_a_time;  // of threads that come first together
-  const std::lock_guard lock(one_at_a_time);
-  const bool initialized = mpi_initialized();
-  if (finalized()) throw Error(ErrorKind::environment, "MPI has been finalized in this process");
-  if (!initialized) {
-    int provided = 0;
-    check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread");
-    std::atexit([] {
-      if (finalized()) return;  // or in the child of a fork
-      mpi_depart();
-      MPI_Finalize();
-    });
-  }
-  int size = 1, rank = 0;
-  MPI_Comm_size(MPI_COMM_WORLD, &size);
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  if (size == 1 && launched_ranks() > 1)
-    throw Error(ErrorKind::environment, message("the launcher started ", launched_ranks(),
-                                                " ranks, but each sees only itself: mpiexec belongs to "
-                                                "another MPI than Tacit, which was built with ",
-                                                mpi_library(), "; start with that MPI's mpiexec"));
-  Trace::set_rank(rank);
-  return noted(Communicator(std::make_shared<MpiTransport>(MPI_COMM_WORLD)));
-}
-
-void mpi_depart() noexcept {
-  Ending& ending = Ending::of_process();
-  if (!ending.all || ending.process != long(getpid()) || finalized()) return;
-  const Communicator all = *ending.all;
-  ending.process = 0;
-  try {
-    all.depart();
-  } catch (...) {  // the communicator is lost, and the others know it
-  }
-}
-
-Communicator mpi_from_fortran(int handle, const std::string& library) {
-  if (!library.empty()) {
-    char mine[MPI_MAX_LIBRARY_VERSION_STRING] = "";
-    int length = 0;
-    MPI_Get_library_version(mine, &length);
-    const auto first_word = [](const std::string& s) { return s.substr(0, s.find_first_of(" \n")); };
-    if (first_word(mine) != first_word(library))
-      throw Error(ErrorKind::environment,
-                  message("the communicator comes from \"", library.substr(0, 60), "\", but Tacit was built with \"",
-                          std::string(mine).substr(0, 60), "\"; install an mpi4py of that MPI"));
-  }
-  return noted(Communicator(std::make_shared<MpiTransport>(MPI_Comm_f2c(MPI_Fint(handle)))));
-}
-
-std::string mpi_library() {
-  char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
-  int length = 0;
-  MPI_Get_library_version(version, &length);
-  std::istringstream words(version);
-  // "Open MPI v4.1.4, package: ..." or "MPICH Version:      4.0.2\n..."
-  std::string a, b, c;
-  words >> a >> b >> c;
-  std::string name = a == "Open" ? "Open MPI " + c : a + " " + c;
-  name.erase(std::remove(name.begin(), name.end(), ','), name.end());
-  return name;
-}
+static const Library table = {
+    .initialized = has_begun,
+    .finalized = finalized,
+    .world = world,
+    .from_fortran = [](int handle) -> std::shared_ptr<Transport> {
+      return std::make_shared<MpiTransport>(MPI_Comm_f2c(MPI_Fint(handle)));
+    },
+    .processes =
+        [] {
+          int size = 1;
+          MPI_Comm_size(MPI_COMM_WORLD, &size);
+          return size;
+        },
+    .text = text,
+};
 
 }  // namespace tacit::comm
+
+#ifdef TACIT_MPI_MODULE
+extern "C" __attribute__((visibility("default"))) const tacit::comm::mpi::Library* tacit_mpi_library() {
+  return &tacit::comm::table;
+}
+#else
+namespace tacit::comm::mpi {
+const Library* library() noexcept {
+  return &table;
+}
+void load(const std::string& module) {
+  throw Error(ErrorKind::usage, message("the MPI module ", module, ": this build of Tacit has its MPI linked, ",
+                                        short_name(table.text()), "; build with TACIT_MPI=OFF to choose at run time"));
+}
+}  // namespace tacit::comm::mpi
+#endif
