@@ -370,3 +370,19 @@ def test_a_module_that_does_not_load_is_told_when_it_has_been_built(tmp_path: Pa
     before = asked.read_text()
     assert check("exit 1").returncode == 0  # it is the same module
     assert asked.read_text() == before
+
+
+def test_printed_commands_begin_with_what_runs_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from tacit import report
+
+    own = script(tmp_path / "own place" / "tacit", "exit 0")
+    other = script(tmp_path / "other" / "tacit", "exit 0")
+    monkeypatch.setattr(sys, "executable", str(own.parent / "python"))
+    monkeypatch.delenv("TACIT_COMMAND", raising=False)
+    monkeypatch.setenv("PATH", str(other.parent))
+    assert report.program() == f"'{own}'"  # another one's command is first in PATH
+    monkeypatch.setenv("PATH", str(own.parent))
+    assert report.program() == "tacit"
+    monkeypatch.setenv("TACIT_COMMAND", "./run")
+    assert report.program() == "./run"
+    assert (ROOT / "run").read_text().count("TACIT_COMMAND=$0 exec") == 1
