@@ -33,5 +33,21 @@ rm -rf "$work/raw"
 PATH=$tools:$PATH TACIT_MPI=OFF TACIT_HWLOC=OFF TACIT_LAPACK_FROM=pypi TACIT_MPI_MODULES="$modules" \
   TACIT_LEVELS="${TACIT_LEVELS-x86-64-v2;x86-64-v3;x86-64-v4}" \
   "$tools/python" -m pip --disable-pip-version-check wheel --no-deps --no-build-isolation -v -w "$work/raw" "$root"
-PATH=$tools:$PATH "$tools/auditwheel" repair -w "$target" "$work/raw"/*.whl
+rm -rf "$work/repaired" "$work/unpacked"
+PATH=$tools:$PATH "$tools/auditwheel" repair -w "$work/repaired" "$work/raw"/*.whl
+
+# The licences of what auditwheel has copied from the system.
+"$tools/wheel" unpack -d "$work/unpacked" "$work/repaired"/*.whl
+for folder in "$work/unpacked"/*; do
+  for library in "$folder"/*.libs/lib*.so*; do
+    name=${library##*/}
+    name=${name%%-*}
+    if [ "$name" = libsuitesparseconfig ]; then continue; fi # that of AMD
+    for licence in /usr/share/doc/"$name"[0-9]*/copyright; do
+      [ -e "$licence" ] || { echo "the licence of $name was not found: $licence" >&2 && exit 5; }
+      for information in "$folder"/*.dist-info; do cp "$licence" "$information/licenses/$name.txt"; done
+    done
+  done
+  "$tools/wheel" pack -d "$target" "$folder"
+done
 ls -l "$target"
