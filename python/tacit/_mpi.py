@@ -33,9 +33,11 @@ def modules() -> dict[str, Path]:
     return {kind: file for kind in _NAMES if (file := _HERE / f"_mpi_{kind}.so").exists()}
 
 
-def _names() -> list[str]:
-    first = "openmpi" if {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK"} & os.environ.keys() else "mpich"
-    return [name for kind in sorted(_NAMES, key=lambda kind: kind != first) for name in _NAMES[kind]]
+def _launched_kind() -> str:
+    """The kind of MPI whose mpiexec started this process, by its environment; "" without one."""
+    if {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK"} & os.environ.keys():
+        return "openmpi"
+    return "mpich" if {"PMI_SIZE", "MPI_LOCALNRANKS"} & os.environ.keys() else ""
 
 
 def _places() -> Iterator[tuple[str, int]]:
@@ -46,16 +48,17 @@ def _places() -> Iterator[tuple[str, int]]:
         if chosen != "none":
             yield chosen, everywhere
         return
-    names = _names()
+    names = [name for of_kind in _NAMES.values() for name in of_kind]
     yield from ((name, everywhere | os.RTLD_NOLOAD) for name in names)
     folders = [Path(sys.prefix, "lib")]
     if "site" in sys.modules and (user := getattr(sys.modules["site"], "USER_BASE", None)):
         folders.append(Path(user, "lib"))
     if mpiexec := shutil.which("mpiexec"):
         folders.append(Path(os.path.realpath(mpiexec)).parent.parent / "lib")
-    for folder in folders:
-        yield from ((str(folder / name), everywhere) for name in names if (folder / name).exists())
-    yield from ((name, everywhere) for name in names)
+    for group in (_NAMES.get(_launched_kind(), ()), names):
+        for folder in folders:
+            yield from ((str(folder / name), everywhere) for name in group if (folder / name).exists())
+        yield from ((name, everywhere) for name in group)
 
 
 def ready(search: bool = True) -> bool:

@@ -288,6 +288,29 @@ def test_cmake_names_a_compiler_that_is_too_old(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_module_for_an_mpi_is_linked_to_none(tmp_path: Path) -> None:
+    """It finds MPI's names in the library that is loaded before it, and nothing else is missing."""
+    wrapper = shutil.which("mpicxx")
+    if wrapper is None:
+        pytest.skip("no MPI")
+    words = call(wrapper, "-show").split()
+    (folder, *_) = [word[2:] for word in words if word.startswith("-I") and Path(word[2:], "mpi.h").exists()]
+    libraries = [Path(word[2:]) for word in words if word.startswith("-L")]
+    done = configure(tmp_path / "build", f"-DTACIT_MPI_MODULES=here={folder}")
+    assert done.returncode == 0, done.stderr
+    call("cmake", "--build", tmp_path / "build", "--target", "tacit_mpi_here")
+    module = tmp_path / "build" / "python" / "tacit" / "_mpi_here.so"
+    assert "libmpi" not in call("readelf", "-d", module)
+    assert "tacit_mpi_library" in call("nm", "-D", "--defined-only", module)
+    missing = [line.split()[-1] for line in call("nm", "-D", "--undefined-only", module).splitlines()]
+    own = [name for name in missing if "tacit" in name]
+    assert own == []
+    for file in (file for where in libraries for file in where.glob("libmpi.so")):
+        there = {line.split()[-1] for line in call("nm", "-D", "--defined-only", file).splitlines()}
+        assert [name for name in missing if re.match("MPI_|ompi_", name) and name not in there] == []
+
+
+@pytest.mark.slow
 def test_a_prefix_stands_before_every_name_of_lapack(tmp_path: Path) -> None:
     build = tmp_path / "build"
     settings = cache(BUILD) if (BUILD / "CMakeCache.txt").exists() else {}

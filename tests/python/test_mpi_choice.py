@@ -28,7 +28,7 @@ class Machine:
             mpi_built=lambda: bool(self.taken), mpi_load=self.taken.append, Error=_core.Error,
             EnvironmentFailure=_core.EnvironmentFailure,
         )  # fmt: skip
-        for name in (*launch._SHOWN[0], *launch._SHOWN[1], "PMIX_RANK", "TACIT_MPI_LIBRARY"):
+        for name in (*launch._SHOWN[0], *launch._SHOWN[1], "PMIX_RANK", "MPI_LOCALNRANKS", "TACIT_MPI_LIBRARY"):
             monkeypatch.delenv(name, raising=False)
         for name in _mpi._LOADERS:
             monkeypatch.delitem(sys.modules, name, raising=False)
@@ -87,6 +87,10 @@ def test_the_mpi_of_the_environment_is_taken_before_the_systems(
     assert _mpi.ready()
     assert machine.kind == "openmpi"
     assert machine.tried[-1] == str(own)
+    machine.taken.clear()
+    monkeypatch.setenv("PMI_SIZE", "2")  # but not where MPICH's mpiexec started this process
+    assert _mpi.ready()
+    assert machine.kind == "mpich"
 
 
 def test_the_mpi_that_is_loaded_is_taken_before_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
