@@ -44,7 +44,7 @@ check 'ruff format' "$tools/bin/ruff" format -q --check .
 check 'up to date' env PATH="$PWD/$tools/bin:$PATH" .venv/bin/python scripts/describe.py --check
 check 'mypy --strict' "$tools/bin/mypy" --strict --python-executable .venv/bin/python python/tacit
 if command -v shellcheck >/dev/null 2>&1; then
-  check shellcheck shellcheck -x -S warning run test .ci/run .ci/nightly scripts/*.sh bench/device.sh
+  check shellcheck shellcheck -x -S warning run test .ci/run .ci/nightly scripts/*.sh packaging/*.sh bench/device.sh
 fi
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]
