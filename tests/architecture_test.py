@@ -18,6 +18,8 @@ FLOORS = [
     {"op"},
     {"krylov", "precond"},
     {"app"},
+    {"c"},
+    {"petsc"},
 ]
 HEIGHT = {name: height for height, names in enumerate(FLOORS) for name in names}
 
