@@ -114,9 +114,8 @@ bool monitored(KSP ksp, int k, double residual, const krylov::State* state) {
 
 KSPConvergedReason reason_of(KSP ksp, const krylov::Report& r) {
   using krylov::Reason;
+  if (r.converged()) return r.residual_norm <= double(ksp->rtol) ? KSP_CONVERGED_RTOL : KSP_CONVERGED_ATOL;
   switch (r.reason) {
-    case Reason::converged:
-      return r.residual_norm <= double(ksp->rtol) ? KSP_CONVERGED_RTOL : KSP_CONVERGED_ATOL;
     case Reason::max_iterations: {
       const auto* const c = static_cast<const KSPConvergedDefaultCtx*>(ksp->cnvP);
       const bool enough = tests_nothing(ksp) || (ksp->converged == KSPConvergedDefault && c && c->convmaxits);
@@ -128,9 +127,7 @@ KSPConvergedReason reason_of(KSP ksp, const krylov::Report& r) {
       return KSP_DIVERGED_DTOL;
     case Reason::non_finite:
       return KSP_DIVERGED_NANORINF;
-    case Reason::breakdown:
-    case Reason::stagnated:
-    case Reason::damaged:
+    default:
       break;
   }
   // Inner solves of a fixed number of iterations end early where nothing is left to reduce.

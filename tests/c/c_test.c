@@ -262,8 +262,7 @@ static void test_wrong_use(void) {
   CHECK(tacit_solver_new("cg", "step=4", &solver) == TACIT_USAGE && strstr(tacit_last_error(), "ca-cg"));
   CHECK(tacit_solver_new("ca-cg", "stp=4", &solver) == TACIT_USAGE && strstr(tacit_last_error(), "\"step\""));
   CHECK(tacit_solver_new("ca-cg", "step", &solver) == TACIT_USAGE && strstr(tacit_last_error(), "name=value"));
-  CHECK(tacit_solver_new("ca-cg", "step=0", &solver) == TACIT_USAGE &&
-        strstr(tacit_last_error(), "at least 1") == NULL);
+  CHECK(tacit_solver_new("ca-cg", "step=0", &solver) == TACIT_USAGE && strstr(tacit_last_error(), "from 1 to 1000"));
   CHECK(tacit_solver_new(NULL, "", &solver) == TACIT_USAGE && strstr(tacit_last_error(), "method is null"));
   CHECK(!solver);
   OK(tacit_solver_new("ca-cg", "", &solver));
@@ -283,7 +282,7 @@ static void test_wrong_use(void) {
   CHECK(tacit_solve(solver, A, NULL, last ? NULL : b, b, NULL) == TACIT_USAGE &&
         strstr(tacit_last_error(), "b is null"));
   CHECK(tacit_precond(A, "agm", "", &P) == TACIT_USAGE && strstr(tacit_last_error(), "\"amg\""));
-  CHECK(tacit_precond(A, "amg", "smoother=none", &P) == TACIT_USAGE && strstr(tacit_last_error(), "polynomial"));
+  CHECK(tacit_precond(A, "amg", "smoother=none", &P) == TACIT_USAGE && strstr(tacit_last_error(), "chebyshev"));
   tacit_operator_free(A), tacit_operator_free(NULL), tacit_solver_free(solver), free_rows(r);
 }
 

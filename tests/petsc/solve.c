@@ -6,7 +6,10 @@
  *   -skew S     not symmetric
  *   -again      three solves: the second with other numbers in the matrix, the third with other places
  *   -own_test   a convergence test of its own: stops after 5 iterations
- *   -guess      starts from a vector that is not zero */
+ *   -guess      starts from a vector that is not zero
+ *   -zero       b = 0
+ *   -far        with a part of b that A does not reach where it is closed
+ *   -ksps K,..  solves with each of these types of KSP, and each of -pcs P,.. */
 #include <petscksp.h>
 
 typedef struct grid {
@@ -56,7 +59,7 @@ static PetscErrorCode solve(KSP ksp, Mat A, Vec b, Vec x, PetscBool guess) {
   KSPConvergedReason reason;
   PetscInt its;
   PetscFunctionBeginUser;
-  PetscCall(VecSet(x, guess ? 0.5 : 0));
+  PetscCall(VecSet(x, guess ? 50 : 0));
   PetscCall(KSPSolve(ksp, b, x));
   PetscCall(VecDuplicate(b, &r));
   PetscCall(MatMult(A, x, r));
@@ -66,7 +69,7 @@ static PetscErrorCode solve(KSP ksp, Mat A, Vec b, Vec x, PetscBool guess) {
   PetscCall(KSPGetConvergedReason(ksp, &reason));
   PetscCall(KSPGetIterationNumber(ksp, &its));
   PetscCall(PetscPrintf(PETSC_COMM_WORLD, "solve: reason=%s its=%d residual=%.3e\n", KSPConvergedReasons[reason],
-                        (int)its, (double)(residual / size)));
+                        (int)its, (double)(size > 0 ? residual / size : residual)));
   PetscCall(VecDestroy(&r));
   PetscFunctionReturn(0);
 }
@@ -74,7 +77,11 @@ static PetscErrorCode solve(KSP ksp, Mat A, Vec b, Vec x, PetscBool guess) {
 int main(int argc, char** argv) {
   PetscInt n = 20, tests = 0;
   PetscReal skew = 0;
-  PetscBool closed = PETSC_FALSE, again = PETSC_FALSE, own = PETSC_FALSE, guess = PETSC_FALSE, is_shell, is_baij;
+  PetscBool closed = PETSC_FALSE, again = PETSC_FALSE, own = PETSC_FALSE, guess = PETSC_FALSE, zero = PETSC_FALSE,
+            far = PETSC_FALSE;
+  PetscBool is_shell, is_baij;
+  char *ksps[32], *pcs[32];
+  PetscInt ksp_count = 32, pc_count = 32;
   char kind[16] = "aij";
   Mat A, used;
   Vec x, b;
@@ -91,6 +98,8 @@ int main(int argc, char** argv) {
   PetscCall(PetscOptionsGetBool(NULL, NULL, "-again", &again, NULL));
   PetscCall(PetscOptionsGetBool(NULL, NULL, "-own_test", &own, NULL));
   PetscCall(PetscOptionsGetBool(NULL, NULL, "-guess", &guess, NULL));
+  PetscCall(PetscOptionsGetBool(NULL, NULL, "-zero", &zero, NULL));
+  PetscCall(PetscOptionsGetBool(NULL, NULL, "-far", &far, NULL));
   PetscCall(PetscStrcmp(kind, "shell", &is_shell));
   PetscCall(PetscStrcmp(kind, "baij", &is_baij));
 
@@ -104,6 +113,7 @@ int main(int argc, char** argv) {
   PetscCall(PetscRandomCreate(PETSC_COMM_WORLD, &random));
   PetscCall(VecSetRandom(x, random));
   PetscCall(MatMult(A, x, b));
+  if (far) PetscCall(VecShift(b, 0.01));
   used = A;
   if (is_shell) {
     PetscInt rows;
@@ -117,24 +127,35 @@ int main(int argc, char** argv) {
     PetscCall(MatNullSpaceCreate(PETSC_COMM_WORLD, PETSC_TRUE, 0, NULL, &constant));
     PetscCall(MatSetNullSpace(used, constant));
     PetscCall(MatNullSpaceDestroy(&constant));
-    PetscCall(VecShift(b, 1)); /* out of the range: least squares */
-    PetscCall(VecShift(b, -1));
   }
 
-  PetscCall(KSPCreate(PETSC_COMM_WORLD, &ksp));
-  PetscCall(KSPSetOperators(ksp, used, A));
-  PetscCall(KSPSetInitialGuessNonzero(ksp, guess));
-  PetscCall(KSPSetFromOptions(ksp));
-  if (own) PetscCall(KSPSetConvergenceTest(ksp, stop_after_five, &tests, NULL));
-  PetscCall(solve(ksp, used, b, x, guess));
-  if (again) {
-    PetscCall(fill(A, n, 3, skew, closed, PETSC_FALSE));
-    PetscCall(solve(ksp, used, b, x, guess));
-    PetscCall(fill(A, n, 1, skew, closed, PETSC_TRUE));
-    PetscCall(solve(ksp, used, b, x, guess));
-  }
+  if (zero) PetscCall(VecSet(b, 0));
+
+  PetscCall(PetscOptionsGetStringArray(NULL, NULL, "-ksps", ksps, &ksp_count, NULL));
+  PetscCall(PetscOptionsGetStringArray(NULL, NULL, "-pcs", pcs, &pc_count, NULL));
+  for (PetscInt k = 0; k < PetscMax(ksp_count, 1); ++k)
+    for (PetscInt p = 0; p < PetscMax(pc_count, 1); ++p) {
+      PC pc;
+      PetscCall(KSPCreate(PETSC_COMM_WORLD, &ksp));
+      PetscCall(KSPSetOperators(ksp, used, A));
+      PetscCall(KSPSetInitialGuessNonzero(ksp, guess));
+      PetscCall(KSPGetPC(ksp, &pc));
+      if (ksp_count) PetscCall(KSPSetType(ksp, ksps[k]));
+      if (pc_count) PetscCall(PCSetType(pc, pcs[p]));
+      PetscCall(KSPSetFromOptions(ksp));
+      if (own) PetscCall(KSPSetConvergenceTest(ksp, stop_after_five, &tests, NULL));
+      PetscCall(solve(ksp, used, b, x, guess));
+      if (again) {
+        PetscCall(fill(A, n, 3, skew, closed, PETSC_FALSE));
+        PetscCall(solve(ksp, used, b, x, guess));
+        PetscCall(fill(A, n, 1, skew, closed, PETSC_TRUE));
+        PetscCall(solve(ksp, used, b, x, guess));
+      }
+      PetscCall(KSPDestroy(&ksp));
+    }
+  for (PetscInt k = 0; k < ksp_count; ++k) PetscCall(PetscFree(ksps[k]));
+  for (PetscInt p = 0; p < pc_count; ++p) PetscCall(PetscFree(pcs[p]));
   PetscCall(PetscPrintf(PETSC_COMM_WORLD, "products=%d tests=%d\n", (int)g.products, (int)tests));
-  PetscCall(KSPDestroy(&ksp));
   if (is_shell) PetscCall(MatDestroy(&used));
   PetscCall(MatDestroy(&A));
   PetscCall(VecDestroy(&x));

@@ -17,8 +17,8 @@ from conftest import ALLOW, ROOT
 BUILD = Path(os.environ.get("TACIT_BUILD", ROOT / "build" / "release"))
 PLUGIN = BUILD / "src" / "petsc" / "libtacit_petsc.so"
 TABLES = ROOT / "include" / "tacit"
-METHODS = re.findall(r'TACIT_METHOD\(\w+, "([^"]+)"', (TABLES / "krylov" / "methods.def").read_text())
-PRECONDS = re.findall(r'TACIT_PRECOND\(\w+, "([^"]+)"', (TABLES / "precond" / "preconds.def").read_text())
+METHODS = re.findall(r'^TACIT_METHOD\(\w+, "([^"]+)"', (TABLES / "krylov/methods.def").read_text(), re.M)
+PRECONDS = re.findall(r'^TACIT_PRECOND\(\w+, "([^"]+)"', (TABLES / "precond/preconds.def").read_text(), re.M)
 pytestmark = pytest.mark.slow
 
 
@@ -66,25 +66,28 @@ def solves(out: str) -> list[tuple[str, int, float]]:
     return [(reason, int(its), float(residual)) for reason, its, residual in found]
 
 
-@pytest.mark.parametrize("ranks", [1, 2])
-@pytest.mark.parametrize("method", METHODS)
-def test_every_method_is_a_type_of_ksp(program: Path, plugin: Path, method: str, ranks: int) -> None:
-    name = "tacit_" + method.replace("-", "_")
-    out = run(program, plugin, f"-ksp_type {name} -pc_type jacobi -ksp_rtol 1e-7 -ksp_max_it 3000", ranks)
-    ((reason, its, residual),) = solves(out)
-    assert reason == "CONVERGED_RTOL"
-    assert residual <= 1.001e-7
-    assert its > 0
+def types(names: list[str]) -> str:
+    return ",".join("tacit_" + name.replace("-", "_") for name in names)
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
-@pytest.mark.parametrize("name", [name for name in PRECONDS if name != "none"])
-def test_every_preconditioner_is_a_type_of_pc(program: Path, plugin: Path, name: str, ranks: int) -> None:
-    for ksp in ("gmres", "tacit_gmres"):
-        out = run(program, plugin, f"-ksp_type {ksp} -pc_type tacit_{name.replace('-', '_')} -ksp_rtol 1e-6", ranks)
-        ((reason, _, residual),) = solves(out)
-        assert reason == "CONVERGED_RTOL"
-        assert residual < 1e-4
+def test_every_method_is_a_type_of_ksp(program: Path, plugin: Path, ranks: int) -> None:
+    names = ["auto", *METHODS]
+    out = run(program, plugin, f"-ksps {types(names)} -pc_type jacobi -ksp_rtol 1e-7 -ksp_max_it 3000", ranks)
+    found = solves(out)
+    assert len(found) == len(names)
+    for name, (reason, its, residual) in zip(names, found, strict=True):
+        assert (reason, residual <= 1.001e-7, its > 0) == ("CONVERGED_RTOL", True, True), (name, residual)
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_every_preconditioner_is_a_type_of_pc(program: Path, plugin: Path, ranks: int) -> None:
+    names = [name for name in PRECONDS if name != "none"]
+    out = run(program, plugin, f"-ksps gmres,tacit_gmres -pcs {types(names)} -ksp_rtol 1e-6", ranks)
+    found = solves(out)
+    assert len(found) == 2 * len(names)
+    for name, (reason, _, residual) in zip(2 * names, found, strict=True):
+        assert (reason, residual < 1e-4) == ("CONVERGED_RTOL", True), (name, residual)
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
@@ -101,11 +104,16 @@ def test_shells_null_spaces_and_guesses(program: Path, plugin: Path, ranks: int)
     out = run(program, plugin, "-kind shell -ksp_type tacit_cg -pc_type jacobi -ksp_rtol 1e-8", ranks)
     assert solves(out)[0][0] == "CONVERGED_RTOL"
     assert int(re.search(r"products=(\d+)", out)[1]) > 20  # type: ignore[index]
-    for pc in ("none", "tacit_amg", "bjacobi"):
-        for ksp in ("tacit_cg", "tacit_minres", "tacit_ca_gmres"):
-            ((reason, _, residual),) = solves(run(program, plugin, f"-closed -ksp_type {ksp} -pc_type {pc}", ranks))
-            assert reason == "CONVERGED_RTOL"
-            assert residual <= 1.001e-5
+    found = solves(
+        run(program, plugin, "-closed -ksps tacit_cg,tacit_minres,tacit_ca_gmres -pcs none,tacit_amg,bjacobi", ranks)
+    )
+    assert len(found) == 9
+    assert all(reason == "CONVERGED_RTOL" and residual <= 1.001e-5 for reason, _, residual in found), found
+    ((reason, _, residual),) = solves(run(program, plugin, "-closed -far -ksp_type tacit_cg -pc_type jacobi", ranks))
+    assert reason == "CONVERGED_RTOL"
+    assert residual > 1e-4  # what A does not reach
+    ((reason, _, residual),) = solves(run(program, plugin, "-zero -guess -ksp_type tacit_cg", ranks))
+    assert (reason.startswith("CONVERGED"), residual) == (True, 0)
     ((reason, _, residual),) = solves(run(program, plugin, "-kind baij -ksp_type tacit_cg -pc_type tacit_ic0", ranks))
     assert reason == "CONVERGED_RTOL"
     ((reason, _, residual),) = solves(run(program, plugin, "-guess -ksp_type tacit_cg -ksp_rtol 1e-6", ranks))
@@ -129,7 +137,7 @@ def test_tolerances_limits_and_tests_of_ksp(program: Path, plugin: Path) -> None
     )
     assert plain[0].startswith("CONVERGED")
     assert initial[0].startswith("CONVERGED")
-    assert initial[1] != plain[1]
+    assert initial[1] < plain[1]  # ||r_0|| is larger than ||b||
 
 
 def test_monitors_and_views(program: Path, plugin: Path) -> None:
@@ -168,7 +176,7 @@ def test_options_come_from_the_tables(program: Path, plugin: Path) -> None:
     ("options", "text"),
     [
         ("-ksp_type tacit_cg -ksp_tacit_step 4", "ca-cg"),
-        ("-ksp_type tacit_ca_cg -ksp_tacit_step 0", "at least 1"),
+        ("-ksp_type tacit_ca_cg -ksp_tacit_step 0", "from 1 to 1000"),
         ("-ksp_type tacit_cg -pc_type tacit_amg -pc_tacit_smoother cheby", "chebyshev"),
         ("-ksp_type tacit_cg -kind shell -pc_type tacit_amg -ksp_pc_side symmetric", "symmetric"),
     ],
@@ -254,15 +262,16 @@ PETSc.Sys.Print("petsc4py solved")
 
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_petsc4py(plugin: Path, tmp_path: Path, ranks: int) -> None:
-    pythons = [python for python in ("/usr/bin/python3", sys.executable) if Path(python).exists()]
-    for python in pythons:
-        if subprocess.run([python, "-c", "import petsc4py"], env={}, capture_output=True).returncode == 0:
+    path = pkg_config("--variable=prefix") + "/lib/python3/dist-packages"  # Debian's place
+    for python in ("/usr/bin/python3", sys.executable):
+        command = [python, "-c", "import petsc4py"]
+        if Path(python).exists() and not subprocess.run(command, env={"PYTHONPATH": path}).returncode:
             break
     else:
         pytest.skip("no Python with petsc4py")
     (tmp_path / "script.py").write_text(SCRIPT)
     out = call(
         "mpiexec", "-n", ranks, python, "script.py", "-dll_append", plugin, "-ksp_tacit_step", "3",
-        cwd=tmp_path, PYTHONPATH="",
+        cwd=tmp_path, PYTHONPATH=path,
     )  # fmt: skip
     assert "petsc4py solved" in out
