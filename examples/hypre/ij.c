@@ -26,24 +26,30 @@ static void hypre(HYPRE_Int code) {
 /* The rows of an assembled IJ matrix as an operator of Tacit: copied once, row by row. */
 static tacit_operator* tacit_from_ij(const tacit_comm* comm, HYPRE_IJMatrix ij) {
   HYPRE_BigInt first, last, first_column, last_column;
+  HYPRE_ParCSRMatrix matrix;
   hypre(HYPRE_IJMatrixGetLocalRange(ij, &first, &last, &first_column, &last_column));
+  hypre(HYPRE_IJMatrixGetObject(ij, (void**)&matrix));
   const HYPRE_Int rows = (HYPRE_Int)(last - first + 1);
-  HYPRE_BigInt* const number = malloc(sizeof *number * (size_t)(rows + 1));
-  HYPRE_Int* const length = malloc(sizeof *length * (size_t)(rows + 1));
-  int64_t* const start = malloc(sizeof *start * (size_t)(rows + 1));
-  for (HYPRE_Int i = 0; i < rows; ++i) number[i] = first + i;
-  hypre(HYPRE_IJMatrixGetRowCounts(ij, rows, number, length));
+  int64_t *const start = malloc(sizeof *start * (size_t)(rows + 1)), *column = NULL;
+  double* value = NULL;
   start[0] = 0;
-  for (HYPRE_Int i = 0; i < rows; ++i) start[i + 1] = start[i] + length[i];
-  const size_t entries = (size_t)start[rows];
-  HYPRE_BigInt* const big = malloc(sizeof *big * (entries + 1));
-  HYPRE_Complex* const value = malloc(sizeof *value * (entries + 1));
-  int64_t* const column = malloc(sizeof *column * (entries + 1));
-  hypre(HYPRE_IJMatrixGetValues(ij, rows, length, number, big, value));
-  for (size_t k = 0; k < entries; ++k) column[k] = big[k];
+  for (int pass = 0; pass < 2; ++pass) { /* counts the entries, then copies them */
+    int64_t k = 0;
+    for (HYPRE_Int i = 0; i < rows; ++i) {
+      HYPRE_Int length;
+      HYPRE_BigInt* columns;
+      HYPRE_Complex* values;
+      hypre(HYPRE_ParCSRMatrixGetRow(matrix, first + i, &length, &columns, &values));
+      for (HYPRE_Int e = 0; e < length; ++e, ++k)
+        if (pass == 1) column[k] = columns[e], value[k] = values[e];
+      hypre(HYPRE_ParCSRMatrixRestoreRow(matrix, first + i, &length, &columns, &values));
+      start[i + 1] = k;
+    }
+    if (pass == 0) column = malloc(sizeof *column * (size_t)(k + 1)), value = malloc(sizeof *value * (size_t)(k + 1));
+  }
   tacit_operator* A;
   check(tacit_matrix(comm, TACIT_DOUBLE, (int32_t)rows, start, column, value, &A));
-  free(number), free(length), free(start), free(big), free(value), free(column);
+  free(start), free(column), free(value);
   return A;
 }
 
