@@ -2,6 +2,7 @@
 #include "options.hpp"
 
 #include <tacit/precond/make.hpp>
+#include <tacit/precond/rigid_body.hpp>
 
 #include <optional>
 #include <utility>
@@ -16,6 +17,8 @@ using layout::Vector;
 struct Data {
   precond::Kind kind{};
   precond::Options options;
+  int dimension = 0;
+  std::vector<double> coordinates;  ///< of PCSetCoordinates(): this rank's nodes, by rows of `dimension`
   std::shared_ptr<op::Csr<T>> matrix;
   std::shared_ptr<op::Operator<T, Host>> made;
   std::unique_ptr<Vector<T>> x, y;  ///< of applies by others than Tacit's solves
@@ -55,7 +58,14 @@ std::shared_ptr<op::Operator<T, Host>> new_precond(PC pc, const Data& d) {
     ok(MatGetBlockSize(pc->pmat, &block));
     if (!options.block && block > 1) options.block = int(block);
     auto o = precond::amg_options<T>(options);
-    o.near_null = near_null_space(pc->pmat, std::size_t(d.matrix->range().local_size()));
+    const auto rows = std::size_t(d.matrix->range().local_size());
+    o.near_null = near_null_space(pc->pmat, rows);
+    // As for PETSc's gamg: where each node has an unknown for each coordinate, they are displacements.
+    const auto& comm = d.matrix->range().comm();
+    if (comm.all(o.near_null.empty() && d.dimension > 1 && d.dimension == block && d.coordinates.size() == rows)) {
+      const precond::RigidBodyModes modes(d.coordinates, d.dimension, comm);
+      o.near_null.assign(modes.values.begin(), modes.values.end());
+    }
     return std::make_shared<precond::Amg<T>>(*d.matrix, o);
   }
   return precond::make<T, Host>(to_string(d.kind), *d.matrix, d.options);
@@ -134,6 +144,14 @@ PetscErrorCode view(PC pc, PetscViewer viewer) {
   });
 }
 
+PetscErrorCode set_coordinates(PC pc, PetscInt dimension, PetscInt nodes, PetscReal* coordinates) {
+  return guarded(comm_of(pc), "PCSetCoordinates_Tacit", [&] {
+    Data& d = data_of(pc);
+    d.dimension = int(dimension);
+    d.coordinates.assign(coordinates, coordinates + dimension * nodes);
+  });
+}
+
 PetscErrorCode reset(PC pc) {
   Data& d = data_of(pc);
   d.made.reset();
@@ -144,7 +162,8 @@ PetscErrorCode reset(PC pc) {
 PetscErrorCode destroy(PC pc) {
   delete &data_of(pc);
   pc->data = nullptr;
-  return PetscObjectComposeFunction(PetscObject(pc), mark, nullptr);
+  const PetscErrorCode code = PetscObjectComposeFunction(PetscObject(pc), mark, nullptr);
+  return code ? code : PetscObjectComposeFunction(PetscObject(pc), "PCSetCoordinates_C", nullptr);
 }
 
 template <precond::Kind kind>
@@ -153,6 +172,8 @@ PetscErrorCode create(PC pc) {
     auto data = std::make_unique<Data>();
     data->kind = kind;
     ok(PetscObjectComposeFunction(PetscObject(pc), mark, is_of_tacit));
+    if (kind == precond::Kind::amg)
+      ok(PetscObjectComposeFunction(PetscObject(pc), "PCSetCoordinates_C", set_coordinates));
     pc->data = data.release();
     pc->ops->setup = set_up;
     pc->ops->apply = apply;

@@ -216,6 +216,21 @@ def test_tutorials_of_petsc(plugin: Path, tmp_path: Path, tutorial: str, options
         assert float(re.search(r"Norm of error (\S+)", out)[1]) < 1e-2  # type: ignore[index]
 
 
+def test_near_null_spaces_of_elasticity(plugin: Path, tmp_path: Path) -> None:
+    """Vectors that are given, and those made of coordinates, are the same six motions."""
+    if not (TUTORIALS / "ex56.c").exists():
+        pytest.skip("PETSc's tutorials are not installed")
+    program = compiled(TUTORIALS / "ex56.c", tmp_path)
+    options = "-ne 7 -alpha 1e-3 -ksp_rtol 1e-6 -ksp_type tacit_cg -pc_type tacit_amg -pc_tacit_coarsest 100"
+    levels = []
+    for more in ("", "-use_mat_nearnullspace"):
+        out = run(program, plugin, f"{options} -ksp_converged_reason -ksp_view {more}")
+        assert "Linear solve converged due to CONVERGED_RTOL" in out
+        levels.append(re.findall(r"level of (\d+) rows", out))
+    assert levels[0] == levels[1]
+    assert int(levels[0][1]) % 6 == 0
+
+
 def test_commands_of_the_guide(plugin: Path, tmp_path: Path) -> None:
     page = (ROOT / "docs" / "guide" / "plug-in.md").read_text()
     (block,) = re.findall(r"<!-- not run: tests/python/test_petsc.py runs it -->\n```\n(.*?)```", page, re.S)
