@@ -105,8 +105,11 @@ def test_examples_in_other_languages(prefix: Path, tmp_path: Path, language: str
 
 @pytest.mark.slow
 def test_hypre(prefix: Path, tmp_path: Path) -> None:
-    if not Path("/usr/include/hypre/HYPRE.h").exists() or cache(BUILD).get("TACIT_MPI") != "ON":
+    settings = cache(BUILD)
+    if not Path("/usr/include/hypre/HYPRE.h").exists() or settings.get("TACIT_MPI") != "ON":
         pytest.skip("no hypre")
+    if "MPI_SKIP_COMPILER_WRAPPER" in settings:
+        pytest.skip("the build's MPI is not the system's, which hypre has")
     of_user(prefix, ROOT / "examples" / "hypre", tmp_path)
     for ranks in (1, 2):
         out = on_ranks(ranks, tmp_path / "ij", "60", "pipelined-cg")
@@ -118,8 +121,8 @@ def test_hypre(prefix: Path, tmp_path: Path) -> None:
 def test_pkg_config(prefix: Path, tmp_path: Path) -> None:
     found = shutil.which("pkg-config")
     (file,) = prefix.rglob("tacit.pc")
-    if not found or not shutil.which("cc"):
-        pytest.skip("no pkg-config or no cc")
+    if not found or not shutil.which("cc") or cache(BUILD).get("TACIT_LAPACK_PREFIX"):
+        pytest.skip("no pkg-config, no cc, or a LAPACK of PyPI")
     done = subprocess.run(
         [found, "--cflags", "--libs", "tacit"],
         env=os.environ | {"PKG_CONFIG_PATH": str(file.parent)}, text=True, capture_output=True, timeout=60,

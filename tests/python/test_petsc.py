@@ -42,6 +42,8 @@ def plugin() -> Path:
         pytest.skip("no PETSc that pkg-config finds")
     if not (BUILD / "src" / "petsc" / "CMakeFiles" / "tacit_petsc.dir").exists():
         pytest.skip(f"{BUILD} was configured without PETSc")
+    if "MPI_SKIP_COMPILER_WRAPPER" in (BUILD / "CMakeCache.txt").read_text():
+        pytest.skip("the build's MPI is not the system's, which PETSc has")
     call("cmake", "--build", BUILD, "--target", "tacit_petsc")
     return PLUGIN
 
