@@ -19,7 +19,10 @@ import pytest
 from cli_support import LONG, clean_environment, has_mpi, tacit
 from conftest import ALLOW, ROOT, laplacian, mpiexec
 
-PAGES = [ROOT / "README.md", *sorted(page for page in (ROOT / "docs/guide").glob("*.md") if page.stem != "cpp")]
+PAGES = [
+    ROOT / "README.md",
+    *sorted(page for page in (ROOT / "docs/guide").glob("*.md") if page.stem not in ("cpp", "plug-in")),
+]
 QUICK = {"choosing", "gpu"}  # the others take more than a few seconds
 BLOCK = re.compile(
     r"(?:<!-- (?P<kind>not run|file): (?P<what>[^>]*?) -->\n)?```(?P<language>\w*)\n(?P<text>.*?)```", re.S
@@ -114,6 +117,14 @@ def test_cpp_page_shows_the_example() -> None:
     (program,) = [block.text for block in blocks(ROOT / "docs/guide/cpp.md") if block.language == "cpp"]
     lines = [re.sub(r"\s*// .*", "", line).strip() for line in program.splitlines()]
     assert [line for line in lines if line not in example] == []
+
+
+@pytest.mark.parametrize(("language", "example"), [("c", "c/poisson.c"), ("fortran", "fortran/poisson.f90")])
+def test_plug_in_page_shows_the_examples(language: str, example: str) -> None:
+    """Lines of the page are lines of programs that test_install.py compiles and runs."""
+    program = " ".join((ROOT / "examples" / example).read_text().split())
+    (shown,) = [block.text for block in blocks(ROOT / "docs/guide/plug-in.md") if block.language == language]
+    assert [line for line in shown.splitlines() if " ".join(line.split()) not in program] == []
 
 
 def test_blocks_and_commands_are_found() -> None:

@@ -4,6 +4,7 @@ requirements are reported before anything is installed, and so is a module that 
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from conftest import ALLOW
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 BUILD = Path(os.environ.get("TACIT_BUILD", ROOT / "build" / "release"))
@@ -48,9 +50,8 @@ def test_nothing_of_the_build_leaks(prefix: Path) -> None:
             assert word not in text, f"{file.name} mentions {word}"
 
 
-@pytest.mark.slow
-def test_example(prefix: Path, tmp_path: Path) -> None:
-    build = tmp_path / "example"
+def of_user(prefix: Path, source: Path, build: Path) -> None:
+    """Configures and builds a project of examples/ with the installed Tacit."""
     settings = cache(BUILD)
     kept = ["CMAKE_MAKE_PROGRAM", "CMAKE_CXX_COMPILER"]
     if "MPI_SKIP_COMPILER_WRAPPER" in settings:  # an MPI that CMake does not find by itself
@@ -61,26 +62,93 @@ def test_example(prefix: Path, tmp_path: Path) -> None:
         kept += ["CUDAToolkit_ROOT"]
         settings["CUDAToolkit_ROOT"] = str(Path(settings["CMAKE_CUDA_COMPILER"]).resolve().parent.parent)
     kept = [f"-D{name}={settings[name]}" for name in kept if settings.get(name)]
-    call("cmake", "-G", settings["CMAKE_GENERATOR"], "-S", EXAMPLE, "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}", *kept)
+    call("cmake", "-G", settings["CMAKE_GENERATOR"], "-S", source, "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}", *kept)
     call("cmake", "--build", build)
-    out = call(build / "poisson", "40")
-    assert "converged" in out
+
+
+def on_ranks(ranks: int, *command: object) -> str:
+    """The output under mpiexec; "" in a build without MPI."""
+    settings = cache(BUILD)
     mpiexec = settings.get("MPIEXEC_EXECUTABLE")
-    if settings.get("TACIT_MPI") == "ON" and mpiexec:
-        allow = {
-            "OMPI_ALLOW_RUN_AS_ROOT": "1",
-            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-            "OMPI_MCA_rmaps_base_oversubscribe": "1",
-            "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
-            "OMP_NUM_THREADS": "1",
-        }
-        done = subprocess.run(
-            [mpiexec, "-n", "3", build / "poisson", "40"],
-            env=os.environ | allow, text=True, capture_output=True, timeout=120, stdin=subprocess.DEVNULL,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert "converged" in done.stdout
-        assert "3 ranks" in done.stdout
+    if settings.get("TACIT_MPI") != "ON" or not mpiexec:
+        return ""
+    done = subprocess.run(
+        [mpiexec, "-n", str(ranks), *map(str, command)],
+        env=os.environ | ALLOW, text=True, capture_output=True, timeout=120, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_example(prefix: Path, tmp_path: Path) -> None:
+    of_user(prefix, EXAMPLE, tmp_path)
+    assert "converged" in call(tmp_path / "poisson", "40")
+    out = on_ranks(3, tmp_path / "poisson", "40")
+    assert not out or ("converged" in out and "3 ranks" in out)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("language", ["c", "fortran"])
+def test_examples_in_other_languages(prefix: Path, tmp_path: Path, language: str) -> None:
+    if language == "fortran" and not shutil.which("gfortran"):
+        pytest.skip("no gfortran")
+    of_user(prefix, ROOT / "examples" / language, tmp_path)
+    out = call(tmp_path / "poisson", "40", "cg", "amg")
+    assert "1600 unknowns on 1 rank(s): converged" in out
+    out = on_ranks(2, tmp_path / "poisson", "40", "ca-gmres", "jacobi")
+    assert not out or "on 2 rank(s): converged" in out
+    done = subprocess.run([tmp_path / "poisson", "40", "gmrse"], text=True, capture_output=True, timeout=60)
+    assert done.returncode != 0
+    assert 'did you mean "gmres"?' in done.stdout + done.stderr
+
+
+@pytest.mark.slow
+def test_hypre(prefix: Path, tmp_path: Path) -> None:
+    settings = cache(BUILD)
+    if not Path("/usr/include/hypre/HYPRE.h").exists() or settings.get("TACIT_MPI") != "ON":
+        pytest.skip("no hypre")
+    if "MPI_SKIP_COMPILER_WRAPPER" in settings:
+        pytest.skip("the build's MPI is not the system's, which hypre has")
+    of_user(prefix, ROOT / "examples" / "hypre", tmp_path)
+    for ranks in (1, 2):
+        out = on_ranks(ranks, tmp_path / "ij", "60", "pipelined-cg")
+        assert f"3600 unknowns on {ranks} rank(s): converged" in out
+        assert int(re.findall(r"after (\d+) iterations", out)[0]) < 20  # 100 without BoomerAMG
+
+
+@pytest.mark.slow
+def test_pkg_config(prefix: Path, tmp_path: Path) -> None:
+    found = shutil.which("pkg-config")
+    (file,) = prefix.rglob("tacit.pc")
+    if not found or not shutil.which("cc") or cache(BUILD).get("TACIT_LAPACK_PREFIX"):
+        pytest.skip("no pkg-config, no cc, or a LAPACK of PyPI")
+    done = subprocess.run(
+        [found, "--cflags", "--libs", "tacit"],
+        env=os.environ | {"PKG_CONFIG_PATH": str(file.parent)}, text=True, capture_output=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    call("cc", ROOT / "examples/c/poisson.c", "-o", tmp_path / "poisson", *shlex.split(done.stdout), "-lm")
+    assert "converged" in call(tmp_path / "poisson", "30")
+
+
+def test_components(prefix: Path, tmp_path: Path) -> None:
+    """A component that is not installed is an error that names it."""
+    settings = cache(BUILD)
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.22)\nproject(user LANGUAGES CXX)\n"
+        "find_package(tacit 0.3 REQUIRED COMPONENTS c ${more})\n"
+        "if(NOT TARGET tacit::c OR NOT EXISTS ${tacit_FORTRAN_MODULE})\n  message(FATAL_ERROR incomplete)\nendif()\n"
+    )
+    command = ["cmake", "-G", settings["CMAKE_GENERATOR"], "-S", tmp_path, f"-DCMAKE_PREFIX_PATH={prefix}"]
+    if settings.get("TACIT_LAPACK_PREFIX") or "MPI_SKIP_COMPILER_WRAPPER" in settings:
+        pytest.skip("libraries that CMake does not find by itself")
+    call(*command, "-B", tmp_path / "with")
+    done = subprocess.run(
+        [*command, "-B", tmp_path / "without", "-Dmore=unheard"], text=True, capture_output=True, timeout=120
+    )
+    assert done.returncode != 0
+    assert "unheard" in done.stderr
 
 
 def script(path: Path, text: str) -> Path:
