@@ -59,6 +59,7 @@ std::vector<NamedMethod> all_methods() {
        },
        -2, 1, 1},
       {"cocg", true, [](Options& o) { o.method = Method::cocg; }, 2, 1, 1},
+      {"cocr", true, [](Options& o) { o.method = Method::cocr; }, 2, 1, 1},
       {"richardson", true, [](Options& o) { o.method = Method::richardson, o.relaxation = 1 / 6.0; }, 1, 1, 1},
       {"chebyshev", true, [](Options& o) { o.method = Method::chebyshev, o.lambda_min = 1.9, o.lambda_max = 10.1; }, 1,
        1, 1},
