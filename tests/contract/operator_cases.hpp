@@ -31,6 +31,7 @@ struct OperatorCase {
   bool sparse = true;         // a row reads only the elements of its stored entries
   int in_flight = 2;          // products that may be under way at a time
   int columns = 99;           // the most that a product takes
+  int reductions = 0;         // of a product
 };
 
 /// How a csr matrix's indices are distributed: evenly, all on the last rank, or none on every other rank.
