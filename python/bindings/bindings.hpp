@@ -30,17 +30,13 @@ void bind_io(nb::module_& m);
 void bind_op(nb::module_& m);
 void bind_hmatrix(nb::module_& m);
 void bind_hmatrix_on_gpus(nb::module_& m);
-void bind_bem(nb::module_& m);
 void bind_hmatrix_precond(nb::module_& m);
 void bind_precond(nb::module_& m);
 void bind_krylov(nb::module_& m);
 void bind_solve(nb::module_& m);
 void bind_gpus(nb::module_& m);
 void bind_simulate(nb::module_& m);
-void bind_poisson(nb::module_& m);
 void bind_tiled(nb::module_& m);
-void bind_inference(nb::module_& m);
-void bind_multigrid(nb::module_& m);
 
 /// The elements of a NumPy or DLPack array, without a copy.
 template <class T>

@@ -18,6 +18,14 @@
 #include <tuple>
 
 namespace tacit::python {
+
+#ifdef TACIT_HAVE_APPLICATIONS
+// Made by CMake: a line for each file of bindings/app.
+#define TACIT_APPLICATION(name) void bind_##name(nb::module_& m);
+#include "applications.def"
+#undef TACIT_APPLICATION
+#endif
+
 namespace {
 
 // Python's types for the kinds of Error; made once, kept until the process ends.
@@ -232,15 +240,11 @@ NB_MODULE(_core, m) {
 #ifdef TACIT_HAVE_APPLICATIONS
   bind_clustering(m);
   bind_hmatrix(m);
-  bind_bem(m);
-  bind_multigrid(m);
-  bind_poisson(m);
 #endif
   bind_precond(m);
   bind_gpus(m);
 #ifdef TACIT_HAVE_APPLICATIONS
   bind_tiled(m);  // after operators on GPUs, of which it has some
-  bind_inference(m);
 #endif
   bind_krylov(m);
   bind_solve(m);
@@ -248,5 +252,8 @@ NB_MODULE(_core, m) {
   bind_simulate(m);
   bind_hmatrix_precond(m);
   bind_hmatrix_on_gpus(m);
+#define TACIT_APPLICATION(name) bind_##name(m);
+#include "applications.def"
+#undef TACIT_APPLICATION
 #endif
 }

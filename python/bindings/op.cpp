@@ -16,6 +16,7 @@
 #include <tacit/op/assemble.hpp>
 #include <tacit/op/compose.hpp>
 #include <tacit/op/csr.hpp>
+#include <tacit/op/low_rank.hpp>
 #include <tacit/op/noted.hpp>
 #include <tacit/op/operator.hpp>
 #include <tacit/op/renumber.hpp>
@@ -518,6 +519,24 @@ void bind_function(nb::module_& m) {
       nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg());
 }
 
+/// U V^H, from this rank's rows of both.
+template <Scalar T>
+void bind_low_rank(nb::module_& m) {
+  m.def(named<T>("low_rank").c_str(), [](const Communicator& comm, const Offsets& rows, const Offsets& columns,
+                                         const Columns<T>& U, const Columns<T>& V) {
+    return together(comm, [&] {
+      const auto [range, domain] = spaces(comm, rows, columns);
+      const auto factor = [](const Space& space, const Columns<T>& a) {
+        Vector<T> v(space, checked_cast<int>(a.shape(1), "the number of columns"));
+        v.assign({a.data(), a.size()});
+        return v;
+      };
+      return std::shared_ptr<op::Operator<T, Host>>(
+          std::make_shared<op::LowRank<T>>(factor(range, U), factor(domain, V)));
+    });
+  });
+}
+
 }  // namespace
 
 void bind_op(nb::module_& m) {
@@ -533,6 +552,7 @@ void bind_op(nb::module_& m) {
     bind_compositions<T>(m);
     bind_renumbering<T>(m);
     bind_function<T>(m);
+    bind_low_rank<T>(m);
   });
 }
 

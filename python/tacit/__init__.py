@@ -43,11 +43,13 @@ if TYPE_CHECKING:
         DeviceCsr,
         DeviceHMatrix,
         HMatrix,
+        LowRank,
         Operator,
         Stencil,
         csr,
         function,
         hmatrix,
+        low_rank,
         poisson,
         read,
         stencil,
@@ -67,8 +69,8 @@ _HOMES = {
         "gmres", "idr", "minres", "richardson", "solve"
     ],
     "op": [
-        "Csr", "DeviceCsr", "DeviceHMatrix", "HMatrix", "Operator", "Stencil", "csr", "function", "hmatrix", "poisson",
-        "read", "stencil", "tiled", "write"
+        "Csr", "DeviceCsr", "DeviceHMatrix", "HMatrix", "LowRank", "Operator", "Stencil", "csr", "function", "hmatrix",
+        "low_rank", "poisson", "read", "stencil", "tiled", "write"
     ],
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -107,10 +109,10 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
-    "CallbackState", "ColumnsResult", "Csr", "DeviceArray", "DeviceCsr", "DeviceHMatrix", "EnvironmentFailure", "Error",
-    "HMatrix", "InputError", "NotConverged", "Observer", "Operator", "OutOfMemory", "Result", "Stencil", "UsageError",
-    "__version__", "bem", "bicgstab", "cg", "chebyshev", "comm", "csr", "device", "device_array", "fgmres", "function",
-    "gmres", "grid_problems", "hmatrix", "idr", "inference", "io", "krylov", "layout", "methods", "minres", "multigrid",
-    "op", "poisson", "precond", "read", "read_vector", "richardson", "simulate", "solve", "stencil", "tiled",
-    "tomography", "write"
+    "CallbackState", "ColumnsResult", "Csr", "DeviceArray", "DeviceCsr", "DeviceHMatrix", "EnvironmentFailure",
+    "Error", "HMatrix", "InputError", "LowRank", "NotConverged", "Observer", "Operator", "OutOfMemory", "Result",
+    "Stencil", "UsageError", "__version__", "bem", "bicgstab", "cg", "chebyshev", "comm", "csr", "device",
+    "device_array", "fgmres", "function", "gmres", "grid_problems", "hmatrix", "idr", "inference", "io", "krylov",
+    "layout", "low_rank", "methods", "minres", "multigrid", "op", "poisson", "precond", "read", "read_vector",
+    "richardson", "simulate", "solve", "stencil", "tiled", "tomography", "write"
 ]  # fmt: skip

@@ -42,7 +42,7 @@ SOLVE: Mapping[str, Option] = {
     'fallbacks': Option('flag', True, (), -INFINITY, INFINITY, False, 0, 'a number', 'where the method gets no further, scale by the diagonal, take another shadow residual (bicgstab) or longer cycles (gmres without restart), and tell so in the warnings; false: the method as it stands', '', ()),
     'explain': Option('flag', None, (), -INFINITY, INFINITY, False, 0, 'a number', 'look into the cause of a failure by products of its own: true, as far as it takes; false, not at all', 'at most as long as the solve took, or 10 ms; not after few iterations', ()),
 }
-SOLVE_NAMES = ('auto', 'cg', 'minres', 'bicgstab', 'gmres', 'fgmres', 'idr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'block-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres', 'direct',)
+SOLVE_NAMES = ('auto', 'cg', 'minres', 'bicgstab', 'gmres', 'fgmres', 'idr', 'cocg', 'cocr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'block-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres', 'direct',)
 PRECOND: Mapping[str, Option] = {
     'absolute': Option('flag', None, (), -INFINITY, INFINITY, False, 0, 'a number', 'by the magnitude of the diagonal', 'false', ('jacobi', 'schwarz')),
     'solver': Option('choice', None, ('none', 'jacobi', 'block-jacobi', 'ilu0', 'ic0', 'iluk', 'ick', 'ilut', 'spai', 'fsai', 'polynomial', 'amg', 'schwarz', 'direct'), -INFINITY, INFINITY, False, 0, 'a number', "of each rank's block", 'ilu0', ('block-jacobi', 'schwarz')),
@@ -70,7 +70,7 @@ PRECOND: Mapping[str, Option] = {
     'coarsest': Option('whole', None, (), 1.0, INFINITY, False, 0, 'at least 1 unknown', 'a level of at most so many unknowns is left to the bottom solver', '400', ('amg',)),
     'agglomerate_below': Option('whole', None, (), 0.0, INFINITY, False, 0, 'at least 0 unknowns', 'levels with fewer unknowns a rank move to fewer ranks; 0: none moves', 'levels of fewer than 4096 to as many ranks as are predicted to take the least time', ('amg',)),
     'single_levels': Option('flag', None, (), -INFINITY, INFINITY, False, 0, 'a number', 'levels in single precision: half the traffic of a cycle, one reduction more', 'false', ('amg',)),
-    'block': Option('whole', None, (), 1.0, INFINITY, False, 0, 'at least 1 unknown', 'unknowns at a node, which stay together; each is nearly in the null space', '1', ('amg',)),
+    'block': Option('whole', None, (), 1.0, INFINITY, False, 0, 'at least 1 unknown', 'unknowns at a node, which stay together; in amg each is nearly in the null space', '1; in node-jacobi from 1 to 6, as the entries of the matrix show', ('node-jacobi', 'amg')),
     'overlap': Option('whole', None, (), 0.0, INFINITY, False, 0, 'at least 0 levels', 'levels of neighbours in the graph of A that a block is extended by', '1', ('schwarz',)),
     'restricted': Option('flag', None, (), -INFINITY, INFINITY, False, 0, 'a number', "a block's solution is kept on its own rows only, which halves the messages; false: where blocks overlap their solutions are added, which cg needs", 'true', ('schwarz',)),
     'bottom': Option('choice', 'automatic', ('automatic', 'direct', 'smoother', 'cg', 'minres', 'bicgstab', 'gmres', 'fgmres', 'idr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'block-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres'), -INFINITY, INFINITY, False, 0, 'a number', 'solver of the coarsest level; automatic: direct for few unknowns, else of boxes of cells the cheapest of bicgstab and ca-bicgstab by measured reductions and products, of amg the smoother', '', ('amg',), SOLVE),
@@ -82,7 +82,7 @@ PRECOND: Mapping[str, Option] = {
     'powers': Option('choice', None, ('products', 'kernel'), -INFINITY, INFINITY, False, 0, 'a number', 'of a bottom that names a Krylov method: as in solve', 'products', ('amg',)),
     'depth': Option('whole', None, (), 1.0, INFINITY, False, 0, 'at least 1 reduction', 'of a bottom that names a Krylov method: as in solve', 'by method', ('amg',)),
 }
-PRECOND_NAMES = ('none', 'jacobi', 'block-jacobi', 'ilu0', 'ic0', 'iluk', 'ick', 'ilut', 'spai', 'fsai', 'polynomial', 'amg', 'schwarz', 'direct',)
+PRECOND_NAMES = ('none', 'jacobi', 'node-jacobi', 'block-jacobi', 'ilu0', 'ic0', 'iluk', 'ick', 'ilut', 'spai', 'fsai', 'polynomial', 'amg', 'schwarz', 'direct',)
 BEM: Mapping[str, Option] = {
     'discretisation': Option('choice', 'collocation', ('collocation', 'galerkin'), -INFINITY, INFINITY, False, 0, 'a number', 'collocation: the potential at centroids; galerkin: its mean over triangles, a symmetric matrix', '', ()),
     'quadrature': Option('real', 0.05, (), 0.0, INFINITY, True, 0, 'a number > 0', 'relative accuracy of entries by quadrature, in tolerances', '', ()),

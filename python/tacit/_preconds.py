@@ -25,6 +25,23 @@ class Jacobi(Preconditioner):
     absolute: bool | None = None
 
 
+class NodeJacobi(Preconditioner):
+    """Inverts the dense diagonal block of each node: for systems of equations with several unknowns at a node.
+
+    Parameters
+    ----------
+    block : int, optional
+        Unknowns at a node, which stay together; in amg each is nearly in the null space. At least 1 unknown.
+        Default: 1; in node-jacobi from 1 to 6, as the entries of the matrix show.
+
+    References
+    ----------
+    Saad, Iterative methods for sparse linear systems (2003), section 12.2.
+    """
+
+    block: int | None = None
+
+
 class BlockJacobi(Preconditioner):
     """Works on each rank's diagonal block, without messages; of an H-matrix: inverts the near field of clusters.
 
@@ -290,7 +307,8 @@ class Amg(Preconditioner):
     coarsest : int, optional
         A level of at most so many unknowns is left to the bottom solver. At least 1 unknown. Default: 400.
     block : int, optional
-        Unknowns at a node, which stay together; each is nearly in the null space. At least 1 unknown. Default: 1.
+        Unknowns at a node, which stay together; in amg each is nearly in the null space. At least 1 unknown.
+        Default: 1; in node-jacobi from 1 to 6, as the entries of the matrix show.
     single_levels : bool, optional
         Levels in single precision: half the traffic of a cycle, one reduction more. Default: false.
     agglomerate_below : int, optional
@@ -481,4 +499,4 @@ class Inner(Preconditioner):
     tolerance: float | None = None
 
 
-__all__ = ['Amg', 'BlockJacobi', 'Direct', 'Fsai', 'Hlu', 'Ic0', 'Ick', 'Ilu0', 'Iluk', 'Ilut', 'Inner', 'Jacobi', 'Polynomial', 'Schwarz', 'Spai']
+__all__ = ['Amg', 'BlockJacobi', 'Direct', 'Fsai', 'Hlu', 'Ic0', 'Ick', 'Ilu0', 'Iluk', 'Ilut', 'Inner', 'Jacobi', 'NodeJacobi', 'Polynomial', 'Schwarz', 'Spai']

@@ -126,6 +126,26 @@ class Idr(Method):
     shadow_dimension: int | None = None
 
 
+class Cocg(Method):
+    """Conjugate gradients without conjugation, for complex symmetric A (A = A^T); the preconditioner must be
+    symmetric, too.
+
+    References
+    ----------
+    van der Vorst, Melissen (1990), doi 10.1109/20.106415.
+    """
+
+
+class Cocr(Method):
+    """Conjugate residuals without conjugation, for complex symmetric A (A = A^T), smoother than cocg; the
+    preconditioner must be symmetric, too.
+
+    References
+    ----------
+    Sogabe, Zhang (2007), doi 10.1016/j.cam.2005.07.032.
+    """
+
+
 class Richardson(Method):
     """Richardson's iteration x += omega P (b - A x).
 
@@ -391,4 +411,4 @@ class Direct(Method):
     """
 
 
-__all__ = ['Auto', 'Bicgstab', 'BlockCg', 'CaBicgstab', 'CaCg', 'CaGmres', 'Cg', 'Chebyshev', 'Direct', 'Fgmres', 'Gmres', 'Idr', 'Minres', 'PipelinedBicgstab', 'PipelinedCaGmres', 'PipelinedCg', 'PipelinedGmres', 'Richardson', 'names']
+__all__ = ['Auto', 'Bicgstab', 'BlockCg', 'CaBicgstab', 'CaCg', 'CaGmres', 'Cg', 'Chebyshev', 'Cocg', 'Cocr', 'Direct', 'Fgmres', 'Gmres', 'Idr', 'Minres', 'PipelinedBicgstab', 'PipelinedCaGmres', 'PipelinedCg', 'PipelinedGmres', 'Richardson', 'names']

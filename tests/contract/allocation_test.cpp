@@ -61,7 +61,7 @@ TYPED_TEST(Allocations, AreNotPartOfIterations) {
   const auto a = grid<T>(80, 80);  // rounding level is not reached in 240 iterations
   const auto b = random_vector<T>(a.n, 4);
   const auto A = a.on(comm::Communicator::self());
-  for (const auto& m : all_methods()) {
+  for (const auto& m : all_methods<T>()) {
     Options o;
     m.choose(o);
     o.history = false;
@@ -117,6 +117,8 @@ TYPED_TEST(Allocations, AreTheVectorsOfTheTable) {
   const std::vector<Vectors> table = {
       {"cg", 4, 5},
       {"minres", 6, 8},
+      {"cocg", 5, 6},
+      {"cocr", 6, 8},
       {"bicgstab", 7, 9},
       {"idr", 3 * 4 + 6, 3 * 4 + 6},
       {"idr 1", 3 + 6, 3 + 6},
@@ -140,7 +142,7 @@ TYPED_TEST(Allocations, AreTheVectorsOfTheTable) {
   // Without memory of its own; and no method ends before its vectors have been used.
   const Custom<T, Host> P(A->range(), [](const auto& x, auto& y) { layout::copy(x, y); });
   std::size_t met = 0;
-  for (const auto& named : all_methods()) {
+  for (const auto& named : all_methods<T>()) {
     const auto row = std::ranges::find(table, named.name, &Vectors::method);
     if (row == table.end()) continue;
     ++met;
@@ -162,7 +164,7 @@ TYPED_TEST(Allocations, AreTheVectorsOfTheTable) {
       EXPECT_EQ(vectors, expected) << named.name << (preconditioned ? " with P" : "");
     }
   }
-  EXPECT_EQ(met, table.size());
+  EXPECT_EQ(met, table.size() - (is_complex<T> ? 2 : 0));  // without cocg and cocr
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <tacit/op/function.hpp>
 #include <tacit/op/hmatrix/hmatrix.hpp>
 #include <tacit/op/hmatrix/on_devices.hpp>
+#include <tacit/op/low_rank.hpp>
 #include <tacit/op/scaled.hpp>
 #include <tacit/op/stencil.hpp>
 #include <tacit/op/tiled_spmm.hpp>
@@ -31,6 +32,7 @@ struct OperatorCase {
   bool sparse = true;         // a row reads only the elements of its stored entries
   int in_flight = 2;          // products that may be under way at a time
   int columns = 99;           // the most that a product takes
+  int reductions = 0;         // of a product
 };
 
 /// How a csr matrix's indices are distributed: evenly, all on the last rank, or none on every other rank.
@@ -475,6 +477,26 @@ void add_compositions(std::vector<OperatorCase<T>>& cases) {
 }
 
 template <class T>
+void add_low_rank(std::vector<OperatorCase<T>>& cases) {
+  const auto add = [&](std::string name, Global rows, Global columns, int k, std::uint64_t of_V) {
+    const auto factor = [k](Global n, std::uint64_t seed) {  // the numbers of vector_of
+      return random_matrix<T>(n, k, seed, [](Global, Global) { return true; });
+    };
+    cases.push_back({"low rank, " + name, factor(rows, 12) * factor(columns, of_V).adjoint(),
+                     [=](const comm::Communicator& c) -> op::OperatorPointer<T> {
+                       return std::make_shared<op::LowRank<T>>(
+                           vector_of<T>(layout::Space::distributed(c, rows), 12, k),
+                           vector_of<T>(layout::Space::distributed(c, columns), of_V, k));
+                     },
+                     false, false, 2, 99, 1});
+  };
+  add("square", 37, 37, 3, 13);
+  add("Hermitian", 37, 37, 2, 12);
+  add("wide", 23, 41, 2, 13);
+  add("of one", 1, 1, 1, 13);
+}
+
+template <class T>
 void add_tiled_and_cells(std::vector<OperatorCase<T>>& cases) {
   using op::Boundary;
   const auto [irregular, banded, wide, tall] = Matrices<T>();
@@ -553,6 +575,7 @@ std::vector<OperatorCase<T, M>> operator_cases() {
   if constexpr (std::same_as<M, Host>) {
     add_stencils(cases);
     add_compositions(cases);
+    add_low_rank(cases);
     if constexpr (!is_complex<T>) add_tiled_and_cells(cases);
     add_hmatrices(cases);
   }

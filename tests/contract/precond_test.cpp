@@ -45,6 +45,8 @@ std::vector<Named> all_preconditioners() {
   std::vector<Named> all{
       {"jacobi"},
       {"jacobi", {.absolute = true}},
+      {"node-jacobi"},
+      {"node-jacobi", {.block = 4}},
       {"spai"},
       {"spai", {.local = true}},
       {"fsai"},

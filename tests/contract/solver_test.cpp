@@ -74,7 +74,7 @@ TYPED_TEST(Solver, EveryMethodSolvesOnEveryOperator) {
   using M = typename TypeParam::memory;
   on_ranks(
       [](const comm::Communicator& comm) {
-        for (const auto& m : all_methods())
+        for (const auto& m : all_methods<T>())
           for (const double convection : {0.0, 0.4}) {
             if (m.positive && convection != 0) continue;
             if (!on_host && !m.positive && convection == 0) continue;
@@ -127,7 +127,7 @@ TYPED_TEST(Solver, CountsAreThoseOfTheDocumentation) {
         const auto A = a.template on<M>(comm);
         const auto jacobi = precond::make<T, M>("jacobi", *A);
         const Custom<T, M> hidden(A->range(), [&](const auto& x, auto& y) { jacobi->apply(x, y); });
-        for (const auto& m : all_methods())
+        for (const auto& m : all_methods<T>())
           for (const op::Operator<T, M>* P :
                {(const op::Operator<T, M>*)nullptr, (const op::Operator<T, M>*)jacobi.get(),
                 (const op::Operator<T, M>*)&hidden}) {
@@ -177,7 +177,7 @@ TYPED_TEST(Solver, ReplicatedVectorsNeedNoReductions) {
       [](const comm::Communicator& comm) {
         const auto a = shifted_grid<T>(6, 6);
         const Replicated<T, M> A(Space::replicated(comm, a.n), a);
-        for (const auto& m : all_methods()) {
+        for (const auto& m : all_methods<T>()) {
           Options o;
           m.choose(o);
           o.rtol = loose<T>;
@@ -196,7 +196,7 @@ TYPED_TEST(Solver, TrivialProblems) {
       [](const comm::Communicator& comm) {
         const auto a = shifted_grid<T>(5, 4);
         const auto A = a.template on<M>(comm);
-        for (const auto& m : all_methods()) {
+        for (const auto& m : all_methods<T>()) {
           Options o;
           m.choose(o);
           o.rtol = loose<T>;
@@ -245,7 +245,7 @@ TYPED_TEST(Solver, NonFiniteInputsAreNamed) {
         const auto fine = random_vector<T>(a.n, 1);
         for (const R bad : {std::numeric_limits<R>::quiet_NaN(), std::numeric_limits<R>::infinity(),
                             -std::numeric_limits<R>::infinity()})
-          for (const auto& m : all_methods()) {
+          for (const auto& m : all_methods<T>()) {
             if (!on_host && (bad > 0 || (is_repeated() && bad < 0))) continue;
             Options o;
             m.choose(o);
@@ -291,7 +291,7 @@ TYPED_TEST(Solver, ScaledProblemsTakeTheSameIterations) {
         const std::vector<int> powers = !on_host ? std::vector<int>{wide ? 664 : 70}
                                         : wide   ? std::vector<int>{1000, 664, -664, -1000}
                                                  : std::vector<int>{120, 70, -70, -120};
-        for (const auto& m : all_methods()) {
+        for (const auto& m : all_methods<T>()) {
           Options o;
           m.choose(o);
           o.rtol = loose<T>;
@@ -336,7 +336,7 @@ TYPED_TEST(Solver, SubnormalRightHandSides) {
     big[i] = T(k);
   }
   const auto A = a.template on<M>(comm::Communicator::self());
-  for (const auto& m : all_methods()) {
+  for (const auto& m : all_methods<T>()) {
     Options o;
     m.choose(o);
     o.rtol = 1e-2;  // b has about three digits, and so has the solution
@@ -366,7 +366,7 @@ TYPED_TEST(Solver, OverflowingSolutionsAreNotConverged) {
         for (const int sign : {1, -1}) {  // x of size 2^-2000 underflows to zero; of size 2^2000 it overflows
           if (is_repeated() && sign < 0) continue;
           const auto A = a.map([&](Global, Global, T v) { return powered<T>({v}, sign * e)[0]; });
-          for (const auto& m : all_methods()) {
+          for (const auto& m : all_methods<T>()) {
             Options o;
             m.choose(o);
             if (o.lambda_min) o.lambda_min = {}, o.lambda_max = {};
@@ -381,7 +381,7 @@ TYPED_TEST(Solver, OverflowingSolutionsAreNotConverged) {
         }
         // A right-hand side whose 2-norm overflows.
         const auto huge = std::vector<T>(a.n, T(std::numeric_limits<R>::max() / 2));
-        for (const auto& m : all_methods()) {
+        for (const auto& m : all_methods<T>()) {
           Options o;
           m.choose(o);
           o.rtol = loose<T>;
@@ -502,7 +502,7 @@ TYPED_TEST(Solver, UnattainableTolerancesStagnate) {
       [](const comm::Communicator& comm) {
         const auto a = shifted_grid<T>(sized(10, 5, 4), sized(10, 4, 3));
         const auto b = random_vector<T>(a.n, 1);
-        for (const auto& m : all_methods()) {
+        for (const auto& m : all_methods<T>()) {
           Options o;
           m.choose(o);
           o.rtol = 1e-3 * epsilon<T>;
@@ -526,7 +526,7 @@ TYPED_TEST(Solver, MaxIterationsIsExactAlsoAcrossRestarts) {
   const auto A = a.template on<M>(comm::Communicator::self());
   for (const int limit : {0, 1, 7, 23}) {
     if (is_repeated() && limit != 7) continue;
-    for (const auto& m : all_methods()) {
+    for (const auto& m : all_methods<T>()) {
       Options o;
       m.choose(o);
       if (krylov::takes(o.method, "restart")) o.restart = 5;
@@ -550,7 +550,7 @@ TYPED_TEST(Solver, CallbacksSeeTheSolutionAndMayStop) {
         const auto a = shifted_grid<T>(8, 8);
         const auto b = random_vector<T>(a.n, 4);
         const auto A = a.template on<M>(comm);
-        for (const auto& m : all_methods()) {
+        for (const auto& m : all_methods<T>()) {
           Options o;
           m.choose(o);
           if (krylov::takes(o.method, "restart")) o.restart = 4;
@@ -606,7 +606,7 @@ TYPED_TEST(Solver, AnErrorOnOneRankReachesAll) {
           EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - from).count(),
                     60.0);  // allows for a busy machine
         };
-        for (const auto& m : all_methods()) {
+        for (const auto& m : all_methods<T>()) {
           Options o;
           m.choose(o);
           o.callback = [&](const State& s) {
@@ -675,7 +675,7 @@ TYPED_TEST(Solver, SameBitsForAnyNumberOfThreads) {
   if (!on_host) GTEST_SKIP() << "of threads of the processor";
   const auto a = shifted_grid<T>(200, 100);  // large enough for several threads
   const auto b = random_vector<T>(a.n, 4);
-  for (const auto& m : all_methods()) {
+  for (const auto& m : all_methods<T>()) {
     Options o;
     m.choose(o);
     o.rtol = loose<T>;

@@ -91,8 +91,8 @@ Spent per_iteration(const op::Operator<T, Device>& A, const op::Operator<T, Devi
 /// Vectors read or written beside products in one iteration, as of docs/theory/methods.md; 0: it depends.
 double traffic_of(const std::string& method, bool with_P) {
   static const std::map<std::string, std::pair<double, double>> known{
-      {"cg", {10, 12}},       {"minres", {11, 16}},       {"bicgstab", {18, 19}},
-      {"chebyshev", {8, 8}},  {"pipelined-cg", {13, 18}}, {"pipelined-bicgstab", {22, 22}},
+      {"cocg", {10, 12}},     {"cocr", {14, 19}},    {"cg", {10, 12}},           {"minres", {11, 16}},
+      {"bicgstab", {18, 19}}, {"chebyshev", {8, 8}}, {"pipelined-cg", {13, 18}}, {"pipelined-bicgstab", {22, 22}},
       {"richardson", {4, 6}}, {"idr", {23.2, 25}}};
   const auto found = known.find(method);
   return found == known.end() ? 0 : with_P ? found->second.second : found->second.first;

@@ -479,7 +479,7 @@ TYPED_TEST(Methods, InitialGuessIsUsed) {
         const auto a = shifted_grid<T>(9, 9);
         const auto b = random_vector<T>(a.n, 3);
         const auto A = a.on(comm);
-        for (const auto& m : all_methods()) {
+        for (const auto& m : all_methods<T>()) {
           Options o;
           m.choose(o);
           o.rtol = is_wide<T> ? 1e-9 : 1e-4;

@@ -61,7 +61,7 @@ TYPED_TEST(GivenNullSpace, EveryMethodFindsTheLeastSquaresSolution) {
   on_ranks(
       [](const comm::Communicator& comm) {
         for (const double flow : {0.0, 0.4})
-          for (const auto& m : all_methods()) {
+          for (const auto& m : all_methods<T>()) {
             if (m.positive && flow != 0) continue;
             Options o;
             m.choose(o);

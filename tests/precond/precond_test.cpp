@@ -47,6 +47,95 @@ TYPED_TEST(Precond, JacobiIsTheInverseOfTheDiagonal) {
   });
 }
 
+/// Nodes of three unknowns, each in a unit of its own.
+template <Scalar T>
+Whole<T> in_units(Global n) {
+  return scattered<T>(n, 3, 1).map([](Global r, Global c, T v) {
+    return v * phase<T>(r + 2 * c) * T(std::ldexp(real_t<T>(1), int(20 * (r % 3) - 9 * (c % 3))));
+  });
+}
+
+TYPED_TEST(Precond, NodeJacobiIsTheInverseOfTheBlocksOfNodes) {
+  using T = TypeParam;
+  on_ranks([](const comm::Communicator& comm) {
+    const auto a = in_units<T>(17);
+    const auto A = a.on(comm);
+    for (const int b : {1, 3, 40}) {
+      const auto P = precond::make<T, Host>("node-jacobi", *A, {.block = b});
+      EXPECT_EQ(P->name(), message("node-jacobi (", b, ")"));
+      EXPECT_EQ(dynamic_cast<const op::Noted&>(*P).note(), "");
+      const auto m = dense_of(*P), d = a.dense();
+      const auto owner = [&](Global i) { return A->range().partition().owner(i); };
+      for (Global i = 0; i < a.n; ++i)
+        for (Global j = 0; j < a.n; ++j) {
+          const auto together = [&](Global k) { return k / b == i / b && owner(k) == owner(i); };
+          if (!together(j)) {
+            EXPECT_EQ(m[i][j], T(0));
+            continue;
+          }
+          // In the units in which all entries of A are of one size.
+          T sum(-T(i == j));
+          double row = 0, column = 0;
+          for (Global k = 0; k < a.n; ++k) {
+            if (!together(k)) continue;
+            sum += d[i][k] * m[k][j];
+            row = std::max(row, std::ldexp(double(std::abs(d[i][k])), int(9 * (k % 3) - 20 * (i % 3))));
+            column = std::max(column, std::ldexp(double(std::abs(m[k][j])), int(20 * (j % 3) - 9 * (k % 3))));
+          }
+          const double error = std::ldexp(double(std::abs(sum)), int(20 * (j % 3) - 20 * (i % 3)));
+          EXPECT_LE(error, tolerance<T>(1000) * row * column) << b << ": " << i << ", " << j;
+        }
+      expect_adjoint<T>(*P);
+      expect_columns<T>(*P);
+    }
+  });
+}
+
+TYPED_TEST(Precond, NodeJacobiTakesTheDiagonalOfSingularBlocks) {
+  using T = TypeParam;
+  on_ranks([](const comm::Communicator& comm) {
+    // Node 1 has equal rows, node 2 no entries, node 3 a zero on its diagonal.
+    const auto a = tridiagonal<T>(8, 1, 4, 1).map([](Global r, Global c, T v) {
+      if (r / 2 == 1 && c / 2 == 1) return T(2);
+      if (r / 2 == 2) return T(0);
+      return r == 6 && c == 6 ? T(0) : v;
+    });
+    const auto A = a.on(
+        layout::Space::distributed(comm, layout::Partition::of_counts(comm.size() == 1 ? std::vector<Global>{8} : [&] {
+                                     std::vector<Global> counts(std::size_t(comm.size()), 0);
+                                     counts.front() = 4, counts.back() = 4;
+                                     return counts;
+                                   }())));
+    const auto P = precond::make<T, Host>("node-jacobi", *A, {.block = 2});
+    const auto m = dense_of(*P);
+    for (const Global i : {2, 3}) EXPECT_EQ(m[i][i], T(real_t<T>(0.5)));
+    for (const Global i : {4, 5}) EXPECT_EQ(m[i][i], T(1));
+    EXPECT_LE(std::abs(m[6][7] * a.dense()[7][6] - T(1)), tolerance<T>(8));
+    EXPECT_NE(dynamic_cast<const op::Noted&>(*P).note().find("2 blocks are singular"), std::string::npos);
+  });
+}
+
+TYPED_TEST(Precond, NodeJacobiFindsTheUnknownsOfANode) {
+  using T = TypeParam;
+  on_ranks(
+      [](const comm::Communicator& comm) {
+        const auto line = tridiagonal<T>(240, -1, 4, -1);
+        Whole<T> full;
+        full.n = 240;
+        for (Global r = 0; r < full.n; ++r) {
+          for (Global c = std::max<Global>(r / 3 * 3 - 3, 0); c < std::min(r / 3 * 3 + 6, full.n); ++c)
+            full.push(c, T(r == c ? 9 : 1));
+          full.end_row();
+        }
+        EXPECT_EQ((precond::make<T, Host>("node-jacobi", *line.on(comm))->name()), "node-jacobi (1)");
+        EXPECT_EQ((precond::make<T, Host>("node-jacobi", *full.on(comm))->name()), "node-jacobi (3)");
+        EXPECT_NE(
+            usage_error([&] { precond::make<T, Host>("node-jacobi", *line.on(comm), {.block = 5000}); }).find("1024"),
+            std::string::npos);
+      },
+      {1});
+}
+
 TYPED_TEST(Precond, JacobiNamesTheRowThatCannotBeInverted) {
   using T = TypeParam;
   using R = real_t<T>;

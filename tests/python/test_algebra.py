@@ -399,3 +399,81 @@ def test_pickles_under_mpiexec(python: Callable[..., Any]) -> None:
     )
     done = python(code, ranks=2)
     assert done.stdout.count("good") == 2, done.stderr
+
+
+# -- factors -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+@pytest.mark.parametrize("scalar", SCALARS)
+def test_low_rank(scalar: str, ranks: int) -> None:
+    rng = np.random.default_rng(0)
+    near = 1e-4 if scalar in ("float32", "complex64") else 1e-12
+
+    def factor(rows: int, columns: int) -> Any:
+        parts = rng.standard_normal((2, rows, columns))
+        return (parts[0] + 1j * parts[1] if scalar.startswith("complex") else parts[0]).astype(scalar)
+
+    U, V, W, x, y = factor(23, 3), factor(9, 3), factor(23, 3), factor(9, 1)[:, 0], factor(23, 2)
+    a = as_scalar(unsymmetric(23), scalar)
+
+    def rank(comm: Any) -> None:
+        A = tacit.low_rank(U, V, comm=comm)
+        dense = U @ V.conj().T
+        assert A.shape == (23, 9)
+        assert A.dtype == np.dtype(scalar)
+        assert np.allclose(A @ x, dense @ x, rtol=near, atol=near)
+        assert np.allclose(A.H @ y, dense.conj().T @ y, rtol=near, atol=near)
+        assert np.allclose(A.T @ y, dense.T @ y, rtol=near, atol=near)
+        begin, end = tacit.csr(a, comm=comm).own_range
+        B = tacit.csr(a, comm=comm) + tacit.low_rank(U[begin:end], W[begin:end], own_rows=True, comm=comm)
+        assert np.allclose(B @ y, a @ y + U @ (W.conj().T @ y), rtol=near, atol=near)
+        assert np.allclose(B.diagonal(), a.diagonal() + (U * W.conj()).sum(1), rtol=near, atol=near)
+        assert not B.is_hermitian()
+        S = tacit.low_rank(U, comm=comm)
+        assert S.is_hermitian()
+        assert np.allclose(S @ y, U @ (U.conj().T @ y), rtol=near, atol=near)
+        assert np.array_equal(copy.deepcopy(A) @ x, A @ x)
+
+    tacit.comm.run_threads(ranks, rank)
+    A = tacit.low_rank(U, V)
+    assert np.array_equal(pickle.loads(pickle.dumps(A)) @ x, A @ x)
+
+
+def test_wrong_factors() -> None:
+    one = np.ones(5)
+    for U, V, error, words in (
+        (np.ones((5, 2)), np.ones((5, 3)), ValueError, "U has 2 columns and V 3"),
+        (np.ones((5, 0)), None, ValueError, r"U has shape \(5, 0\)"),
+        (np.ones((2, 2, 2)), None, ValueError, r"U has shape \(2, 2, 2\)"),
+        (["a"], None, (TypeError, ValueError), "U"),
+    ):
+        with pytest.raises(error, match=words):
+            tacit.low_rank(U, V)
+    with pytest.raises(TypeError, match="complex"):
+        tacit.low_rank(1j * one, scalar="float64")
+    one[3] = np.nan
+    result = tacit.solve(tacit.low_rank(one).shifted(1), np.ones(5), method="cg")
+    assert result.reason == "non_finite"
+    assert "the factor U has a value that is not finite in row 3" in result.detail
+
+    def rank(comm: Any) -> None:
+        with pytest.raises(ValueError, match="U"):
+            tacit.low_rank(np.full(5, float(comm.rank)), comm=comm)
+
+    tacit.comm.run_threads(2, rank)
+
+
+def test_a_matrix_with_a_correction_takes_its_preconditioner() -> None:
+    n = 900
+    a = tacit.poisson((30, 30))
+    u = np.random.default_rng(0).standard_normal((n, 2)) / 10
+    A = a + tacit.low_rank(u)
+    b = np.ones(n)
+    plain = tacit.solve(A, b, method="cg", precond="none")
+    better = tacit.solve(A, b, method="cg", precond=tacit.precond.make(a, "ic0"))
+    assert plain.converged
+    assert better.converged
+    assert better.iterations < plain.iterations
+    dense = a.to_scipy().toarray() + u @ u.T
+    assert np.allclose(better.x, np.linalg.solve(dense, b), rtol=1e-6)

@@ -129,3 +129,32 @@ def test_advice_depends_on_the_precision() -> None:
     assert "use double precision" in single.advice
     assert "use double precision" not in double.advice
     assert "rounding error of b - A x" in double.detail
+
+
+def waves(n: int) -> Any:
+    """A damped wave equation on a square: complex symmetric, indefinite, not Hermitian."""
+    line = sp.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(n, n))
+    laplacian = sp.kron(line, sp.eye_array(n)) + sp.kron(sp.eye_array(n), line)
+    return sp.csr_array(laplacian + (-0.2 + 0.1j) * sp.eye_array(n * n))
+
+
+@pytest.mark.parametrize("method", ["cocg", "cocr"])
+def test_complex_symmetric_methods_say_what_they_need(method: str) -> None:
+    a = waves(30)
+    b = np.ones(900) + 0.5j
+    for precond in ("none", "ilu0"):
+        r = tacit.solve(a, b, method=method, precond=precond)
+        other = tacit.solve(a, b, method="bicgstab", precond=precond)
+        assert r.converged
+        assert np.linalg.norm(b - a @ r.x) <= 1.001e-8 * np.linalg.norm(b)
+        assert r.counts["operator_applies"] < other.counts["operator_applies"]
+    upper = sp.triu(a.real, 1)
+    hermitian = sp.csr_array((1 + 0.5j) * upper + (1 - 0.5j) * upper.T + 5 * sp.eye_array(900))
+    r = tacit.solve(hermitian, b, method=method, precond="none", max_iterations=200, explain=True)
+    assert not r.converged
+    assert "the matrix A is not symmetric" in r.detail
+    assert "Hermitian: use cg or minres" in r.advice
+    bent = tacit.csr(sp.diags_array([1.0, 0.9], offsets=[0, -1], shape=(900, 900)), scalar="complex128")
+    r = tacit.solve(a, b, method=method, precond=bent, max_iterations=40, explain=True)
+    assert not r.converged
+    assert "the preconditioner P, csr, is not symmetric" in r.detail

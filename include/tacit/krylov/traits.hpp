@@ -21,6 +21,7 @@ struct Traits {
   Parameters parameters = Parameters::none;
   bool cycles = false;         ///< a run is a cycle of `restart` vectors, which are made orthogonal
   bool erratic = false;        ///< short recurrences for any A, whose residuals vary irregularly
+  bool symmetric = false;      ///< for A = A^T, complex or not, with P = P^T: inner products are not conjugated
   bool other_shadow = false;   ///< can begin anew with another shadow residual
   bool gives_way = false;      ///< a variant whose classical method takes over after a quarter of the iterations
   bool needs_factors = false;  ///< P has to be A^-1 to rounding

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib
+import pkgutil
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tacit import launch, report
+from tacit import app, launch, report
 from tacit.cli import bem, infer, matrix, mpirun, multigrid, poisson, reconstruct, solve
 from tacit.cli.arguments import SIZES, USAGE, Arguments, Parser, nearest, one_of
 from tacit.cli.failures import drop_output, guarded, open_streams, tidy_when_ended
@@ -38,7 +40,7 @@ def build_parser() -> Parser:
         made.set_defaults(run=run, parser=made)
         add(Arguments(made))
 
-    for module in (solve, poisson, reconstruct, infer, multigrid, bem):
+    for module in (solve, poisson, reconstruct, infer, multigrid, bem, *_applications()):
         command(module.__name__.rpartition(".")[2], module.TEXT, module.add, module.run, epilog=EXIT_CODES)
     command("info", "say what a matrix or vector file holds", matrix.add_info, matrix.run_info)
     command("check", "read files strictly and say whether they are valid", matrix.add_check, matrix.run_check)
@@ -49,6 +51,14 @@ def build_parser() -> Parser:
     command("demo", "show on a page of pictures what is Tacit's, in about half a minute", _add_demo, _demo)
     command("mpirun", mpirun.TEXT, mpirun.add, mpirun.run)
     return parser
+
+
+def _applications() -> list[Any]:
+    """The modules of commands that have the name of their application, but for those that help lists first."""
+    here = str(Path(__file__).parent)
+    solved, commands = ({module.name for module in pkgutil.iter_modules(path)} for path in (app.__path__, [here]))
+    found = (solved & commands) - {"bem", "multigrid", "poisson"}
+    return [importlib.import_module(f"tacit.cli.{name}") for name in sorted(found)]
 
 
 def main(words: Sequence[str] | None = None) -> int:

@@ -43,6 +43,11 @@ struct Allowance {
   }
 };
 
+template <class T>
+struct PlainDot {  // x^T y
+  TACIT_HD exec::Sums<1, T> operator()(T x, T y) const { return {{x * y}}; }
+};
+
 /// The system, the report that is completed, and the allowance. Refers to all of them.
 template <Scalar T, Memory M>
 class Case {
@@ -89,8 +94,8 @@ class Case {
   }
   /// An estimate of ||B - B^H|| / ||B||, Frobenius: of (q, B p) - (B q, p) for pseudo-random p and q. Rounding stays
   /// far below sqrt(epsilon); NaN where products are not finite. Where a null space is given: of B on its complement.
-  /// Two products with B. Collective.
-  double asymmetry(const op::Operator<T, M>& B) const {
+  /// `transposed`: of B - B^T in the place of B - B^H. Two products with B. Collective.
+  double asymmetry(const op::Operator<T, M>& B, bool transposed = false) const {
     Vector<T, M> p(space_), q(space_), Bp(space_), Bq(space_);
     scatter(p, 1);
     scatter(q, 2);
@@ -98,7 +103,11 @@ class Case {
     B.apply(p, Bp);
     B.apply(q, Bq);
     const double size = (layout::norm(q) * layout::norm(Bp) + layout::norm(p) * layout::norm(Bq)) / 2;
-    return double(std::abs(layout::dot(q, Bp) - layout::dot(Bq, p))) / size * std::sqrt(double(space_.size()));
+    const auto product = [&](const Vector<T, M>& x, const Vector<T, M>& y) {
+      if (!transposed) return layout::dot(x, y);
+      return space_.sum(exec::sweep(exec::reads(x, y), exec::updates(), exec::writes(), PlainDot<T>{})).wait()[0];
+    };
+    return double(std::abs(product(q, Bp) - product(Bq, p))) / size * std::sqrt(double(space_.size()));
   }
 
   const System<T, M>& system_;

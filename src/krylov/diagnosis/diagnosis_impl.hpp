@@ -33,6 +33,7 @@ class Diagnosis final : private Case<T, M> {
   bool explain_changing_products();
   bool explain_nonlinearity();
   bool explain_asymmetry(double skew, bool hermitian);
+  bool explain_transpose(bool hermitian);
   bool explain_rounding();
   struct Curvatures {
     bool positive = false, negative = false;
@@ -121,7 +122,8 @@ void Diagnosis<T, M>::look_into_cause() {
   const double skew = asymmetry(*A_);
   const bool hermitian = skew <= std::max(noise, 4 * given_A_->accuracy()), coarse = report_.residual_norm > noise;
   if ((coarse || cut_off) &&
-      (explain_nonlinearity() || (needs_hermitian(method_) && explain_asymmetry(skew, hermitian))))
+      (explain_nonlinearity() || (needs_hermitian(method_) && explain_asymmetry(skew, hermitian)) ||
+       (traits_of(method_).symmetric && explain_transpose(hermitian))))
     return;
   if (coarse && hermitian && explain_signs()) return;
   if (doubtful) {
@@ -219,6 +221,26 @@ bool Diagnosis<T, M>::explain_asymmetry(double skew, bool hermitian) {
       message(name,
               " needs a Hermitian positive definite preconditioner, and this P is not Hermitian; use another one, "
               "or gmres or bicgstab."));
+  return true;
+}
+
+/// Is A, or P, given to a method for A = A^T, another one? Two products, and two applies of P. Collective.
+template <Scalar T, Memory M>
+bool Diagnosis<T, M>::explain_transpose(bool hermitian) {
+  if (!affords(2, 0, 10, 7)) return false;
+  const std::string name = to_string(method_);
+  const double of_A = asymmetry(*A_, true);
+  if (of_A > std::max(std::sqrt(epsilon), 4 * given_A_->accuracy())) {
+    say(message("the matrix A is not symmetric: A - A^T is about ", about(of_A), " of A"),
+        message(name, " needs A = A^T, without conjugation, and this matrix is ",
+                hermitian ? "Hermitian: use cg or minres." : "another one: use gmres or bicgstab."));
+    return true;
+  }
+  const double of_P = P_ && affords(0, 2, 10, 7) ? asymmetry(*P_, true) : 0;
+  if (!(of_P > std::sqrt(epsilon))) return false;
+  say(message("the preconditioner P, ", given_P_ ? given_P_->name() : "", ", is not symmetric: P - P^T is about ",
+              about(of_P), " of P"),
+      message(name, " needs P = P^T, without conjugation; use another one (jacobi, ilu0), or gmres or bicgstab."));
   return true;
 }
 

@@ -1,6 +1,6 @@
 // Cells, finite volumes on them and multigrid for Python: options in, a report as a dict out.
-#include "described.hpp"
-#include "on_gpu.hpp"
+#include "../described.hpp"
+#include "../on_gpu.hpp"
 
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/function.h>

@@ -1,5 +1,5 @@
 // tacit::app for Python: Poisson in the unit cube.
-#include "described.hpp"
+#include "../described.hpp"
 
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>

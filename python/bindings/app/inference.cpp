@@ -1,6 +1,6 @@
 // Tacit's sparse networks for Python, in host memory and in that of a GPU.
-#include "described.hpp"
-#include "on_gpu.hpp"
+#include "../described.hpp"
+#include "../on_gpu.hpp"
 
 #include <nanobind/stl/function.h>
 #include <nanobind/stl/shared_ptr.h>

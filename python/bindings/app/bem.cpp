@@ -1,5 +1,5 @@
 // tacit::app::bem for Python. A mesh is two arrays, of vertices (n, 3) and triangles (m, 3).
-#include "described.hpp"
+#include "../described.hpp"
 
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/filesystem.h>
