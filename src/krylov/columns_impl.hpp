@@ -48,7 +48,6 @@ class ManySolves {
       : A_(A), P_(P), B_(B), X_(X), options_(options), hermitian_(hermitian), null_(null_space) {
     options_.schedule = {};
     if (options_.engine == Engine::thread) options_.engine = Engine::polling;  // one for all columns
-    options_.solves_of_call = std::max(options_.solves_of_call, B.columns());
   }
 
   ColumnReports run(const Options& given) {
@@ -123,7 +122,8 @@ class ManySolves {
       explained = true;
       if (explaining_++ == 0) explain_begin_ = wall_time();
     };
-    reports_.columns[std::size_t(c)] = Solve<T, Host>(A, P, b, x, own, hermitian_, null_, false, search).run();
+    const Role role{.solves_of_call = std::max(options_.solves_of_call, B_.columns()), .alone = false};
+    reports_.columns[std::size_t(c)] = Solve<T, Host>(A, P, b, x, own, role, hermitian_, null_, search).run();
     if (explained && --explaining_ == 0) explain_seconds_ += wall_time() - explain_begin_;
     put_column(x, c, X_);
   }

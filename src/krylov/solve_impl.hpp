@@ -2,6 +2,7 @@
 #pragma once
 
 #include "diagnosis/diagnosis.hpp"
+#include "part.hpp"
 #include "plan/plan.hpp"
 #include "plan/system.hpp"
 #include "powers.hpp"
@@ -47,13 +48,14 @@ std::unique_ptr<Iteration<T, M>> make_iteration(Method method, const Options& op
 template <Scalar T, Memory M>
 class Solve final : public OuterIteration, private Executor {
  public:
-  /// `together`: of all columns of a solve with many, or null; `alone`: it is not one of several.
+  /// `together`: of all columns of a solve with many, or null.
   Solve(const op::Operator<T, M>& A, const op::Operator<T, M>* P, const Vector<T, M>& b, Vector<T, M>& x,
-        const Options& options, bool hermitian, const NullSpace<T, M>* null_space, bool alone = true,
+        const Options& options, const Role& role, bool hermitian, const NullSpace<T, M>* null_space,
         BlockSearch<T>* together = nullptr)
       : given_(options),
+        role_(role),
         system_(A, P, b, x, given_, null_space),
-        plan_(facts_of(system_, options, hermitian, alone), *this, report_.warnings),
+        plan_(facts_of(system_, options, hermitian, role.alone), *this, report_.warnings),
         together_(together) {}
 
   Report run() {
@@ -65,10 +67,7 @@ class Solve final : public OuterIteration, private Executor {
     const auto counters = comm.counters();
     const auto *A = &system_.A(), *P = system_.P();
     const auto applies = A->applies(), preconditions = P ? P->applies() : 0;
-    const op::Schedule before = A->schedule();
-    if (given_.schedule.how != op::Schedule::How::automatic) A->use(given_.schedule);
-    solve();
-    A->use(before);
+    scheduled([this] { solve(); });
     const auto spent = comm.counters() - counters;
     const auto* diagonal = system_.diagonal();
     report_.counts.reductions = spent.reductions;
@@ -81,9 +80,24 @@ class Solve final : public OuterIteration, private Executor {
     if (report_.precond.empty()) report_.precond = P ? P->name() : "none";
     const bool has_failed = residual_ && !report_.converged() && report_.reason != Reason::stopped;
     if (has_failed && options().explain.value_or(true))
-      diagnose<T, M>({system_, options(), plan_.method(), plan_.restart(), stale_ ? nullptr : residual_.get()},
+      diagnose<T, M>({system_, options(), plan_.method(), plan_.restart(), stale_ ? nullptr : residual_.get(),
+                      Effort{report_.iterations, report_.counts}, role_.solves_of_call, false},
                      report_);
     return std::move(report_);
+  }
+
+  // Instead of run(): what other attempts at the system need to know (part.hpp).
+  double residual() {
+    scheduled([this] { look(); });
+    return report_.residual_norm;
+  }
+  Cause cause(const Effort& effort) {
+    scheduled([this] { look(); });
+    if (residual_)
+      diagnose<T, M>(
+          {system_, options(), plan_.method(), plan_.restart(), residual_.get(), effort, role_.solves_of_call, true},
+          report_);
+    return {std::move(report_.detail), std::move(report_.advice)};
   }
 
  private:
@@ -107,28 +121,53 @@ class Solve final : public OuterIteration, private Executor {
   const layout::Space& space() const { return system_.space(); }
   Vector<T, M>& x() const { return system_.x(); }
 
-  void solve() {
+  /// Does this with the schedule of products that the user has named.
+  template <class F>
+  void scheduled(const F& f) {
+    const auto& A = system_.A();
+    const op::Schedule before = A.schedule();
+    if (given_.schedule.how != op::Schedule::How::automatic) A.use(given_.schedule);
+    f();
+    A.use(before);
+  }
+  /// Takes the system in, up to the norm of b; false where something in it is not finite.
+  bool enter() {
     if (plan_.choose_method()) system_.negate();
     report_.method = to_string(plan_.method());
     if (const auto* noted = system_.noted(); noted && !noted->note().empty())
       report_.warnings.push_back(message(system_.P()->name(), ": ", noted->note()));
-    if (!inputs_are_finite()) return;
+    if (!inputs_are_finite()) return false;
     if (system_.null_space()) system_.enter_null_space(report_);
-    const double b_norm = system_.length(system_.b());
-    report_.b_norm = b_norm;
+    report_.b_norm = system_.length(system_.b());
     report_.norm = to_string(options().norm);
-    if (b_norm == 0) {
+    return true;
+  }
+  void scale() {
+    system_.choose_scales(report_.b_norm, plan_.method(), report_);
+    plan_.set_goal(system_.b_norm(), system_.goal());
+  }
+  void solve() {
+    if (!enter()) return;
+    if (report_.b_norm == 0) {
       layout::fill(x(), T(0));
       report_.reason = judge(*this, 0, 0).reason;
       if (options().history) report_.history = {0};
       return;
     }
-    system_.choose_scales(b_norm, plan_.method(), report_);
-    plan_.set_goal(system_.b_norm(), system_.goal());
+    scale();
     plan_.choose_variant();
     report_.method = to_string(plan_.method());
     warn_of_engine();
     iterate();
+    system_.undo_scales(report_);
+  }
+
+  /// The residual of x, and no run.
+  void look() {
+    if (!enter() || report_.b_norm == 0) return;
+    scale();
+    system_.take_checksum();
+    report_.residual_norm = begin_from_guess() / system_.b_norm();
     system_.undo_scales(report_);
   }
 
@@ -148,6 +187,7 @@ class Solve final : public OuterIteration, private Executor {
     const int window = int(std::clamp<Global>(n, 500, 5000));
     Options options = this->options();
     if (options.callback) options.callback = [this](const State& s) { return call_back(s); };
+    if (auto* f = role_.forecast) options.give_up = [f](int k, double residual) { return f->ends(k, residual); };
     Monitor monitor(space().comm(), options, system_.b_norm(), system_.goal(),
                     options.max_iterations.value_or(default_max_iterations(n)), window);
     plan_.watch(monitor, window);
@@ -163,11 +203,8 @@ class Solve final : public OuterIteration, private Executor {
     residual_ = std::make_unique<Vector<T, M>>(space());
     length_of_x_ = layout::norm(x());
     if (length_of_x_ != 0) {
-      double norm = system_.confirmed(x(), length_of_x_, system_.true_residual(x(), *residual_), *residual_, false);
-      if (reached(norm, system_.goal())) system_.mark_damage(*residual_), norm = system_.length(*residual_);
-      // Squares of such a residual, or of b beside it, leave the range of the scalar.
-      constexpr int far = std::numeric_limits<real_t<T>>::max_exponent / 2 - 14;
-      if (norm < std::ldexp(system_.b_norm(), far)) return norm;
+      const double norm = system_.residual_of_guess(length_of_x_, *residual_);
+      if (system_.may_square(norm)) return norm;
       report_.warnings.push_back(
           message("x0 has a residual of ", norm / system_.b_norm(), " of ||b||, and was set to zero"));
       layout::fill(x(), T(0));
@@ -392,6 +429,7 @@ class Solve final : public OuterIteration, private Executor {
   }
 
   Options given_;
+  Role role_;
   Report report_;
   System<T, M> system_;
   Plan plan_;
@@ -441,15 +479,21 @@ void check_arguments(const op::Operator<T, M>& A, const op::Operator<T, M>* P, c
 }
 
 template <Scalar T, Memory M>
-Report solve(const op::Operator<T, M>& A, const op::Operator<T, M>* P, const Vector<T, M>& b, Vector<T, M>& x,
-             const Options& options, bool hermitian, const NullSpace<T, M>* null_space) {
+Report solve_part(const op::Operator<T, M>& A, const op::Operator<T, M>* P, const Vector<T, M>& b, Vector<T, M>& x,
+                  const Options& options, const Role& role, bool hermitian, const NullSpace<T, M>* null_space) {
   if (P) A.range().comm().join(P->range().comm());  // before this thread's turn
   return comm::collective(A.range().comm(), [&] {
     check_arguments(A, P, b, x, options, null_space);
     require(b.columns() == 1 && x.columns() == 1, "solve takes one right-hand side; b has ", b.columns(),
             " columns and x ", x.columns(), ": solve_columns takes several");
-    return Solve<T, M>(A, P, b, x, options, hermitian, null_space).run();
+    return Solve<T, M>(A, P, b, x, options, role, hermitian, null_space).run();
   });
+}
+
+template <Scalar T, Memory M>
+Report solve(const op::Operator<T, M>& A, const op::Operator<T, M>* P, const Vector<T, M>& b, Vector<T, M>& x,
+             const Options& options, bool hermitian, const NullSpace<T, M>* null_space) {
+  return solve_part(A, P, b, x, options, {.solves_of_call = options.solves_of_call}, hermitian, null_space);
 }
 
 }  // namespace tacit::krylov

@@ -1,5 +1,6 @@
 // Solves whose method and preconditioner are found by trial: every claim is true, what is learnt is kept, limits hold.
 #include <tacit/precond/automatic.hpp>
+#include "precond/automatic/candidates.hpp"
 
 #include "support/communicators.hpp"
 #include "support/scalars.hpp"

@@ -3,6 +3,7 @@
 #include <tacit/precond/automatic.hpp>
 #include <tacit/precond/direct.hpp>
 #include <tacit/precond/make.hpp>
+#include "precond/automatic/candidates.hpp"
 
 #include "support/communicators.hpp"
 #include "support/methods.hpp"

@@ -14,33 +14,46 @@
 
 namespace tacit::precond {
 
-/// A method with a preconditioner. `trial`: after so many iterations, and again whenever their number has doubled, the
-/// iterations still to come are predicted from the last half of those done; above `patience`, and above those done, the
-/// next candidate is tried.
-struct Candidate {
-  krylov::Method method = krylov::Method::automatic;
-  std::string precond = "none";
-  Options options;
-  int trial = 0;  ///< 0: no limit
-  double patience = 0;
-  bool indefinite = false;  ///< tried only where cg has found A not to be definite
+struct Candidate;  // src/precond/automatic/candidates.hpp
+struct Facts;
+
+/// The candidates that auto tries, one a line, in their order: for which matrices, what it is, what attempts before
+/// must have shown, and why it has this place. Local.
+std::string candidate_table();
+
+/// A row of that table, in words, and what becomes of it for a matrix.
+struct PlannedCandidate {
+  std::string what, when, tried_if, why;  ///< tried_if: what attempts before must have shown; "": nothing
+  bool holds = false;                     ///< for this matrix; else the rest is empty
+  std::string method, precond, options;   ///< options: "drop=0.001, .."
+  int trial = 0;                          ///< iterations before it may be given up; 0: it is not
+  double patience = 0;                    ///< iterations still to come for which it is not given up
 };
 
-/// Solves A x = b where the user has named no preconditioner, and perhaps no method. The candidates begin with the
-/// diagonal (cg, or bicgstab; none where it is even), go on with cheap factors and end with nearly complete ones: for a
-/// Hermitian A whose diagonal has one sign cg with amg (from 4000 rows on, where couplings between unknowns of one kind
-/// have the sign that the diagonal has not; where its aggregates converge slowly, with several unknowns in a node very
-/// slowly, then by hmis), ic0 and ick, for others gmres with amg as above, with ilu0 (where at most a third of the
-/// diagonal is zero), with ilut of smaller and smaller threshold, and between them idr with ilu0; then one without
-/// preconditioner, and complete factors (direct; on one rank before a denser ilut too that may have as many entries,
-/// after one that was full and of no use), where their symbolic count fits the free memory and their operations
-/// take no longer than about a second, or than what the attempts before have taken. The last one has no preconditioner.
-/// A Hermitian A that is not definite is given to minres before: at once where its diagonal has zeros or both signs
-/// (with the magnitudes of the diagonal where these differ), and where cg breaks down, then with ick too. Where half of
-/// the rows have two or three entries (networks), whose complete factors have few entries, gmres with ilut follows the
-/// diagonal. Each starts from the best x so far. One that is predicted to need more than its patience is given up; if
-/// all are, the one that is predicted to end first goes on. A candidate whose preconditioner cannot be made is left
-/// out, with a warning. Several ranks: additive Schwarz over these factors, where the method allows it.
+/// What auto would do with a matrix, without a solve.
+struct CandidatePlan {
+  Global unknowns = 0, entries = 0;
+  bool several_ranks = false, hermitian = false, one_sign = false, network = false;
+  double zeros = 0, spread = 1;  ///< of the diagonal: the share of zeros; the largest over the smallest of the others
+  std::string fault;             ///< what is not finite in A: then the solve only says so
+  std::vector<PlannedCandidate> rows;
+};
+
+/// The rows of the table, without a matrix. Local.
+std::vector<PlannedCandidate> candidate_rows();
+
+/// `ranks`: as on so many ranks (absent: those of A). Collective: an exchange, some reductions, and for amg a pass over
+/// A. Error(usage): A is not square.
+template <Scalar T>
+CandidatePlan plan_candidates(const op::Csr<T, Host>& A, krylov::Method method = krylov::Method::automatic,
+                              std::optional<int> ranks = {});
+
+/// Solves A x = b where the user has named no preconditioner, and perhaps no method: tries candidates, rows of
+/// candidate_table() that hold for A, in their order. These begin with the diagonal, which costs nothing, go on with
+/// multigrid and cheap factors where these suit A, and end with nearly complete and complete factors, and without a
+/// preconditioner. Each starts from the best x so far. One that is predicted to need more than its patience is given
+/// up; if all are, the one that is predicted to end first goes on. A candidate whose preconditioner cannot be made is
+/// left out, with a warning.
 ///
 /// The first candidate that solves is kept with its preconditioner, and is the first for the next right-hand side. All
 /// decisions depend on numbers that are the same on all ranks, and none on measured times. The limit of iterations,
@@ -51,6 +64,7 @@ class Automatic {
   /// Refers to A. Collective: one exchange, to find whether A is Hermitian.
   /// `method`: for all candidates, or automatic.
   explicit Automatic(const op::Csr<T, Host>& A, krylov::Method method = krylov::Method::automatic);
+  ~Automatic();
 
   /// As krylov::solve. The counts, iterations and seconds of the report are those of all candidates, its history too;
   /// method, precond, warnings, detail and advice those of the candidate that solved, or came nearest; `choice` says
@@ -81,9 +95,8 @@ class Automatic {
   void look();
   /// The `block` of amg for A; 0 where smoothed aggregation does not suit it. Collective at the first call.
   int multigrid_block();
-  /// Whether complete factors of A (of at most a million entries) fit the memory, have at most `fill` entries for one
-  /// of A, and are worth their operations after so many products with A and with preconditioners. Keeps their analysis.
-  /// Collective.
+  /// Whether complete factors of A fit the memory, have at most `fill` entries for one of A, and are worth their
+  /// operations after so many products with A and with preconditioners. Keeps their analysis. Collective.
   bool can_factorise(double applies, std::optional<double> fill);
   std::unique_ptr<op::Operator<T, Host>> make_precond(const Candidate& c, const Options& options);
   const op::Csr<T, Host>& A_;

@@ -4,6 +4,7 @@
 #include "../plan/system.hpp"
 #include "../plan/verdicts.hpp"
 #include "../plan/words.hpp"
+#include "krylov/part.hpp"
 
 #include <tacit/base/trace.hpp>
 
@@ -21,6 +22,9 @@ struct Failed {
   Method method;
   int restart;                   // vectors of a cycle
   const Vector<T, M>* residual;  // b - A x; null where it is not known
+  Effort effort;                 // of all attempts
+  int solves_of_call;            // Role
+  bool has_tried_others;         // other attempts than this one: neither its time nor its limit says much
 };
 
 /// Prices of operations in seconds, on the slowest rank, and how many seconds are left. Work is counted, in seconds of
@@ -58,6 +62,9 @@ class Case {
         method_(failed.method),
         restart_(failed.restart),
         residual_(failed.residual),
+        effort_(failed.effort),
+        solves_of_call_(failed.solves_of_call),
+        has_tried_others_(failed.has_tried_others),
         report_(report),
         allowance_(allowance),
         A_(&system_.A()),
@@ -85,8 +92,7 @@ class Case {
     say(cause, advice);
   }
   bool is_small() const { return space_.size() <= 500; }
-  /// With what the caller has spent on this system before.
-  Global products_spent() const { return report_.counts.operator_applies + options_.spent.operator_applies; }
+  Global products_spent() const { return effort_.counts.operator_applies; }
   /// Vectors that an iteration sweeps over, beside its products.
   double vectors_an_iteration() const {
     const bool long_recurrence = traits_of(method_).cycles && classical_of(method_) == method_;
@@ -115,6 +121,9 @@ class Case {
   Method method_;
   int restart_;
   const Vector<T, M>* residual_;
+  Effort effort_;
+  int solves_of_call_;
+  bool has_tried_others_;
   Report& report_;
   Allowance& allowance_;
   const op::Operator<T, M>*A_, *P_, *given_A_, *given_P_;

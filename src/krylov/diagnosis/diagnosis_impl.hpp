@@ -26,7 +26,8 @@ class Diagnosis final : private Case<T, M> {
   using Base::A_, Base::P_, Base::b_, Base::space_, Base::options_, Base::report_, Base::system_;
   using Base::affords, Base::asymmetry, Base::epsilon, Base::is_small, Base::products_spent, Base::say,
       Base::say_instead, Base::is_double;
-  using Base::given_A_, Base::given_P_, Base::method_, Base::allowance_;
+  using Base::given_A_, Base::given_P_, Base::method_, Base::allowance_, Base::effort_, Base::solves_of_call_,
+      Base::has_tried_others_;
 
   double nonlinearity(const op::Operator<T, M>& B) const;
   bool explain_non_finite();
@@ -64,16 +65,12 @@ void Diagnosis<T, M>::allow() {
   };
   a.product = price(A_);
   a.precondition = price(P_);
-  const auto& counts = report_.counts;
-  const double products = double(counts.operator_applies + options_.spent.operator_applies),
-               preconditions = double(counts.preconditioner_applies),
-               iterations = double(report_.iterations + options_.spent.iterations);
-  double solve = products * a.product + preconditions * a.precondition + double(counts.reductions) * a.sum +
-                 iterations * Base::vectors_an_iteration() * a.vector;
+  const auto& counts = effort_.counts;
+  double solve = double(counts.operator_applies) * a.product + double(counts.preconditioner_applies) * a.precondition +
+                 double(counts.reductions) * a.sum + effort_.iterations * Base::vectors_an_iteration() * a.vector;
   // Where the solve took far longer than what was counted, an operator may cost more than it tells, or the machine was
   // busy: an apply of each by the clock tells these apart. The time of one of several columns is that of all.
-  if (options_.solves_of_call == 1 && options_.spent.iterations == 0 && report_.seconds > slow &&
-      report_.seconds > 30 * solve) {
+  if (solves_of_call_ == 1 && !has_tried_others_ && report_.seconds > slow && report_.seconds > 30 * solve) {
     const double from = wall_time();
     Vector<T, M> y(space_);
     const auto timed = [&](const op::Operator<T, M>* B, double& price) {
@@ -86,7 +83,7 @@ void Diagnosis<T, M>::allow() {
     timed(A_, a.product), timed(P_, a.precondition);
     solve -= comm.all_max(wall_time() - from);
   }
-  a.left = std::max(solve, least / std::max(1, options_.solves_of_call));
+  a.left = std::max(solve, least / std::max(1, solves_of_call_));
   allowance_ = a;
 }
 
@@ -343,7 +340,7 @@ void diagnose(const Failed<T, M>& failed, Report& report) {
   const Options& options = failed.options;
   const auto& space = failed.system.space();
   const bool in_full = options.explain.value_or(false);
-  const bool cut_off = report.reason == Reason::max_iterations && options.spent.iterations == 0;
+  const bool cut_off = report.reason == Reason::max_iterations && !failed.has_tried_others;
   if (!in_full && cut_off && is_cut_off_early(report.iterations, space.size())) return;
   if (options.before_explaining) options.before_explaining();
   const double from = wall_time();

@@ -22,7 +22,7 @@ class NullVectors final : private Case<T, M> {
   using Base = Case<T, M>;
   using Base::A_, Base::P_, Base::b_, Base::space_, Base::options_, Base::report_, Base::system_;
   using Base::affords, Base::asymmetry, Base::epsilon, Base::is_small, Base::products_spent, Base::say_instead;
-  using Base::given_A_, Base::given_P_, Base::residual_, Base::method_;
+  using Base::given_A_, Base::given_P_, Base::residual_, Base::method_, Base::has_tried_others_;
 
   struct Proof {
     bool singular = false;  // A^H y is rounding error
@@ -239,7 +239,7 @@ bool NullVectors<T, M>::explain() {
   nearly_ = {false, 0, 0, 0};
   if (by_guesses()) return true;
   const bool cut_off =
-      report_.reason == Reason::max_iterations && options_.spent.iterations == 0 && !options_.explain.value_or(false);
+      report_.reason == Reason::max_iterations && !has_tried_others_ && !options_.explain.value_or(false);
   const int most = most_steps(cut_off);
   take_precond(l);
   gradient(l);

@@ -21,10 +21,18 @@ enum class Change {
   longer_cycles    ///< Attempt::restart
 };
 
+/// How long an attempt may take while others stand behind it (Forecast).
+struct Trial {
+  int first = 0;        ///< iterations before the first forecast; 0: the attempt is never given up
+  double patience = 0;  ///< iterations still to come that are worth while, however few are done
+  bool rests = false;   ///< the residual rests at times: the whole run counts, too
+};
+
 struct Attempt {
   Method method = Method::automatic;
   int restart = default_restart;  ///< vectors of a cycle
   Change change = Change::none;
+  Trial trial = {};
 };
 
 /// Carries out what a plan decides, and measures for it what costs products. Solve<T, M> is one, so that plans are not

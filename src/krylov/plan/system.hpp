@@ -116,6 +116,20 @@ class System {
   /// The state of b that is_intact() compares with.
   void take_checksum() { b_checksum_ = checksum_of_b(); }
 
+  /// r = b - A x of the x that a solve begins with, of this length, and its norm; looks for damage at the goal.
+  /// Collective.
+  double residual_of_guess(double length_of_x, V& r) const {
+    const double norm = confirmed(x_, length_of_x, true_residual(x_, r), r, false);
+    if (!reached(norm, goal_)) return norm;
+    mark_damage(r);
+    return length(r);
+  }
+  /// Squares of such a residual, and of b beside it, stay in the range of the scalar.
+  bool may_square(double norm) const {
+    constexpr int far = std::numeric_limits<real_t<T>>::max_exponent / 2 - 14;
+    return norm < std::ldexp(b_norm_, far);
+  }
+
   /// How much b - A x changes with the last digits of x: a smaller recomputed residual means nothing. One product, one
   /// reduction. Collective.
   double noise_of(const V& x) const {
