@@ -188,6 +188,7 @@ struct Pass<F, Reads<R...>, Updates<U...>, Writes<W...>> {
     const std::size_t full = begin + (end - begin) / lanes * lanes;
     for (std::size_t i = begin; i < full; i += lanes) {
 #pragma GCC ivdep
+#pragma GCC unroll 1
       for (std::size_t l = 0; l < lanes; ++l) add(acc, l, pass(i + l), each);
     }
     for (std::size_t i = full; i < end; ++i) add(acc, i - full, pass(i), each);
