@@ -244,7 +244,6 @@ LONG = {
     "src/op/stencil_sweeps.cpp: sweeps": "exchanges, tiles and threads of one pass share its numbers",
     "src/op/csr_powers_impl.hpp: powers_kernel": "levels of rows and vectors share their buffers",
     "src/precond/multigrid/lines.hpp: interpolate_line": "its loops are inlined: divided, a solve takes a tenth longer",
-    "include/tacit/exec/sweep.hpp: host_sweep": "the loop of all sweeps, in the form that gcc vectorises",
 }
 
 

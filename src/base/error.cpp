@@ -1,8 +1,11 @@
 #include <tacit/base/error.hpp>
+#include <tacit/base/names.hpp>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <concepts>
+#include <vector>
 
 namespace tacit::detail {
 namespace {
@@ -71,3 +74,33 @@ void throw_usage(std::initializer_list<Part> parts) {
 }
 
 }  // namespace tacit::detail
+
+namespace tacit {
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t up = row[j];
+      row[j] = std::min({up + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])});
+      diagonal = up;
+    }
+  }
+  return row[b.size()];
+}
+
+void detail::throw_unknown(const char* what, std::string_view name, std::span<const char* const> known) {
+  std::string all;
+  const char* nearest = known[0];
+  for (const char* const n : known) {
+    all += (all.empty() ? "" : ", ") + std::string(n);
+    if (edit_distance(name, n) < edit_distance(name, nearest)) nearest = n;
+  }
+  throw Error(ErrorKind::usage,
+              message("unknown ", what, " \"", name, "\"; did you mean \"", nearest, "\"? (", all, ")"));
+}
+
+}  // namespace tacit

@@ -40,11 +40,11 @@ constexpr std::size_t piece_of(int columns) {
 }
 
 template <class R, int Bytes>
-struct Pack {
+struct Lanes {
   typedef R type __attribute__((vector_size(Bytes)));
 };
 template <class R>
-using Packed = typename Pack<R, vector_bytes>::type;
+using Packed = typename Lanes<R, vector_bytes>::type;
 
 /// The real type of a storage type.
 template <class S>
@@ -71,25 +71,18 @@ template <class R, class S>
 inline Packed<R> load(const S* p) {
   constexpr int w = width<R>;
   if constexpr (std::same_as<S, Bfloat16>) {
-    typename Pack<std::uint16_t, 2 * w>::type half;
+    typename Lanes<std::uint16_t, 2 * w>::type half;
     std::memcpy(&half, p, sizeof half);
-    const auto whole = __builtin_convertvector(half, typename Pack<std::uint32_t, 4 * w>::type) << 16;
-    const auto single = std::bit_cast<typename Pack<float, 4 * w>::type>(whole);
+    const auto whole = __builtin_convertvector(half, typename Lanes<std::uint32_t, 4 * w>::type) << 16;
+    const auto single = std::bit_cast<typename Lanes<float, 4 * w>::type>(whole);
     if constexpr (std::same_as<R, float>) return single;
     else return __builtin_convertvector(single, Packed<R>);
   } else {
-    typename Pack<S, int(sizeof(S)) * w>::type v;
+    typename Lanes<S, int(sizeof(S)) * w>::type v;
     std::memcpy(&v, p, sizeof v);
     if constexpr (std::same_as<R, S>) return v;
     else return __builtin_convertvector(v, Packed<R>);
   }
-}
-/// The first `count` values at p, then zeros.
-template <class R, class S>
-inline Packed<R> load_some(const S* p, std::size_t count) {
-  S some[width<R>] = {};
-  std::memcpy(static_cast<void*>(some), p, count * sizeof(S));
-  return load<R>(some);
 }
 inline std::uint16_t round_to_bfloat(float a) {
   const auto bits = std::bit_cast<std::uint32_t>(a);
@@ -102,18 +95,18 @@ inline void narrow(R a, S& b) {
   if constexpr (std::same_as<S, Bfloat16>) b.bits = round_to_bfloat(float(a));
   else b = S(a);
 }
-/// `count` values (a compile-time width, or fewer) to p, rounded to S.
+/// v to p, rounded to S.
 template <class R, class S>
-inline void save(const Packed<R>& v, S* p, std::size_t count = width<R>) {
+inline void save(const Packed<R>& v, S* p) {
   if constexpr (std::same_as<S, Bfloat16>) {
     R all[width<R>];
     std::memcpy(all, &v, sizeof v);
     S rounded[width<R>];
     for (int l = 0; l < width<R>; ++l) narrow(all[l], rounded[l]);
-    std::memcpy(static_cast<void*>(p), rounded, count * sizeof(S));
+    std::memcpy(static_cast<void*>(p), rounded, sizeof rounded);
   } else {
-    const auto rounded = __builtin_convertvector(v, typename Pack<S, int(sizeof(S)) * width<R>>::type);
-    std::memcpy(p, &rounded, count * sizeof(S));
+    const auto rounded = __builtin_convertvector(v, typename Lanes<S, int(sizeof(S)) * width<R>>::type);
+    std::memcpy(p, &rounded, sizeof rounded);
   }
 }
 /// Pairs (a, b) -> (b, -a): -i times complex numbers; i times them is its negative.
@@ -196,15 +189,12 @@ struct Combination {
   int kept = -1;
 };
 
-/// Real columns [first, first + K) of a combination, E registers of each from `i` on; the last register has `count`
-/// numbers.
+/// Real columns [first, first + K) of a combination, E registers of each from `i` on.
 template <int E, int K, int Per, class T, class S>
-inline void combine_step(const Combination<T, S>& to, int first, std::size_t i, std::size_t count, std::size_t next) {
+inline void combine_step(const Combination<T, S>& to, int first, std::size_t i, std::size_t next) {
   using R = real_t<T>;
   constexpr int w = width<R>, half = K / 2 / Per * Per;
-  const bool whole = count == std::size_t(w);
   const auto load_at = [&](const auto* p, int e) __attribute__((always_inline)) {
-    if (E == 1 && !whole) return load_some<R>(p + i, count);
     return load<R>(p + i + e * w);
   };
   Packed<R> acc[E][K] = {};
@@ -252,20 +242,74 @@ inline void combine_step(const Combination<T, S>& to, int first, std::size_t i, 
     for (int e = 0; e < E; ++e) {
       Packed<R> y = acc[e][k];
       if constexpr (Per == 2) y -= turned<R>(acc[e][k + 1]);
-      const std::size_t at = i + e * w, m = E == 1 ? count : std::size_t(w);
-      if (to.stored) save<R>(y, to.stored[column] + at, m);
-      if (!to.stored || column == to.kept) save<R>(y, to.v[column] + at, m);
+      const std::size_t at = i + e * w;
+      if (to.stored) save<R>(y, to.stored[column] + at);
+      if (!to.stored || column == to.kept) save<R>(y, to.v[column] + at);
     }
   }
 }
+/// The last few numbers of a combination, fewer than a register has, followed by zeros. Apart from combine_step(),
+/// which is compiled for many numbers of columns.
+template <class T, class S>
+class Padded {
+  using R = real_t<T>;
+  using Q = part_t<S>;
+  static constexpr std::size_t w = width<R>;
+
+ public:
+  static Padded& of_this_thread() {
+    static thread_local Padded padded;
+    return padded;
+  }
+  /// `count` numbers from i on, for the columns [first, last) of the block.
+  const Combination<T, S>& take(const Combination<T, S>& from, int first, int last, std::size_t i, std::size_t count) {
+    const auto j = std::size_t(from.j), columns = std::size_t(last);
+    fit(basis_, q_, j), fit(block_, v_, columns), fit(narrow_, stored_, columns);
+    for (std::size_t r = 0; r < j; ++r) copy(from.q[r] + i, basis_.data() + r * w, count);
+    for (std::size_t c = from.w ? 0 : std::size_t(first); c < columns; ++c)
+      copy(from.v[c] + i, block_.data() + c * w, count);
+    made_ = from;
+    made_.q = q_.data(), made_.v = v_.data(), made_.stored = from.stored ? stored_.data() : nullptr;
+    return made_;
+  }
+  /// The results of the columns [first, last).
+  void give(const Combination<T, S>& to, int first, int last, std::size_t i, std::size_t count) const {
+    for (int c = first; c < last; ++c) {
+      const std::size_t at = std::size_t(c) * w;
+      if (to.stored) std::memcpy(static_cast<void*>(to.stored[c] + i), narrow_.data() + at, count * sizeof(Q));
+      if (!to.stored || c == to.kept) std::memcpy(to.v[c] + i, block_.data() + at, count * sizeof(R));
+    }
+  }
+
+ private:
+  template <class X, class Pointer>
+  static void fit(std::vector<X>& numbers, std::vector<Pointer>& at, std::size_t rows) {
+    numbers.resize(std::max(numbers.size(), rows * w)), at.resize(rows);
+    for (std::size_t r = 0; r < rows; ++r) at[r] = numbers.data() + r * w;
+  }
+  template <class X>
+  static void copy(const X* from, X* to, std::size_t count) {
+    std::memcpy(static_cast<void*>(to), from, count * sizeof(X));
+    std::fill(to + count, to + w, X{});
+  }
+  std::vector<Q> basis_, narrow_;
+  std::vector<R> block_;
+  std::vector<const Q*> q_;
+  std::vector<R*> v_;
+  std::vector<Q*> stored_;
+  Combination<T, S> made_{};
+};
 template <int K, int Per, class T, class S>
 void combine_columns(const Combination<T, S>& to, int first, std::size_t begin, std::size_t m, std::size_t next) {
   constexpr int w = width<real_t<T>>, E = rows_of(K);
   std::size_t i = begin;
   const std::size_t end = begin + m;
-  for (; i + E * w <= end; i += E * w) combine_step<E, K, Per>(to, first, i, w, next);
-  for (; i + w <= end; i += w) combine_step<1, K, Per>(to, first, i, w, next);
-  if (i < end) combine_step<1, K, Per>(to, first, i, end - i, 0);
+  for (; i + E * w <= end; i += E * w) combine_step<E, K, Per>(to, first, i, next);
+  for (; i + w <= end; i += w) combine_step<1, K, Per>(to, first, i, next);
+  if (i == end) return;
+  Padded<T, S>& padded = Padded<T, S>::of_this_thread();
+  combine_step<1, K, Per>(padded.take(to, first / Per, (first + K) / Per, i, end - i), first, 0, 0);
+  padded.give(to, first / Per, (first + K) / Per, i, end - i);
 }
 
 template <int N>

@@ -28,6 +28,10 @@ class Workspace {
   std::deque<std::optional<layout::Vector<T, M>>> vectors_;  // references stay valid while it grows
 };
 
+#define TACIT_DECLARE(T) extern template class Workspace<T, Host>;
+TACIT_EACH_SCALAR(Host, TACIT_DECLARE)
+#undef TACIT_DECLARE
+
 /// The search space that the columns of a solve with many right-hand sides share (block methods).
 template <Scalar T>
 class BlockSearch;

@@ -167,16 +167,17 @@ void TripleProductPlan<T>::place_sums(Draft& d) {
         sums += P_start_[j + 1] - P_start_[j];
       }
   R_start_.assign(std::size_t(d.columns.local_size()) + 1, 0);
+  // All are as wide as the lengths: the loops over them are compiled once for each width.
   length_ = Places(longest_ + 1, all);
-  sum_ = Places(longest_, std::size_t(sums));
+  sum_ = Places(longest_ + 1, std::size_t(sums));
   d.AP_start.assign(all + 1, 0), d.target_start.resize(all);
-  length_.with([&](auto* length) { sum_.with([&](auto* place) { place_sums(d, length, place); }); });
+  length_.with([&]<class Place>(Place* length) { place_sums(d, length, sum_.as<Place>()); });
   std::partial_sum(R_start_.begin(), R_start_.end(), R_start_.begin());
 }
 
 template <Scalar T>
-template <class Length, class Sum>
-void TripleProductPlan<T>::place_sums(Draft& d, Length* length, Sum* place) {
+template <class Place>
+void TripleProductPlan<T>::place_sums(Draft& d, Place* length, Place* place) {
   std::vector<std::size_t> stamp(std::size_t(d.number->count()), 0);
   std::vector<Local> at(stamp.size());
   std::size_t now = 0;
@@ -197,10 +198,10 @@ void TripleProductPlan<T>::place_sums(Draft& d, Length* length, Sum* place) {
         for (Local e = P_start_[j]; e < P_start_[j + 1]; ++e) {
           const auto c = std::size_t(d.P_column[std::size_t(e)]);
           if (stamp[c] != now) stamp[c] = now, at[c] = n++, d.AP_column.push_back(Local(c));
-          place[next++] = Sum(at[c]);
+          place[next++] = Place(at[c]);
         }
       }
-      length[i] = Length(n);
+      length[i] = Place(n);
       d.targets += columns_here * n;
       const Local* const q = begin_of_Q(i);
       for (Local k = q[0]; k < q[1]; ++k)
@@ -221,8 +222,8 @@ void TripleProductPlan<T>::place_targets(const Draft& d) {
     Global target;
   };
   std::vector<Use> use(std::size_t(R_start_.back()));
-  target_ = Places(longest_, std::size_t(d.targets));
-  length_.with([&](const auto* length) {
+  target_ = Places(longest_ + 1, std::size_t(d.targets));
+  length_.with([&]<class Place>(const Place* length) {
     std::vector<Global> next(R_start_.begin(), R_start_.end() - 1);
     for (const Block& block : block_)
       for (Local i = block.row; i < block.row + block.rows; ++i) {
@@ -232,19 +233,18 @@ void TripleProductPlan<T>::place_targets(const Draft& d) {
           if (const Local c = Q_column_[std::size_t(k)]; c >= 0)
             use[std::size_t(next[std::size_t(c)]++)] = {i, target}, target += Global(length[i]);
       }
-    target_.with([&](auto* place) {
-      std::vector<Local> at(std::size_t(d.number->count()));
-      for (std::size_t c = 0; c + 1 < C_start_.size(); ++c) {
-        for (Global k = C_start_[c]; k < C_start_[c + 1]; ++k)
-          at[std::size_t((*d.number)(d.C.column[std::size_t(k)]))] = Local(k - C_start_[c]);
-        for (Global k = R_start_[c]; k < R_start_[c + 1]; ++k) {
-          const Use& u = use[std::size_t(k)];
-          const Local* const from = d.AP_column.data() + d.AP_start[std::size_t(u.row)];
-          for (std::size_t e = 0; e < std::size_t(length[u.row]); ++e)
-            place[std::size_t(u.target) + e] = std::remove_reference_t<decltype(*place)>(at[std::size_t(from[e])]);
-        }
+    Place* const place = target_.as<Place>();
+    std::vector<Local> at(std::size_t(d.number->count()));
+    for (std::size_t c = 0; c + 1 < C_start_.size(); ++c) {
+      for (Global k = C_start_[c]; k < C_start_[c + 1]; ++k)
+        at[std::size_t((*d.number)(d.C.column[std::size_t(k)]))] = Local(k - C_start_[c]);
+      for (Global k = R_start_[c]; k < R_start_[c + 1]; ++k) {
+        const Use& u = use[std::size_t(k)];
+        const Local* const from = d.AP_column.data() + d.AP_start[std::size_t(u.row)];
+        for (std::size_t e = 0; e < std::size_t(length[u.row]); ++e)
+          place[std::size_t(u.target) + e] = Place(at[std::size_t(from[e])]);
       }
-    });
+    }
   });
 }
 
@@ -258,9 +258,9 @@ struct TripleProductPlan<T>::Work {
 };
 
 template <Scalar T>
-template <class Sum, class Target, class Length>
-void TripleProductPlan<T>::add_blocks(const Work& w, const Sum* sums, const Target* targets,
-                                      const Length* lengths) const {
+template <class Place>
+void TripleProductPlan<T>::add_blocks(const Work& w, const Place* lengths) const {
+  const Place *const sums = sum_.as<Place>(), *const targets = target_.as<Place>();
   std::vector<T> row(longest_);
   std::vector<Global> next(R_start_.begin() + w.first, R_start_.begin() + w.last);
   std::fill(w.C + C_start_[std::size_t(w.first)], w.C + C_start_[std::size_t(w.last)], T(0));
@@ -270,8 +270,8 @@ void TripleProductPlan<T>::add_blocks(const Work& w, const Sum* sums, const Targ
   T* const sum = row.data();
   for (const Block& block : block_) {
     if (block.most < w.first || block.least >= w.last) continue;
-    const Sum* to = sums + block.sum;
-    const Target* target = targets + block.target;
+    const Place* to = sums + block.sum;
+    const Place* target = targets + block.target;
     for (Local i = block.row; i < block.row + block.rows; ++i) {
       const std::ptrdiff_t length = std::ptrdiff_t(lengths[i]);
       if (length > 0) {
@@ -331,11 +331,7 @@ void TripleProductPlan<T>::multiply(const T* Q, const T* A, const T* P, T* R, T*
                         C,
                         Local(columns_here * t / parts),
                         Local(columns_here * (t + 1) / parts)};
-        sum_.with([&](const auto* sums) {
-          target_.with([&](const auto* targets) {
-            length_.with([&](const auto* lengths) { add_blocks(work, sums, targets, lengths); });
-          });
-        });
+        length_.with([&](const auto* lengths) { add_blocks(work, lengths); });
       },
       1);
 }

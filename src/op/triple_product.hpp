@@ -38,6 +38,15 @@ class Places {
   decltype(auto) with(F&& f) const {
     return const_cast<Places*>(this)->with([&]<class P>(P* p) { return f(static_cast<const P*>(p)); });
   }
+  /// The first one, where they are as wide as P.
+  template <class P>
+  P* as() {
+    return reinterpret_cast<P*>(bytes_.data());
+  }
+  template <class P>
+  const P* as() const {
+    return reinterpret_cast<const P*>(bytes_.data());
+  }
   double bytes() const { return double(bytes_.size()); }
 
  private:
@@ -127,8 +136,8 @@ class TripleProductPlan {
   void number_entries(Draft& draft);
   void cut_blocks(const Draft& draft);
   void place_sums(Draft& draft);
-  template <class Length, class Sum>
-  void place_sums(Draft& draft, Length* length, Sum* place);
+  template <class Place>
+  void place_sums(Draft& draft, Place* length, Place* place);
   void place_targets(const Draft& draft);
   struct Work;
   const Local* begin_of_Q(Local row) const {
@@ -138,8 +147,8 @@ class TripleProductPlan {
     const Local* const q = begin_of_Q(row);
     return std::count_if(Q_column_.begin() + q[0], Q_column_.begin() + q[1], [](Local c) { return c >= 0; });
   }
-  template <class Sum, class Target, class Length>
-  void add_blocks(const Work& work, const Sum* sums, const Target* targets, const Length* length) const;
+  template <class Place>
+  void add_blocks(const Work& work, const Place* lengths) const;
   // All have this rank's rows first, then fetched ones.
   Local rows_ = 0;
   bool same_ = false;

@@ -3,10 +3,10 @@
 
 #include <tacit/base/error.hpp>
 
-#include <algorithm>
 #include <array>
 #include <concepts>
 #include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,20 +15,11 @@
 namespace tacit {
 
 /// Edit distance (Levenshtein): insertions, deletions and replacements that turn a into b.
-inline std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t up = row[j];
-      row[j] = std::min({up + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])});
-      diagonal = up;
-    }
-  }
-  return row[b.size()];
-}
+std::size_t edit_distance(std::string_view a, std::string_view b);
+
+namespace detail {
+[[noreturn]] void throw_unknown(const char* what, std::string_view name, std::span<const char* const> known);
+}  // namespace detail
 
 /// The names of the values of an enumeration. Each enumeration has one such table beside it:
 ///
@@ -49,14 +40,9 @@ struct Names {
   E value(std::string_view name) const {
     for (const auto& [v, n] : table)
       if (name == n) return v;
-    std::string known;
-    const char* nearest = table[0].second;
-    for (const auto& [v, n] : table) {
-      known += (known.empty() ? "" : ", ") + std::string(n);
-      if (edit_distance(name, n) < edit_distance(name, nearest)) nearest = n;
-    }
-    throw Error(ErrorKind::usage,
-                message("unknown ", what, " \"", name, "\"; did you mean \"", nearest, "\"? (", known, ")"));
+    std::array<const char*, N> known;
+    for (std::size_t i = 0; i < N; ++i) known[i] = table[i].second;
+    detail::throw_unknown(what, name, known);
   }
   std::vector<std::string> all() const {
     std::vector<std::string> names;

@@ -74,12 +74,14 @@ class Span {
   explicit Span(const char* name, const char* category, std::int64_t bytes = 0, double flops = 0)
       : name_(name), category_(category), bytes_(bytes), flops_(flops), begin_(Trace::on() ? wall_time() : -1) {}
   ~Span() {
-    if (begin_ >= 0) Trace::finish({name_, category_, begin_, 0, Trace::rank(), Trace::thread(), bytes_}, flops_);
+    if (begin_ >= 0) [[unlikely]]
+      finish();
   }
   Span(const Span&) = delete;
   Span& operator=(const Span&) = delete;
 
  private:
+  void finish() const;
   const char* name_;
   const char* category_;
   std::int64_t bytes_;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <tacit/base/complex.hpp>
+#include <tacit/exec/pack.hpp>
 #include <tacit/exec/team.hpp>
 
 #include <algorithm>
@@ -21,26 +22,6 @@ inline constexpr Global most_blocks = 1056;
 /// The number of blocks for `items` pieces of work of which a team does `per_block` at a time; from 1 to most_blocks.
 inline Global blocks_for(Global items, Global per_block) {
   return std::clamp<Global>((items + per_block - 1) / per_block, 1, most_blocks);
-}
-
-/// A tuple for device code (std::tuple is host code): get<I>(pack).
-template <std::size_t I, class T>
-struct Leaf {
-  T value;
-};
-template <class Indices, class... T>
-struct PackOf;
-template <std::size_t... I, class... T>
-struct PackOf<std::index_sequence<I...>, T...> : Leaf<I, T>... {};
-template <class... T>
-using Pack = PackOf<std::index_sequence_for<T...>, T...>;
-template <std::size_t I, class T>
-TACIT_HD T& get(Leaf<I, T>& leaf) {
-  return leaf.value;
-}
-template <std::size_t I, class T>
-TACIT_HD const T& get(const Leaf<I, T>& leaf) {
-  return leaf.value;
 }
 
 /// The types of the vectors of a sweep.

@@ -12,16 +12,16 @@
 #include <tacit/base/trace.hpp>
 #include <tacit/base/types.hpp>
 #include <tacit/exec/memory.hpp>
-#include <tacit/exec/parallel.hpp>
+#include <tacit/exec/pack.hpp>
 #include <tacit/exec/sums.hpp>
 #include <tacit/exec/tasks.hpp>
 
-#include <array>
 #include <cstddef>
+#include <cstdint>
+#include <span>
 #include <tuple>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 namespace tacit::exec {
 
@@ -95,35 +95,43 @@ template <class F, class... R, class... U, class... W, std::size_t... r, std::si
 inline auto at(std::size_t i, const F& f, const Reads<R...>& in, const Updates<U...>& io, const Writes<W...>& out,
                std::index_sequence<r...>, std::index_sequence<u...>, std::index_sequence<w...>) {
   // Everything is loaded before anything is stored, so that possible aliasing does not prevent vectorisation.
-  std::tuple<typename R::scalar...> a{std::get<r>(in.v).data()[i]...};
-  std::tuple<typename U::scalar...> b{std::get<u>(io.v).data()[i]...};
-  std::tuple<typename W::scalar...> c{};
-  const auto store = [&] {
-    ((std::get<u>(io.v).data()[i] = std::get<u>(b)), ...);
-    ((std::get<w>(out.v).data()[i] = std::get<w>(c)), ...);
-  };
-  if constexpr (std::is_void_v<decltype(f(std::get<r>(a)..., std::get<u>(b)..., std::get<w>(c)...))>) {
-    f(std::get<r>(a)..., std::get<u>(b)..., std::get<w>(c)...);
-    store();
+  Pack<typename R::scalar...> a{{std::get<r>(in.v).data()[i]}...};
+  Pack<typename U::scalar...> b{{std::get<u>(io.v).data()[i]}...};
+  Pack<typename W::scalar...> c{};
+  if constexpr (std::is_void_v<decltype(f(get<r>(a)..., get<u>(b)..., get<w>(c)...))>) {
+    f(get<r>(a)..., get<u>(b)..., get<w>(c)...);
+    ((std::get<u>(io.v).data()[i] = get<u>(b)), ...);
+    ((std::get<w>(out.v).data()[i] = get<w>(c)), ...);
   } else {
-    const auto sum = f(std::get<r>(a)..., std::get<u>(b)..., std::get<w>(c)...);
-    store();
+    const auto sum = f(get<r>(a)..., get<u>(b)..., get<w>(c)...);
+    ((std::get<u>(io.v).data()[i] = get<u>(b)), ...);
+    ((std::get<w>(out.v).data()[i] = get<w>(c)), ...);
     return sum;
   }
 }
 
-template <class Tuple>
-void same_size(std::size_t& n, bool& first, const Tuple& views) {
-  std::apply(
-      [&](const auto&... v) {
-        (
-            [&] {
-              if (first) n = v.size(), first = false;
-              else require(v.size() == n, "sweep over vectors of ", n, " and of ", v.size(), " elements");
-            }(),
-            ...);
+[[noreturn]] void throw_sizes(std::size_t n, std::span<const std::size_t> sizes);
+
+/// The common number of elements of the vectors of a sweep.
+template <class... R, class... U, class... W>
+std::size_t common_size(const Reads<R...>& in, const Updates<U...>& io, const Writes<W...>& out) {
+  return std::apply(
+      [&](const auto&... r) {
+        return std::apply(
+            [&](const auto&... u) {
+              return std::apply(
+                  [&](const auto&... w) {
+                    const std::size_t sizes[] = {r.size()..., u.size()..., w.size()...};
+                    if (((r.size() != sizes[0]) || ... || false) || ((u.size() != sizes[0]) || ... || false) ||
+                        ((w.size() != sizes[0]) || ... || false))
+                      throw_sizes(sizes[0], sizes);
+                    return sizes[0];
+                  },
+                  out.v);
+            },
+            io.v);
       },
-      views);
+      in.v);
 }
 
 /// The memory traffic of a sweep over n elements.
@@ -134,99 +142,95 @@ std::int64_t sweep_bytes(std::size_t n, const Reads<R...>&, const Updates<U...>&
   return std::int64_t(n * each);
 }
 
-/// What a sweep reads and writes.
-template <class... R, class... U, class... W>
-auto touched(const Reads<R...>& in, const Updates<U...>& io, const Writes<W...>& out) {
-  return std::apply(
-      [&](const auto&... r) {
-        return std::apply(
-            [&](const auto&... u) {
-              return std::apply(
-                  [&](const auto&... w) {
-                    return std::array<Touched, sizeof...(R) + sizeof...(U) + sizeof...(W)>{
-                        Touched::read(r.data())..., Touched::write(u.data())..., Touched::write(w.data())...};
-                  },
-                  out.v);
-            },
-            io.v);
-      },
-      in.v);
-}
-
-/// The elements [begin, end) of a sweep without sums: compiled once for all engines, because a compiler may round two
-/// copies of a loop differently (gcc 12 fuses complex products and sums where it vectorises them, also under
-/// -ffp-contract=off).
+/// A formula and the arrays to which a sweep applies it.
+template <class F, class R, class U, class W>
+struct Pass;
 template <class F, class... R, class... U, class... W>
-[[gnu::noinline]] void elements(std::size_t begin, std::size_t end, const F& f, const Reads<R...>& in,
-                                const Updates<U...>& io, const Writes<W...>& out) {
-#pragma GCC ivdep  // not "omp simd": an exception cannot leave such a loop
-  for (std::size_t i = begin; i < end; ++i)
-    at(i, f, in, io, out, std::index_sequence_for<R...>{}, std::index_sequence_for<U...>{},
-       std::index_sequence_for<W...>{});
-}
+struct Pass<F, Reads<R...>, Updates<U...>, Writes<W...>> {
+  static_assert(std::is_trivially_copy_constructible_v<F> && std::is_trivially_destructible_v<F>,
+                "a formula is copied by its bytes");
+  using Result =
+      decltype(std::declval<const F&>()(std::declval<typename R::scalar&>()..., std::declval<typename U::scalar&>()...,
+                                        std::declval<typename W::scalar&>()...));
+  static constexpr std::size_t arrays = sizeof...(R) + sizeof...(U) + sizeof...(W);
+  F f;
+  Reads<R...> in;
+  Updates<U...> io;
+  Writes<W...> out;
 
-template <class F, class... R, class... U, class... W>
-auto host_sweep(std::size_t n, const Reads<R...>& in, const Updates<U...>& io, const Writes<W...>& out, const F& f) {
-  const auto element = [&](std::size_t i) {
+  auto operator()(std::size_t i) const {
     return at(i, f, in, io, out, std::index_sequence_for<R...>{}, std::index_sequence_for<U...>{},
               std::index_sequence_for<W...>{});
-  };
-  using Result = decltype(element(0));
-  if constexpr (std::is_void_v<Result>) {
-    const auto chunks_within = [](const auto& f, const auto& in, const auto& io, const auto& out, std::size_t begin,
-                                  std::size_t end) {
-      for (std::size_t b = begin; b < end; b += chunk_elements)
-        elements(b, b + chunk_elements < end ? b + chunk_elements : end, f, in, io, out);
-    };
-    if (auto* const tasks = Tasks::current()) {
-      tasks->start("sweep", n, touched(in, io, out),
-                   [=](std::size_t begin, std::size_t end) { chunks_within(f, in, io, out, begin, end); });
-      return;
-    }
-    const std::size_t chunks = (n + chunk_elements - 1) / chunk_elements;
-    parallel_for(chunks, n > parallel_from, [&](std::size_t c) {
-      const std::size_t begin = c * chunk_elements, end = begin + chunk_elements < n ? begin + chunk_elements : n;
-      elements(begin, end, f, in, io, out);
-    });
-  } else {
+  }
+
+  /// What it reads and writes.
+  static void touch(const void* of, Touched* to) {
+    const Pass& pass = *static_cast<const Pass*>(of);
+    std::apply([&](const auto&... v) { ((*to++ = Touched::read(v.data())), ...); }, pass.in.v);
+    std::apply([&](const auto&... v) { ((*to++ = Touched::write(v.data())), ...); }, pass.io.v);
+    std::apply([&](const auto&... v) { ((*to++ = Touched::write(v.data())), ...); }, pass.out.v);
+  }
+  /// The elements [begin, end) of a sweep without sums. Like sums() it is called by its address only, so that there is
+  /// one copy for all engines: a compiler may round two copies of a loop differently (gcc 12 fuses complex products and
+  /// sums where it vectorises them, also under -ffp-contract=off).
+  [[gnu::flatten]] static void elements(const void* of, std::size_t begin, std::size_t end) {
+    const Pass& pass = *static_cast<const Pass*>(of);
+#pragma GCC ivdep  // not "omp simd": an exception cannot leave such a loop
+    for (std::size_t i = begin; i < end; ++i) pass(i);
+  }
+  /// The sums over the elements [begin, end), a chunk or less.
+  [[gnu::flatten]] static void sums(const void* of, std::size_t begin, std::size_t end, void* to) {
     using T = typename Result::scalar;
     constexpr int K = Result::count;
-    const std::size_t chunks = (n + chunk_elements - 1) / chunk_elements;
-    // Kept between sweeps of this thread, so that a loop of sweeps does not allocate.
-    static thread_local std::vector<T> partial_store;
-    if (partial_store.size() < chunks * K) partial_store.resize(chunks * K);
-    T* const partial = partial_store.data();
-    const auto chunk = [&](std::size_t c) __attribute__((noinline)) {  // compiled once for all engines, as elements()
-      T acc[K][lanes] = {};
-      const std::size_t begin = c * chunk_elements, end = begin + chunk_elements < n ? begin + chunk_elements : n;
-      const std::size_t full = begin + (end - begin) / lanes * lanes;
-      for (std::size_t i = begin; i < full; i += lanes) {
+    constexpr std::make_integer_sequence<int, K> each;
+    const Pass& pass = *static_cast<const Pass*>(of);
+    T acc[K][lanes] = {};
+    const std::size_t full = begin + (end - begin) / lanes * lanes;
+    for (std::size_t i = begin; i < full; i += lanes) {
 #pragma GCC ivdep
-        for (int l = 0; l < lanes; ++l) {
-          const Result s = element(i + l);
-          for (int k = 0; k < K; ++k) acc[k][l] += s[k];
-        }
-      }
-      for (std::size_t i = full; i < end; ++i) {
-        const Result s = element(i);
-        for (int k = 0; k < K; ++k) acc[k][i - full] += s[k];
-      }
-      for (int k = 0; k < K; ++k) {
-        T sum{};
-        for (int l = 0; l < lanes; ++l) sum += acc[k][l];
-        partial[c * K + k] = sum;
-      }
-    };
-    if (auto* const tasks = Tasks::current()) {
-      tasks->finish("sweep", n, touched(in, io, out), [&](std::size_t begin, std::size_t end) {
-        for (std::size_t c = begin / chunk_elements; c * chunk_elements < end; ++c) chunk(c);
-      });
-    } else {
-      parallel_for(chunks, n > parallel_from, chunk);
+#pragma GCC unroll 1
+      for (std::size_t l = 0; l < lanes; ++l) add(acc, l, pass(i + l), each);
     }
+    for (std::size_t i = full; i < end; ++i) add(acc, i - full, pass(i), each);
+    for (int k = 0; k < K; ++k) {
+      T sum{};
+      for (int l = 0; l < lanes; ++l) sum += acc[k][l];
+      static_cast<T*>(to)[k] = sum;
+    }
+  }
+
+ private:
+  // Not a loop over k: a compiler that vectorises it waits for each sum to reach memory.
+  template <class T, class S, int... k>
+  static void add(T (&acc)[sizeof...(k)][lanes], std::size_t lane, const S& sums, std::integer_sequence<int, k...>) {
+    ((acc[k][lane] += sums[k]), ...);
+  }
+};
+
+/// What the engines know of a Pass, so that they are compiled once for all of them (src/exec/sweep.cpp).
+struct AnyPass {
+  const void* pass;
+  std::size_t bytes, arrays;
+  void (*touch)(const void* pass, Touched* to);
+};
+/// Calls elements(pass, begin, end) for the chunks of n elements.
+void sweep_elements(std::size_t n, const AnyPass& any, void (*elements)(const void*, std::size_t, std::size_t));
+/// Adds to total[k], k < count, the sums of the chunks of n elements, in order.
+template <class T>
+void sweep_sums(std::size_t n, const AnyPass& any, void (*sums)(const void*, std::size_t, std::size_t, void*),
+                int count, T* total);
+
+template <class F, class R, class U, class W>
+auto host_sweep(std::size_t n, const R& in, const U& io, const W& out, const F& f) {
+  using Made = Pass<F, R, U, W>;
+  using Result = typename Made::Result;
+  const Made pass{f, in, io, out};
+  const AnyPass any{&pass, sizeof pass, Made::arrays, &Made::touch};
+  if constexpr (std::is_void_v<Result>) {
+    sweep_elements(n, any, &Made::elements);
+  } else {
     Result total;
-    for (std::size_t c = 0; c < chunks; ++c)
-      for (int k = 0; k < K; ++k) total[k] += partial[c * K + k];
+    sweep_sums(n, any, &Made::sums, Result::count, total.v);
     return total;
   }
 }
@@ -257,11 +261,7 @@ auto group_sweep(std::size_t n, const Reads<R...>&, const Updates<U...>&, const 
 /// without sums rethrows it from a later kernel.
 template <class F, class... R, class... U, class... W>
 auto sweep(const Reads<R...>& in, const Updates<U...>& io, const Writes<W...>& out, const F& f) {
-  std::size_t n = 0;
-  bool first = true;
-  detail::same_size(n, first, in.v);
-  detail::same_size(n, first, io.v);
-  detail::same_size(n, first, out.v);
+  const std::size_t n = detail::common_size(in, io, out);
   using M = typename detail::memory_of<R..., U..., W...>::type;
   if constexpr (is_group<M>) {
     return group_sweep(n, in, io, out, f);

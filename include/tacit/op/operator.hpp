@@ -264,4 +264,11 @@ class Operator {
   mutable Schedule schedule_;
 };
 
+// Compiled once, in src/op/operator.cpp, and not in every file that has an operator.
+#define TACIT_DECLARE(T)                  \
+  extern template class Product<T, Host>; \
+  extern template class Operator<T, Host>;
+TACIT_EACH_SCALAR(Host, TACIT_DECLARE)
+#undef TACIT_DECLARE
+
 }  // namespace tacit::op
