@@ -35,7 +35,7 @@ PYTHON_FLOORS = [
     {"op"},
     {"precond"},
     {"krylov"},
-    {"files", "simulate"},
+    {"files", "scipy", "simulate"},
     {"app"},
     {"cli"},
     {"__init__", "__main__"},

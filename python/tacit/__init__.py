@@ -17,7 +17,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import comm, device, io, krylov, layout, methods, op, precond, simulate
+    from . import comm, device, io, krylov, layout, methods, op, precond, scipy, simulate
     from ._core import EnvironmentFailure, Error, InputError, OutOfMemory, UsageError
     from .app import bem, grid_problems, inference, multigrid, tomography
     from .device import DeviceArray, device_array
@@ -72,7 +72,7 @@ _HOMES = {
     ],
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_FLOORS = ("comm", "device", "io", "krylov", "layout", "methods", "op", "precond", "simulate")
+_FLOORS = ("comm", "device", "io", "krylov", "layout", "methods", "op", "precond", "scipy", "simulate")
 _APPLICATIONS = ("bem", "grid_problems", "inference", "multigrid", "tomography")
 
 # What to take for the methods of scipy.sparse.linalg that Tacit lacks.
@@ -111,6 +111,6 @@ __all__ = [
     "HMatrix", "InputError", "NotConverged", "Observer", "Operator", "OutOfMemory", "Result", "Stencil", "UsageError",
     "__version__", "bem", "bicgstab", "cg", "chebyshev", "comm", "csr", "device", "device_array", "fgmres", "function",
     "gmres", "grid_problems", "hmatrix", "idr", "inference", "io", "krylov", "layout", "methods", "minres", "multigrid",
-    "op", "poisson", "precond", "read", "read_vector", "richardson", "simulate", "solve", "stencil", "tiled",
+    "op", "poisson", "precond", "read", "read_vector", "richardson", "scipy", "simulate", "solve", "stencil", "tiled",
     "tomography", "write"
 ]  # fmt: skip

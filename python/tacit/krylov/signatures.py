@@ -259,7 +259,7 @@ def idr(
     return _scipy("idr", A, b, x0, rtol, atol, maxiter, M, callback, shadow_dimension=shadow_dimension)
 
 
-def _shifted(A: Any, shift: float) -> Any:
+def shifted(A: Any, shift: float) -> Any:
     """A - shift I, a stored matrix where A is one."""
     if op._is_matrix(A):
         import scipy.sparse as sp
@@ -269,7 +269,7 @@ def _shifted(A: Any, shift: float) -> Any:
     return op.as_operator(A, _comm.resolve(None)).shifted(-shift)
 
 
-def _refuse_unsymmetric(A: Any, what: str) -> None:
+def refuse_unsymmetric(A: Any, what: str) -> None:
     """ValueError where (v, A (A v)) and (A v, A v) differ by more than rounding, for a random v: A is not Hermitian.
     Collective; two products.
     """
@@ -322,10 +322,10 @@ def minres(
     (0, [1.0, 1.0])
     """
     if check:
-        _refuse_unsymmetric(A, "A")
+        refuse_unsymmetric(A, "A")
         if M is not None and not isinstance(M, (str, dict)):
-            _refuse_unsymmetric(M, "M")
-    result = _scipy("minres", _shifted(A, shift) if shift else A, b, x0, rtol, 0.0, maxiter, M, callback)
+            refuse_unsymmetric(M, "M")
+    result = _scipy("minres", shifted(A, shift) if shift else A, b, x0, rtol, 0.0, maxiter, M, callback)
     if show:
         print(result.summary())
     return result
