@@ -75,8 +75,9 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _FLOORS = ("comm", "device", "io", "krylov", "layout", "methods", "op", "precond", "scipy", "simulate")
 _APPLICATIONS = ("bem", "grid_problems", "inference", "multigrid", "tomography")
 
-# What to take for the methods of scipy.sparse.linalg that Tacit lacks.
+# What to take for the methods of scipy.sparse.linalg that Tacit lacks, and where others are.
 _NEAREST = {
+    "amg": "algebraic multigrid is tacit.precond.amg(A), or precond='amg' of tacit.solve",
     "bicg": "for any square A there are bicgstab, idr and gmres",
     "cgs": "bicgstab is its stabilised form",
     "gcrotmk": "fgmres also takes a preconditioner that changes",

@@ -117,6 +117,8 @@ def of_kind(option: Option, name: str, value: Any) -> Any:
     from ._support import choose, real_number, whole_number
 
     if option.kind == "choice":
+        if isinstance(value, str) and value not in option.choices:  # in another case
+            value = next((one for one in option.choices if one.lower() == value.lower()), value)
         return choose(name, value, option.choices)
     if option.kind == "flag":
         whole = isinstance(value, numbers.Integral) and value in (0, 1)

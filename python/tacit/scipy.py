@@ -19,21 +19,19 @@ ranks, with b whole on each of them.
 
 from __future__ import annotations
 
-import functools
 import warnings
 from collections.abc import Callable
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import numpy as np
 
 from . import op
-from ._support import Array, as_array, common_scalar, refuse_unknown, scalar_name
+from ._support import Array, as_array, common_scalar, scalar_name
 from .krylov import CallbackState, Observer, Result, solve
-from .krylov.signatures import refuse_unsymmetric, shifted
+from .krylov.signatures import hinted, refuse_unsymmetric, shifted
 
 __all__ = ["bicgstab", "cg", "gmres", "minres"]
 
-F = TypeVar("F", bound=Callable[..., Any])
 Guess = Any  # array, "Mb" or None
 
 # What to take for the others of scipy.sparse.linalg, which Tacit lacks.
@@ -54,22 +52,6 @@ def __getattr__(name: str) -> Any:
     near = _NEAREST.get(name)
     here = "" if near is None else f"; scipy.sparse.linalg.{name} takes Tacit's operators, and the nearest here: {near}"
     raise AttributeError(f"module 'tacit.scipy' has no attribute {name!r}{here}")
-
-
-def _named(method: F) -> F:
-    """A TypeError for an unknown argument names the one that is meant (SciPy's former ``tol``)."""
-    names = method.__kwdefaults__ or {}
-    known = ("A", "b", "x0", *names)
-
-    @functools.wraps(method)
-    def call(*args: Any, **options: Any) -> Any:
-        try:
-            return method(*args, **options)
-        except TypeError:
-            refuse_unknown(method.__name__, {name: 0 for name in options if name not in known}, known)
-            raise
-
-    return call  # type: ignore[return-value]
 
 
 class _User:
@@ -210,7 +192,7 @@ def _iterated(
     return result.x, max(1, result.iterations)
 
 
-@_named
+@hinted
 def cg(
     A: Any,
     b: Any,
@@ -266,7 +248,7 @@ def cg(
     return _iterated("cg", A, b, x0, rtol, atol, maxiter, M, callback, None)
 
 
-@_named
+@hinted
 def bicgstab(
     A: Any,
     b: Any,
@@ -368,7 +350,7 @@ def _kind_of(callback: Any, callback_type: str | None) -> str | None:
     return None if callback is None else kind
 
 
-@_named
+@hinted
 def gmres(
     A: Any,
     b: Any,
@@ -421,7 +403,7 @@ def gmres(
     return x, 0 if converged else max(1, iterations) if kind == "legacy" else done
 
 
-@_named
+@hinted
 def minres(
     A: Any,
     b: Any,

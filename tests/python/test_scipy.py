@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import importlib.util
 import inspect
 import json
 import os
+import pickle
 import subprocess
 import sys
 import warnings
@@ -29,6 +31,7 @@ SOLVERS = ["cg", "bicgstab", "gmres", "minres"]
 PLUGIN = """
 import json
 import os
+import pickle
 
 import scipy.sparse.linalg._isolve as place
 
@@ -285,3 +288,83 @@ def test_solvers_that_are_not_there_name_others(name: str) -> None:
         getattr(drop_in, name)
     with pytest.raises(AttributeError, match=r"has no attribute 'spsolve'$"):
         _ = drop_in.spsolve
+
+
+# -- operators, preconditioners and results in programs written for SciPy and pyamg ------------------------------------
+
+
+def test_operators_multiply_as_those_of_scipy() -> None:
+    a = unsymmetric(20)
+    A, x, B = tacit.csr(a), np.linspace(0.0, 1.0, 20), tacit.csr(laplacian(20))
+    for y in (A * x, A.dot(x), A.matvec(x)):
+        np.testing.assert_allclose(y, a @ x)
+    np.testing.assert_allclose(A.dot(np.eye(20)), a.toarray())
+    np.testing.assert_allclose((A * B) @ x, a @ (laplacian(20) @ x))
+    for half in (0.5 * A, A * 0.5, A.dot(0.5), A * np.float64(0.5)):
+        np.testing.assert_allclose(half @ x, 0.5 * (a @ x))
+    with pytest.raises(TypeError):
+        x * A
+
+
+def test_preconditioners_take_matrices_of_scipy() -> None:
+    a, b = laplacian(30, 30), np.ones(900)
+    for M in (
+        tacit.precond.amg(a),
+        tacit.precond.make(a, "ic0"),
+        *([tacit.precond.inner(a, method="cg", iterations=5)] if tacit._core.applications_built else []),
+        tacit.precond.amg(a, cycle="w"),
+        tacit.precond.make(a.tocsc(), "amg", cycle="f"),
+    ):
+        _, info = spl.cg(a, b, M=M, rtol=1e-8)
+        assert info == 0
+        assert drop_in.cg(a, b, M=M, rtol=1e-8)[1] == 0
+    assert tacit.precond.make(np.eye(4), "jacobi") @ np.ones(4) == pytest.approx(1)
+    with pytest.raises(ValueError, match="unknown cycle 'x'"):
+        tacit.precond.amg(a, cycle="x")
+    with pytest.raises(TypeError, match="A is a str"):
+        tacit.precond.amg("a")
+    with pytest.raises(AttributeError, match=r"tacit\.precond\.amg"):
+        _ = tacit.amg
+
+
+@pytest.mark.parametrize("name", ["cg", "gmres", "minres", "idr", "chebyshev"])
+def test_unknown_arguments_name_those_that_are_meant(name: str) -> None:
+    with pytest.raises(TypeError, match=rf"{name} has no option 'tol'; did you mean 'rtol'"):
+        getattr(tacit, name)(np.eye(2), np.ones(2), tol=1e-3)
+    with pytest.raises(TypeError, match="positional"):
+        getattr(tacit, name)(np.eye(2), np.ones(2), None, 1e-3)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("jacobi", {}),
+        ("ilut", {"drop": 1e-3}),
+        ("polynomial", {"degree": 3}),
+        ("amg", {"cycle": "W", "near_null": np.ones(400)}),
+        ("direct", {}),
+        ("inner", {"method": "cg", "iterations": 4}),
+    ],
+)
+def test_preconditioners_are_pickled(name: str, options: dict[str, Any]) -> None:
+    if name == "inner" and not tacit._core.applications_built:
+        pytest.skip("this build is without inner solves as preconditioners")
+    A = tacit.csr(laplacian(20, 20))
+    M = tacit.precond.make(A, name, **options)
+    r = np.random.default_rng(0).standard_normal(400)
+    for again in (pickle.loads(pickle.dumps(M)), copy.deepcopy(M)):
+        assert type(again) is type(M)
+        assert np.array_equal(again @ r, M @ r)
+        assert tacit.solve(A, r, method="fgmres", precond=again).converged
+
+
+def test_a_pickle_does_not_hold_other_values() -> None:
+    A = tacit.csr(laplacian(20, 20))
+    M, P = tacit.precond.amg(A), tacit.precond.make(A, "ic0")
+    A.update_values(2 * A.local_rows()[2])
+    with pytest.raises(TypeError, match=r"values of the matrix have changed since 'amg' was made.*update\(\) it"):
+        pickle.dumps(M)
+    with pytest.raises(TypeError, match=r"make it anew$"):
+        copy.deepcopy(P)
+    M.update()
+    assert np.array_equal(pickle.loads(pickle.dumps(M)) @ np.ones(400), M @ np.ones(400))
