@@ -35,7 +35,7 @@ PYTHON_FLOORS = [
     {"op"},
     {"precond"},
     {"krylov"},
-    {"files", "scipy", "simulate"},
+    {"_gradients", "files", "jax", "scipy", "simulate", "torch"},
     {"app"},
     {"cli"},
     {"__init__", "__main__"},

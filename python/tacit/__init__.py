@@ -73,6 +73,7 @@ _HOMES = {
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _FLOORS = ("comm", "device", "io", "krylov", "layout", "methods", "op", "precond", "scipy", "simulate")
+_OF_OTHERS = ("jax", "torch")  # which need these libraries, and so are not in __all__
 _APPLICATIONS = ("bem", "grid_problems", "inference", "multigrid", "tomography")
 
 # What to take for the methods of scipy.sparse.linalg that Tacit lacks, and where others are.
@@ -88,7 +89,7 @@ _NEAREST = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in _FLOORS:
+    if name in _FLOORS or name in _OF_OTHERS:
         return importlib.import_module(f"tacit.{name}")
     if name in _APPLICATIONS:
         return importlib.import_module(f"tacit.app.{name}")

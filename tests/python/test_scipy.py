@@ -290,6 +290,36 @@ def test_solvers_that_are_not_there_name_others(name: str) -> None:
         _ = drop_in.spsolve
 
 
+@pytest.mark.parametrize("name", ["minres", "gmres"])
+def test_residuals_are_the_smallest_of_the_space(name: str) -> None:
+    """On a symmetric matrix minres and gmres without restarts are the same: 10, 7.75, 6.32, 5.22 after b of ones."""
+    a, b = laplacian(100), np.ones(100)
+    norms: list[float] = []
+    options = {"callback_type": "pr_norm", "restart": 4} if name == "gmres" else {}
+
+    def see(state: Any) -> None:
+        norms.append(float(10 * state if np.ndim(state) == 0 else np.linalg.norm(b - a @ state)))
+
+    getattr(drop_in, name)(a, b, x0=np.zeros(100), rtol=1e-12, maxiter=4, callback=see, **options)
+    smallest = []
+    space = np.zeros((100, 0))
+    for _ in range(4):
+        space = np.column_stack([space, b if space.shape[1] == 0 else a @ space[:, -1]])
+        y = np.linalg.lstsq(a @ space, b, rcond=None)[0]
+        smallest.append(np.linalg.norm(b - a @ space @ y))
+    np.testing.assert_allclose(norms[:4], smallest, rtol=1e-6)
+
+
+def test_a_complex_function_with_a_real_right_hand_side() -> None:
+    a = laplacian(20) + sp.eye_array(20) + 0.5j * (sp.triu(laplacian(20), 1) - sp.tril(laplacian(20), -1))
+    A = spl.LinearOperator((20, 20), matvec=lambda x: a @ x)
+    for name in SOLVERS:
+        x, info = getattr(drop_in, name)(A, np.ones(20), rtol=1e-9)
+        assert info == 0
+        assert x.dtype == complex
+        assert true_residual(a, x, np.ones(20)) <= 1e-9
+
+
 # -- operators, preconditioners and results in programs written for SciPy and pyamg ------------------------------------
 
 
