@@ -219,9 +219,14 @@ def split(given: str | dict[str, Any] | Described | None) -> tuple[str, dict[str
     return utf8(name.replace("_", "-")), options
 
 
+def is_none(given: Any) -> bool:
+    """Whether ``precond=given`` certainly stands for none; so that small solves need not look further. Local."""
+    return given is None or (type(given) in (str, dict) and given in ("none", {"name": "none"}))
+
+
 def node_of(given: Any) -> int:
     """Rows that ``precond=given`` needs on one rank: a node of amg's. Local."""
-    if not isinstance(given, (str, dict, Described)):
+    if not isinstance(given, (str, dict, Described)) or is_none(given):
         return 1
     name, options = split(given)
     if name != "amg":
@@ -606,6 +611,8 @@ def build(
     `renumbered`: if the rows of `A` have been renumbered, the matrix in the user's numbering, and the renumbering.
     Collective.
     """
+    if is_none(given) and not isinstance(A, (DeviceHMatrix, HMatrix)):
+        return None, True
     if given is None or isinstance(given, (str, dict, Described)):
         name, options = agreed(A.comm, lambda: split(given))
         if A.device != "host" and not isinstance(A, DeviceCsr) and name == "none":

@@ -81,36 +81,103 @@ DIFFERENCES = {
 }
 
 
-def suite_of_scipy() -> list[str]:
-    """SciPy's test files, where they are installed."""
-    found = importlib.util.find_spec("scipy.sparse.linalg._isolve")
-    assert found is not None
-    assert found.submodule_search_locations is not None
-    folder = Path(found.submodule_search_locations[0]) / "tests"
-    return [str(file) for name in ("test_iterative.py", "test_minres.py") if (file := folder / name).exists()]
+# The same for pyamg: its functions of these names with pyamg's arguments, and SciPy's where pyamg calls those.
+PYAMG_PLUGIN = """
+import json
+import os
+
+import numpy as np
+import pyamg.krylov
+import scipy.sparse.linalg
+
+import tacit.scipy
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(len(suite_of_scipy()) < 2, reason="this SciPy is installed without its tests")
-def test_scipys_own_tests(tmp_path: Path) -> None:
-    (tmp_path / "in_place.py").write_text(PLUGIN.format(solvers=SOLVERS))
-    seen = tmp_path / "outcomes.json"
+def with_arguments_of_pyamg(solver, **own):
+    def solve(A, b, x0=None, tol=1e-5, maxiter=None, M=None, callback=None, residuals=None, **unused):
+        if residuals is not None:
+            residuals[:] = [np.linalg.norm(b - A @ (0 * b if x0 is None else x0))]
+
+        def see(x):
+            if residuals is not None:
+                residuals.append(np.linalg.norm(np.ravel(b) - A @ x))
+            if callback is not None:
+                callback(x)
+
+        return solver(A, b, x0, rtol=tol, maxiter=maxiter, M=M, callback=see, **own)
+
+    return solve
+
+
+for name in {solvers!r}:
+    setattr(scipy.sparse.linalg, name, getattr(tacit.scipy, name))
+pyamg.krylov.cg = with_arguments_of_pyamg(tacit.scipy.cg)
+pyamg.krylov.bicgstab = with_arguments_of_pyamg(tacit.scipy.bicgstab)
+pyamg.krylov.gmres = with_arguments_of_pyamg(tacit.scipy.gmres, callback_type="x")
+outcomes = {{}}
+
+
+def pytest_runtest_logreport(report):
+    if report.when == "call" or report.outcome != "passed":
+        outcomes[report.nodeid.rpartition("/")[2]] = report.outcome
+
+
+def pytest_sessionfinish():
+    with open(os.environ["TACIT_OUTCOMES"], "w") as out:
+        json.dump(outcomes, out)
+"""
+
+
+def tests_of(package: str, *names: str) -> list[str]:
+    """Test files or folders of an installed package, those that are there."""
+    try:
+        found = importlib.util.find_spec(package)
+    except ModuleNotFoundError:
+        return []
+    if found is None or found.submodule_search_locations is None:
+        return []
+    folder = Path(found.submodule_search_locations[0])
+    return [str(folder / name) for name in names if (folder / name).exists()]
+
+
+def outcomes_of(plugin: str, tests: list[str], folder: Path) -> tuple[dict[str, str], str]:
+    """How each of these tests ends with a plugin, and what pytest printed."""
+    (folder / "in_place.py").write_text(plugin.format(solvers=SOLVERS))
+    seen = folder / "outcomes.json"
     quiet = ["-q", "-p", "no:cacheprovider", "-c", os.devnull, "-W", "ignore::pytest.PytestUnknownMarkWarning"]
-    paths = os.pathsep.join([str(tmp_path), str(ROOT / "python"), os.environ.get("PYTHONPATH", "")])
+    paths = os.pathsep.join([str(folder), str(ROOT / "python"), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", *quiet, "-p", "in_place", *suite_of_scipy()],
+        [sys.executable, "-m", "pytest", *quiet, "-p", "in_place", *tests],
         env={**os.environ, "TACIT_OUTCOMES": str(seen), "PYTHONPATH": paths},
-        cwd=tmp_path,
+        cwd=folder,
         capture_output=True,
         text=True,
         timeout=LONG,
     )
     assert seen.exists(), done.stdout + done.stderr
     outcomes = json.loads(seen.read_text())
-    failed = {name for name, outcome in outcomes.items() if outcome == "failed"}
-    print(f"{sum(outcome == 'passed' for outcome in outcomes.values())} of {len(outcomes)} pass, {len(failed)} fail")
+    print(f"{sum(outcome == 'passed' for outcome in outcomes.values())} of {len(outcomes)} pass")
+    return outcomes, done.stdout
+
+
+OF_SCIPY = tests_of("scipy.sparse.linalg._isolve", "tests/test_iterative.py", "tests/test_minres.py")
+OF_PYAMG = tests_of("pyamg", "krylov/tests", "tests/test_multilevel.py")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(len(OF_SCIPY) < 2, reason="this SciPy is installed without its tests")
+def test_scipys_own_tests(tmp_path: Path) -> None:
+    outcomes, text = outcomes_of(PLUGIN, OF_SCIPY, tmp_path)
     assert len(outcomes) > 200
-    assert failed <= set(DIFFERENCES), done.stdout[-6000:]
+    assert {name for name, outcome in outcomes.items() if outcome == "failed"} <= set(DIFFERENCES), text[-6000:]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(len(OF_PYAMG) < 2, reason="pyamg is not installed, or without its tests")
+def test_pyamgs_own_tests(tmp_path: Path) -> None:
+    outcomes, text = outcomes_of(PYAMG_PLUGIN, OF_PYAMG, tmp_path)
+    assert len(outcomes) > 10
+    assert "failed" not in outcomes.values(), text[-6000:]
 
 
 @pytest.mark.parametrize("name", SOLVERS)
