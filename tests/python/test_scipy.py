@@ -128,7 +128,7 @@ def pytest_sessionfinish():
 """
 
 
-def tests_of(package: str, *names: str) -> list[str]:
+def files_of(package: str, *names: str) -> list[str]:
     """Test files or folders of an installed package, those that are there."""
     try:
         found = importlib.util.find_spec(package)
@@ -160,8 +160,8 @@ def outcomes_of(plugin: str, tests: list[str], folder: Path) -> tuple[dict[str, 
     return outcomes, done.stdout
 
 
-OF_SCIPY = tests_of("scipy.sparse.linalg._isolve", "tests/test_iterative.py", "tests/test_minres.py")
-OF_PYAMG = tests_of("pyamg", "krylov/tests", "tests/test_multilevel.py")
+OF_SCIPY = files_of("scipy.sparse.linalg._isolve", "tests/test_iterative.py", "tests/test_minres.py")
+OF_PYAMG = files_of("pyamg", "krylov/tests", "tests/test_multilevel.py")
 
 
 @pytest.mark.slow
