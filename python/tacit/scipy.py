@@ -184,12 +184,18 @@ def _iterated(
     if (x := _at_once(system, goal)) is not None:
         return x, 0
     call = None if callback is None else lambda state: callback(state.x.copy())
-    result = _run(name, system, goal, 10 * system.n if maxiter is None else maxiter, call)
+    most = 10 * system.n if maxiter is None else maxiter
+    result = _run(name, system, goal, most, call)
+    done = result.iterations
+    if name == "cg" and result.reason == "breakdown" and done < most:
+        # A is indefinite: SciPy's cg does not look, and often converges.
+        result = _run("minres", system, goal, most - done, call, result.x)
+        done += result.iterations
     if result.converged:
         return result.x, 0
     if result.reason == "breakdown" and breakdown is not None:
         return result.x, breakdown
-    return result.x, max(1, result.iterations)
+    return result.x, max(1, done)
 
 
 @hinted
@@ -205,6 +211,8 @@ def cg(
     callback: Callable[[Array], Any] | None = None,
 ) -> tuple[Array, int]:
     """``scipy.sparse.linalg.cg``: conjugate gradients for Hermitian positive definite A.
+
+    Where A turns out to be indefinite, minres goes on from there; SciPy's cg would go on without a guarantee.
 
     Parameters
     ----------
@@ -236,7 +244,7 @@ def cg(
 
     Notes
     -----
-    One solve of :func:`tacit.solve` with this method, without its fallbacks. Collective.
+    A solve of :func:`tacit.solve` with this method, without its fallbacks. Collective.
 
     Examples
     --------

@@ -346,7 +346,17 @@ def test_breakdown_is_not_healed() -> None:
     a = np.array([[0.0, 1.0], [-1.0, 0.0]])  # (r~, A r) = 0
     assert drop_in.bicgstab(a, np.array([1.0, 0.0]))[1] < 0
     assert tacit.bicgstab(a, np.array([1.0, 0.0])).info == 0
-    assert drop_in.cg(np.diag([1.0, -1.0]), np.ones(2))[1] > 0
+
+
+@pytest.mark.parametrize("maxiter", [None, 7])
+def test_cg_of_an_indefinite_matrix(maxiter: int | None) -> None:
+    """SciPy's cg does not look at the sign of (p, A p), and solves many of these."""
+    a, b = laplacian(30) - 0.5 * sp.eye_array(30), np.random.default_rng(1).standard_normal(30)
+    seen: list[Any] = []
+    x, info = drop_in.cg(a, b, maxiter=maxiter, callback=seen.append)
+    assert info == spl.cg(a, b, maxiter=maxiter)[1]
+    assert (true_residual(a, x, b) <= 1e-5) == (info == 0)
+    assert maxiter is None or len(seen) == maxiter
 
 
 @pytest.mark.parametrize("name", ["bicg", "cgs", "gcrotmk", "lgmres", "lsmr", "lsqr", "qmr", "tfqmr"])
