@@ -37,7 +37,7 @@ PYTHON_FLOORS = [
     {"op"},
     {"precond"},
     {"krylov"},
-    {"files", "simulate"},
+    {"_gradients", "files", "jax", "scipy", "simulate", "torch"},
     {"app"},
     {"cli"},
     {"__init__", "__main__"},

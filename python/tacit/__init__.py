@@ -17,7 +17,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import comm, device, io, krylov, layout, methods, op, precond, simulate
+    from . import comm, device, io, krylov, layout, methods, op, precond, scipy, simulate
     from ._core import EnvironmentFailure, Error, InputError, OutOfMemory, UsageError
     from .app import bem, grid_problems, inference, multigrid, tomography
     from .device import DeviceArray, device_array
@@ -76,11 +76,13 @@ _HOMES = {
     ],
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_FLOORS = ("comm", "device", "io", "krylov", "layout", "methods", "op", "precond", "simulate")
+_FLOORS = ("comm", "device", "io", "krylov", "layout", "methods", "op", "precond", "scipy", "simulate")
+_OF_OTHERS = ("jax", "torch")  # which need these libraries, and so are not in __all__
 _APPLICATIONS = ("bem", "grid_problems", "inference", "multigrid", "tomography")
 
-# What to take for the methods of scipy.sparse.linalg that Tacit lacks.
+# What to take for the methods of scipy.sparse.linalg that Tacit lacks, and where others are.
 _NEAREST = {
+    "amg": "algebraic multigrid is tacit.precond.amg(A), or precond='amg' of tacit.solve",
     "bicg": "for any square A there are bicgstab, idr and gmres",
     "cgs": "bicgstab is its stabilised form",
     "gcrotmk": "fgmres also takes a preconditioner that changes",
@@ -91,7 +93,7 @@ _NEAREST = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in _FLOORS:
+    if name in _FLOORS or name in _OF_OTHERS:
         return importlib.import_module(f"tacit.{name}")
     if name in _APPLICATIONS:
         return importlib.import_module(f"tacit.app.{name}")
@@ -116,5 +118,5 @@ __all__ = [
     "Result", "Stencil", "UsageError", "__version__", "bem", "bicgstab", "cg", "chebyshev", "comm", "csr", "device",
     "device_array", "explain_plan", "fgmres", "function", "gmres", "grid_problems", "hmatrix", "idr", "inference",
     "io", "krylov", "layout", "low_rank", "methods", "minres", "multigrid", "op", "poisson", "precond", "read",
-    "read_vector", "richardson", "simulate", "solve", "stencil", "tiled", "tomography", "write"
+    "read_vector", "richardson", "scipy", "simulate", "solve", "stencil", "tiled", "tomography", "write"
 ]  # fmt: skip

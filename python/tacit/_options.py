@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import numbers
 import re
@@ -114,11 +115,13 @@ def _twice(name: str, what: str, given: Described, value: Any) -> str:
 
 def of_kind(option: Option, name: str, value: Any) -> Any:
     """`value` in the option's type; TypeError or ValueError with the option's name where it is of another kind."""
-    from ._support import choose, real_number, whole_number
-
     if option.kind == "choice":
-        return choose(name, value, option.choices)
+        if isinstance(value, str) and value not in option.choices:  # in another case
+            value = next((one for one in option.choices if one.lower() == value.lower()), value)
+        return _support().choose(name, value, option.choices)
     if option.kind == "flag":
+        if value is True or value is False:
+            return value
         whole = isinstance(value, numbers.Integral) and value in (0, 1)
         if not (whole or type(value).__name__ in ("bool_", "bool")):
             raise TypeError(f"{name} is {value!r}; True or False is needed")
@@ -126,8 +129,18 @@ def of_kind(option: Option, name: str, value: Any) -> Any:
     if option.kind == "wholes":
         if isinstance(value, str) or not hasattr(value, "__iter__"):
             raise TypeError(f"{name} is {value!r}; a sequence of whole numbers is needed")
-        return [whole_number(one, name) for one in value]
-    return whole_number(value, name, option.most) if option.kind == "whole" else real_number(value, name)
+        return [_support().whole_number(one, name) for one in value]
+    if option.kind == "whole":
+        return _support().whole_number(value, name, option.most)
+    return _support().real_number(value, name)
+
+
+@functools.cache
+def _support() -> Any:
+    """Found at the first use, since it needs NumPy; an import within a function takes a microsecond at each call."""
+    from . import _support
+
+    return _support
 
 
 def fill(target: Any, where: str, table: Table, given: Mapping[str, Any], beside: tuple[str, ...] = ()) -> Any:
@@ -136,9 +149,8 @@ def fill(target: Any, where: str, table: Table, given: Mapping[str, Any], beside
     `where` is the name of the function in messages, `beside` its arguments that are not in the table. Ranges are
     checked by the compiled part.
     """
-    from ._support import refuse_unknown
-
-    refuse_unknown(where, {name: 0 for name in given if name not in table}, [*beside, *table])
+    if unknown := [name for name in given if name not in table]:
+        _support().refuse_unknown(where, dict.fromkeys(unknown), [*beside, *table])
     inside: dict[str, str] = {}
     for name, value in given.items():
         if isinstance(value, Described) and table[name].inner is not None:

@@ -199,7 +199,11 @@ def like(result: Any, model: Any) -> Any:
     """
     if isinstance(model, np.ndarray) or not hasattr(model, "__dlpack__"):
         return result
-    module = sys.modules.get(type(model).__module__.partition(".")[0])
+    # JAX's arrays name their library by the array API only, PyTorch's are of a module that has from_dlpack.
+    if hasattr(model, "__array_namespace__"):
+        module = model.__array_namespace__()
+    else:
+        module = sys.modules.get(type(model).__module__.partition(".")[0])
     convert = getattr(module, "from_dlpack", None)
     try:
         return convert(result) if convert is not None else result

@@ -30,7 +30,7 @@ def kind_of(device: object, *also: str, several: bool = False) -> str:
     one GPU. ValueError or TypeError for anything else, EnvironmentFailure where this build or machine has no GPU.
     Local.
     """
-    if isinstance(device, str) and device in also:
+    if isinstance(device, str) and (device == "host" or device in also):
         return device
     if not isinstance(device, str):
         raise TypeError(f"device is {device!r}; 'host', 'cuda' or 'cuda:<number>' is needed")

@@ -30,7 +30,7 @@ factors and the levels of "amg" are made by the host; their solves and cycles st
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -45,6 +45,8 @@ from .op import Csr, DeviceCsr, DeviceHMatrix, HMatrix, Operator, as_operator, s
 
 __all__ = ["Reporting", "amg", "build", "inner", "make", "names", "rigid_body_modes", *_preconds.__all__]
 
+N = TypeVar("N", bound="Named")
+
 # What amg takes beside the options of its table: arrays, whole or a rank's own part.
 AMG_ARRAYS = ("near_null", "coordinates")
 
@@ -56,13 +58,54 @@ _SYMMETRIC_OF_HMATRICES = {"none", "jacobi", "block-jacobi"}
 
 
 class Named(Operator):
-    """A preconditioner made by its name. `for_cg`: whether cg may use it for a positive definite matrix."""
+    """A preconditioner made by its name. `for_cg`: whether cg may use it for a positive definite matrix.
 
-    __slots__ = ("for_cg",)
+    A pickle or copy of one that :func:`make`, :func:`amg` or :func:`inner` returned holds the matrix and the options:
+    loading costs as much as making it. TypeError where the matrix has been given other values since.
+    """
+
+    __slots__ = ("_recipe", "for_cg")
 
     def __init__(self, handle: Any, A: Operator, for_cg: bool) -> None:
         super().__init__(handle, A.comm, A.dtype)
         self.for_cg = for_cg
+        self._recipe: _Recipe | None = None
+
+    def _state(self) -> tuple[Any, ...]:
+        if self._recipe is None:
+            return super()._state()
+        A, version, name, options = self._recipe
+        if version != _version(A):
+            raise TypeError(
+                f"the values of the matrix have changed since {name!r} was made: it can be neither pickled nor copied;"
+                " make it anew" + (", or update() it" if isinstance(self, Multilevel) else "")
+            )
+        return A, name, options
+
+    @classmethod
+    def _made_from(cls, comm: _core.Communicator, *state: Any) -> Operator:
+        A, name, options = state
+        made = make(A, name, **options)
+        assert made is not None
+        return made
+
+
+class _Recipe(NamedTuple):
+    """What a preconditioner was made of; the version is that of the matrix's values."""
+
+    A: Operator
+    version: int
+    name: str
+    options: dict[str, Any]
+
+
+def _version(A: Operator) -> int:
+    return int(getattr(A, "_version", 0))
+
+
+def _noted(made: N, A: Operator, name: str, options: dict[str, Any]) -> N:
+    made._recipe = _Recipe(A, _version(A), name, options)
+    return made
 
 
 class Reporting(Named):
@@ -132,7 +175,10 @@ class Multilevel(Reporting):
         """
         if self._gpu is not None:
             raise ValueError("amg on a GPU cannot take new values: make it anew with tacit.precond.amg(A)")
-        return bool(self._handle.update())
+        kept = bool(self._handle.update())
+        if self._recipe is not None:
+            self._recipe = self._recipe._replace(version=_version(self._recipe.A))
+        return kept
 
     def __str__(self) -> str:
         return f"{self!r}\n" + report.levels_table(self.report)
@@ -173,9 +219,14 @@ def split(given: str | dict[str, Any] | Described | None) -> tuple[str, dict[str
     return utf8(name.replace("_", "-")), options
 
 
+def is_none(given: Any) -> bool:
+    """Whether ``precond=given`` certainly stands for none; so that small solves need not look further. Local."""
+    return given is None or (type(given) in (str, dict) and given in ("none", {"name": "none"}))
+
+
 def node_of(given: Any) -> int:
     """Rows that ``precond=given`` needs on one rank: a node of amg's. Local."""
-    if not isinstance(given, (str, dict, Described)):
+    if not isinstance(given, (str, dict, Described)) or is_none(given):
         return 1
     name, options = split(given)
     if name != "amg":
@@ -218,14 +269,12 @@ def refuse_on_gpus(given: Any, cure: str) -> None:
         )
 
 
-def _comm_of(A: Any) -> Any:
-    """The communicator of an operator; TypeError for anything else."""
-    if not isinstance(A, Operator):
-        raise TypeError(f"A is a {type(A).__name__}; an operator of Tacit is needed, such as tacit.csr(A)")
-    return A.comm
+def _operator(A: Any) -> Operator:
+    """An operator of Tacit, made of what stands for a matrix. Collective."""
+    return A if isinstance(A, Operator) else as_operator(A)
 
 
-def make(A: Operator, name: str, **options: Any) -> Operator | None:
+def make(A: Any, name: str, **options: Any) -> Operator | None:
     """Constructs the preconditioner of this name for `A`; None for "none".
 
     Parameters
@@ -233,6 +282,8 @@ def make(A: Operator, name: str, **options: Any) -> Operator | None:
     A : Csr, DeviceCsr, Stencil or HMatrix
         "jacobi" takes any operator that knows its diagonal, "inner" any operator. For the others a Stencil is
         assembled. For a DeviceCsr the preconditioner is made in the memory of its GPU, for any number of solves.
+        A matrix of SciPy, NumPy or petsc4py is stored by Tacit first (:func:`tacit.csr`), of which the preconditioner
+        keeps a copy.
     name : str
         One of :func:`names`, "inner", or for an H-matrix those of the module's docstring.
     **options
@@ -257,8 +308,8 @@ def make(A: Operator, name: str, **options: Any) -> Operator | None:
     >>> tacit.solve(A, np.ones(400), precond=M).converged
     True
     """
-
-    on = _comm_of(A)
+    A = _operator(A)
+    on = A.comm
 
     def look() -> tuple[str, Any, Any]:
         if not isinstance(name, str):
@@ -287,11 +338,16 @@ def make(A: Operator, name: str, **options: Any) -> Operator | None:
     if chosen == "amg":
         return amg(A, **options)
     agree(on, o, table, precond=chosen)
-    scalar = A._scalar
     if chosen == "none":
         return None
     if chosen == "inner":
         return inner(A, **options)
+    return _noted(_made(A, chosen, o), A, chosen, options)
+
+
+def _made(A: Operator, chosen: str, o: Any) -> Named:
+    """The preconditioner of this name, with options that have been checked. Collective."""
+    scalar = A._scalar
     if isinstance(A, DeviceCsr):
         return Named(core("precondition", scalar)(A._handle, chosen, o), A, _core.precond_is_symmetric(chosen, o))
     if chosen == "jacobi" and not isinstance(A, Csr):
@@ -303,14 +359,14 @@ def make(A: Operator, name: str, **options: Any) -> Operator | None:
     return Named(core("precondition", scalar)(A._handle, chosen, o), A, _core.precond_is_symmetric(chosen, o))
 
 
-def amg(A: Operator, near_null: Any = None, coordinates: Any = None, **options: Any) -> Multilevel:
+def amg(A: Any, near_null: Any = None, coordinates: Any = None, **options: Any) -> Multilevel:
     """Algebraic multigrid by smoothed aggregation: levels from the entries of a stored matrix.
 
     Parameters
     ----------
     A : Operator
-        A stored matrix; for one in the memory of a GPU the levels are made by the host and stay there, and so does the
-        cycle. Smoothers there: "spai0", "jacobi", "l1-jacobi", "chebyshev".
+        A stored matrix, or one of SciPy, NumPy or petsc4py. For one in the memory of a GPU the levels are made by the
+        host and stay there, and so does the cycle. Smoothers there: "spai0", "jacobi", "l1-jacobi", "chebyshev".
     near_null : array of shape (n,) or (n, k), optional
         Vectors that A nearly maps to zero, whole or this rank's own part. Default: for each of the ``block`` unknowns
         of a node the vector that is constant there.
@@ -345,7 +401,10 @@ def amg(A: Operator, near_null: Any = None, coordinates: Any = None, **options: 
     >>> tacit.solve(A, np.ones(2500), method="cg", precond=M).iterations < 20, len(M.report["levels"])
     (True, 3)
     """
-    return _amg(A, None, near_null, coordinates, options)
+    A = _operator(A)
+    arrays = {"near_null": near_null, "coordinates": coordinates}
+    given = {**options, **{name: array for name, array in arrays.items() if array is not None}}
+    return _noted(_amg(A, None, near_null, coordinates, options), A, "amg", given)
 
 
 def _amg(
@@ -356,7 +415,7 @@ def _amg(
     options: dict[str, Any],
 ) -> Multilevel:
     """:func:`amg`, with arrays in the user's numbering where the rows of `A` have been renumbered."""
-    on = _comm_of(A)
+    on = A.comm
     if isinstance(near_null, str) and near_null == "constant" and coordinates is None:  # the default
         near_null = None
 
@@ -463,7 +522,7 @@ def rigid_body_modes(coordinates: Any, comm: Any = None) -> Array:
     return np.asarray(core("rigid_body_modes")(on, points))
 
 
-def inner(A: Operator, **options: Any) -> Reporting:
+def inner(A: Any, **options: Any) -> Reporting:
     """A few iterations of a method as a preconditioner (inner-outer iteration, variable preconditioning).
 
     Parameters
@@ -501,6 +560,7 @@ def inner(A: Operator, **options: Any) -> Reporting:
     >>> r.converged, P.report["iterations"] == 10 * P.report["solves"]
     (True, True)
     """
+    A = _operator(A)
 
     def look() -> Any:
         if A.device != "host":
@@ -510,9 +570,8 @@ def inner(A: Operator, **options: Any) -> Reporting:
             given["rank"] = 0
         return _of_hmatrix("inner", given)
 
-    on = _comm_of(A)
-    o = agreed(on, look)
-    agree(on, o, HMATRIX_PRECOND)
+    o = agreed(A.comm, look)
+    agree(A.comm, o, HMATRIX_PRECOND)
     matrix, precond = A, options.get("precond")
     if isinstance(A, HMatrix):
         rank = 1 if o.rank is None else o.rank
@@ -522,7 +581,7 @@ def inner(A: Operator, **options: Any) -> Reporting:
     M, symmetric = build(matrix, precond)
     hermitian = symmetric and matrix.is_hermitian()
     handle = core("inner", A._scalar)(matrix._handle, None if M is None else M._handle, o, hermitian)
-    return Reporting(handle, matrix, False)
+    return _noted(Reporting(handle, matrix, False), A, "inner", options)
 
 
 def named(given: Any, where: str) -> tuple[str, _core.PrecondOptions, bool]:
@@ -552,6 +611,8 @@ def build(
     `renumbered`: if the rows of `A` have been renumbered, the matrix in the user's numbering, and the renumbering.
     Collective.
     """
+    if is_none(given) and not isinstance(A, (DeviceHMatrix, HMatrix)):
+        return None, True
     if given is None or isinstance(given, (str, dict, Described)):
         name, options = agreed(A.comm, lambda: split(given))
         if A.device != "host" and not isinstance(A, DeviceCsr) and name == "none":

@@ -51,8 +51,7 @@ def test_reports_and_solves(scalar: str) -> None:
     columns = np.stack([b, 2 * b, b[::-1]], axis=1)
     assert np.allclose(M @ columns, np.stack([M @ c for c in columns.T], axis=1), rtol=1e-3)
     for copied in (copy.deepcopy, copy.copy):
-        with pytest.raises(TypeError, match="make it anew"):
-            copied(M)
+        assert np.array_equal(copied(M) @ b, M @ b)
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 5])
@@ -144,8 +143,8 @@ def test_options_and_matrices_that_are_refused() -> None:
         with pytest.raises(ValueError, match=text):
             tacit.precond.amg(A, **option)
     for make in (tacit.precond.amg, tacit.precond.inner, lambda a: tacit.precond.make(a, "amg")):
-        with pytest.raises(TypeError, match=r"A is a csr_array; .* such as tacit\.csr\(A\)"):
-            make(a)
+        with pytest.raises(TypeError, match="A is a dict; a matrix, or something with shape and matvec, is needed"):
+            make({})
     a.data[3] = np.inf
     with pytest.raises(tacit.InputError, match="not finite at row 1"):
         tacit.precond.amg(tacit.csr(a))

@@ -64,7 +64,7 @@ def parts_of(package: Any) -> list[Any]:
     ]
 
 
-MODULES = [tacit, comm, io, *parts_of(krylov), layout, *parts_of(op), precond, simulate, *parts_of(app)]
+MODULES = [tacit, comm, io, *parts_of(krylov), layout, *parts_of(op), precond, tacit.scipy, simulate, *parts_of(app)]
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda m: m.__name__)

@@ -57,7 +57,8 @@ class Placed(Place):
 
     def _square_operator(self) -> op.Operator:
         given, on = self.request.given, self.on
-        node = agreed(on, lambda: _precond.node_of(self.request.precond))
+        P = self.request.precond
+        node = 1 if _precond.is_none(P) else agreed(on, lambda: _precond.node_of(P))
         spread = None if node == 1 else agreed(on, lambda: op.of_nodes(given.A, on, node))
         matrix = op.as_operator(given.A, on, self.request.scalar, offsets=spread)
         if matrix.shape[0] != matrix.shape[1]:

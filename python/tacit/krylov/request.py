@@ -136,6 +136,8 @@ def _refuse_unlike(b: Any, x0: Any) -> None:
 
 def least_scalar(A: Any, **vectors: Any) -> str:
     """The smallest scalar that holds A, b and x0 on this rank."""
+    if isinstance(A, op.Operator) and all(v is None or v.dtype == A.dtype for v in vectors.values()):
+        return A._scalar
     parts = [op.scalar_of(A, "A") or "float64"] if hasattr(A, "dtype") else []
     parts += [scalar_name(vector.dtype, what) for what, vector in vectors.items() if vector is not None]
     if isinstance(A, (list, tuple)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -65,12 +65,20 @@ def _shared(columns: list[list[str]]) -> list[str]:
     ]
 
 
-class Result(Outcome):
+if TYPE_CHECKING:
+    # To a type checker: so that it knows the types in ``x, info = tacit.solve(A, b)``.
+    _Pair = tuple[npt.NDArray[Any], int]
+else:
+    _Pair = object
+
+
+class Result(Outcome, _Pair):
     """How a solve ended. Unpacks as ``x, info``.
 
     Attributes
     ----------
     x : ndarray
+        An array of the library of b, where that was PyTorch, JAX or CuPy.
         The best iterate whose residual was recomputed; always finite. If a limit or the callback ends a run of cg, of
         one of its variants or of chebyshev, the last iterate, provided that it is nearer to the solution than x0 in
         the norm of A.
@@ -136,7 +144,7 @@ class Result(Outcome):
 
     def __init__(self, x: Any, report: _core.Report, log: Log, **facts: Any) -> None:
         vars(self).update(facts)  # the attributes above
-        self.x: Any = x
+        self.x: npt.NDArray[Any] = x
         self.converged: bool = report.converged
         self.reason: str = report.reason
         self.detail: str = report.detail
@@ -165,14 +173,16 @@ class Result(Outcome):
         failed = {"breakdown": -1, "diverged": -2, "non_finite": -3, "damaged": -4}
         return failed.get(self.reason, max(1, self.iterations))
 
-    def __iter__(self) -> Iterator[Any]:
-        return iter((self.x, self.info))
+    if not TYPE_CHECKING:  # which has them of _Pair
 
-    def __len__(self) -> int:
-        return 2
+        def __iter__(self) -> Iterator[Any]:
+            return iter((self.x, self.info))
 
-    def __getitem__(self, i: int) -> Any:
-        return (self.x, self.info)[i]
+        def __len__(self) -> int:
+            return 2
+
+        def __getitem__(self, i: int) -> Any:
+            return (self.x, self.info)[i]
 
     def _solver(self, joined: str = " with ") -> str:
         """The method and, where there is one beside it, the preconditioner."""

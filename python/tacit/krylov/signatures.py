@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 from collections.abc import Callable
@@ -11,12 +12,27 @@ import numpy as np
 
 from .. import comm as _comm
 from .. import op
-from .._support import Array, choose
+from .._support import Array, choose, refuse_unknown
 from .callbacks import OfIterate
 from .results import ColumnsResult, Result
 from .solving import solve
 
-F = TypeVar("F", bound=Callable[..., Result])
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def hinted(method: F) -> F:
+    """A TypeError for an unknown argument names the one that is meant (SciPy's former ``tol``)."""
+    known = ("A", "b", "x0", *(method.__kwdefaults__ or {}))
+
+    @functools.wraps(method)
+    def call(*args: Any, **options: Any) -> Any:
+        try:
+            return method(*args, **options)
+        except TypeError:
+            refuse_unknown(method.__name__, {name: 0 for name in options if name not in known}, known)
+            raise
+
+    return call  # type: ignore[return-value]
 
 
 def _scipy(
@@ -54,6 +70,7 @@ def _takes_norm(callback_type: str | None) -> bool:
     return callback_type is None or choose("callback_type", callback_type, ("x", "pr_norm", "legacy")) != "x"
 
 
+@hinted
 def cg(
     A: Any,
     b: Any,
@@ -120,6 +137,7 @@ def _documented(method: F) -> F:
     return method
 
 
+@hinted
 @_documented
 def bicgstab(
     A: Any,
@@ -148,6 +166,7 @@ def bicgstab(
     return _scipy("bicgstab", A, b, x0, rtol, atol, maxiter, M, callback)
 
 
+@hinted
 @_documented
 def gmres(
     A: Any,
@@ -190,6 +209,7 @@ def gmres(
     return _scipy("gmres", A, b, x0, rtol, atol, maxiter, M, callback, _takes_norm(callback_type), restart=restart)
 
 
+@hinted
 @_documented
 def fgmres(
     A: Any,
@@ -225,6 +245,7 @@ def fgmres(
     return _scipy("fgmres", A, b, x0, rtol, atol, maxiter, M, callback, _takes_norm(callback_type), restart=restart)
 
 
+@hinted
 @_documented
 def idr(
     A: Any,
@@ -259,7 +280,7 @@ def idr(
     return _scipy("idr", A, b, x0, rtol, atol, maxiter, M, callback, shadow_dimension=shadow_dimension)
 
 
-def _shifted(A: Any, shift: float) -> Any:
+def shifted(A: Any, shift: float) -> Any:
     """A - shift I, a stored matrix where A is one."""
     if op._is_matrix(A):
         import scipy.sparse as sp
@@ -269,7 +290,7 @@ def _shifted(A: Any, shift: float) -> Any:
     return op.as_operator(A, _comm.resolve(None)).shifted(-shift)
 
 
-def _refuse_unsymmetric(A: Any, what: str) -> None:
+def refuse_unsymmetric(A: Any, what: str) -> None:
     """ValueError where (v, A (A v)) and (A v, A v) differ by more than rounding, for a random v: A is not Hermitian.
     Collective; two products.
     """
@@ -282,6 +303,7 @@ def _refuse_unsymmetric(A: Any, what: str) -> None:
         raise ValueError(f"{what} is not Hermitian: (A v, A v) is {square:.3g} and (v, A A v) {other:.3g}")
 
 
+@hinted
 @_documented
 def minres(
     A: Any,
@@ -322,15 +344,16 @@ def minres(
     (0, [1.0, 1.0])
     """
     if check:
-        _refuse_unsymmetric(A, "A")
+        refuse_unsymmetric(A, "A")
         if M is not None and not isinstance(M, (str, dict)):
-            _refuse_unsymmetric(M, "M")
-    result = _scipy("minres", _shifted(A, shift) if shift else A, b, x0, rtol, 0.0, maxiter, M, callback)
+            refuse_unsymmetric(M, "M")
+    result = _scipy("minres", shifted(A, shift) if shift else A, b, x0, rtol, 0.0, maxiter, M, callback)
     if show:
         print(result.summary())
     return result
 
 
+@hinted
 @_documented
 def richardson(
     A: Any,
@@ -356,6 +379,7 @@ def richardson(
     return _scipy("richardson", A, b, x0, rtol, atol, maxiter, M, callback, relaxation=relaxation)
 
 
+@hinted
 @_documented
 def chebyshev(
     A: Any,

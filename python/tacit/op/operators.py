@@ -304,13 +304,17 @@ class Operator:
             raise ValueError(f"operators in the memory of {self.device} and of {other.device}; A.to(device) moves one")
 
     def __mul__(self, alpha: Any) -> Any:
+        """c A for a number c; else the product ``A @ x``, as of SciPy's linear operators and sparse matrices."""
         if not isinstance(alpha, (int, float, complex, np.number)):
-            return NotImplemented
+            return self @ alpha
         if self._gpu is not None:
             raise ValueError("multiples of operators are made in host memory: (c * A).to('cuda') of a stored matrix A")
         return Composed("multiple", (self._factor(alpha), self), self.comm, self.dtype)
 
-    __rmul__ = __mul__
+    def __rmul__(self, alpha: Any) -> Any:
+        return self * alpha if isinstance(alpha, (int, float, complex, np.number)) else NotImplemented
+
+    dot = __mul__
 
     def __truediv__(self, alpha: Any) -> Any:
         if not isinstance(alpha, (int, float, complex, np.number)):

@@ -1,0 +1,474 @@
+"""SciPy's iterative solvers with SciPy's meaning, done by Tacit: ``from tacit.scipy import cg, gmres``.
+
+``cg``, ``bicgstab``, ``gmres`` and ``minres`` take what those of ``scipy.sparse.linalg`` take, and count and report as
+these do: a tuple ``(x, info)``; ``maxiter`` (of gmres in cycles, 10 n by default); ``restart`` of 20 vectors; M from
+the left in gmres; ``x0="Mb"``; callbacks and ``callback_type``; the dtype of A and b. ``tacit.cg`` and the like have
+the same arguments and Tacit's meaning: a :class:`tacit.Result`, products counted, fallbacks, several right-hand sides.
+
+What differs, always to the safe side:
+
+- info is 0 where the recomputed b - A x passes, and where it does not info is not 0.
+- A solve that gets no further ends, with info > 0 before ``maxiter`` is used up; numbers that are not finite end it at
+  once, and x is finite. With ``maxiter=0`` info is 1.
+- A callback is given arrays of its own, which later iterations do not change.
+- minres keeps float32, of which SciPy's makes float64.
+
+M may also be a name of :mod:`tacit.precond`, such as ``"ilu0"``, or an operator of Tacit, and A an operator on several
+ranks, with b whole on each of them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+
+from . import op
+from ._support import Array, as_array, common_scalar, scalar_name
+from .krylov import CallbackState, Observer, Result, solve
+from .krylov.signatures import hinted, refuse_unsymmetric, shifted
+
+__all__ = ["bicgstab", "cg", "gmres", "minres"]
+
+Guess = Any  # array, "Mb" or None
+
+# What to take for the others of scipy.sparse.linalg, which Tacit lacks.
+_NEAREST = {
+    "bicg": "bicgstab needs no transpose",
+    "cgs": "bicgstab is its stabilised form",
+    "gcrotmk": "tacit.fgmres also takes a preconditioner that changes",
+    "lgmres": "gmres with a longer restart, or tacit.idr, which has none",
+    "lsmr": "tacit.solve(A.H @ A, A.H @ b) for a well-conditioned A",
+    "lsqr": "tacit.solve(A.H @ A, A.H @ b) for a well-conditioned A",
+    "qmr": "bicgstab, or tacit.idr",
+    "tfqmr": "bicgstab and tacit.idr need as few vectors",
+}
+_MOST = 2**31 - 1  # iterations of a solve
+
+
+def __getattr__(name: str) -> Any:
+    near = _NEAREST.get(name)
+    here = "" if near is None else f"; scipy.sparse.linalg.{name} takes Tacit's operators, and the nearest here: {near}"
+    raise AttributeError(f"module 'tacit.scipy' has no attribute {name!r}{here}")
+
+
+class _User:
+    """A function of the user as something that stands for an operator."""
+
+    def __init__(self, matvec: Callable[[Any], Any], shape: tuple[int, int]) -> None:
+        self.matvec, self.shape = matvec, shape
+
+
+class _System:
+    """A x = b, M and x0, checked as SciPy checks them."""
+
+    def __init__(self, A: Any, M: Any, x0: Guess, b: Any) -> None:
+        b = as_array(b, "b")
+        parts = [] if (of_A := op.scalar_of(A, "A")) is None else [of_A]
+        self.scalar = common_scalar(*parts, scalar_name(b.dtype, "b"))
+        self.A = op.as_operator(A, scalar=self.scalar)
+        rows, columns = self.A.shape
+        if rows != columns:
+            raise ValueError(f"A has shape {self.A.shape}; a square matrix is needed")
+        self.n = rows
+        self.b = self._vector(b, "b")
+        if M is None and hasattr(A, "psolve"):
+            M = _User(A.psolve, self.A.shape)
+        self.M = M if M is None or isinstance(M, (str, dict)) else op.as_operator(M, self.A.comm, self.scalar, what="M")
+        if isinstance(self.M, op.Operator) and self.M.shape != self.A.shape:
+            raise ValueError(f"A has shape {self.A.shape} and M {self.M.shape}; the same is needed")
+        if isinstance(x0, str) and x0 != "Mb":
+            raise ValueError(f'x0 is {x0!r}; an array is needed, or "Mb"')
+        self.x0: Array | None = None
+        if isinstance(x0, str):
+            self.x0 = self.applied(self.b).copy()
+        elif x0 is not None:
+            self.x0 = self._vector(as_array(x0, "x0"), "x0").copy()
+        self.b_norm = float(np.linalg.norm(self.b))
+
+    def _vector(self, array: Array, what: str) -> Array:
+        if array.shape not in ((self.n,), (self.n, 1)):
+            raise ValueError(f"A has shape {self.A.shape} and {what} {array.shape}; ({self.n},) or ({self.n}, 1) fits")
+        return np.ascontiguousarray(array.ravel(), dtype=self.scalar)
+
+    def applied(self, r: Array) -> Array:
+        """M r."""
+        if isinstance(self.M, (str, dict)):
+            from . import precond
+
+            self.M = precond.build(self.A, self.M)[0]
+        return r if self.M is None else np.asarray(self.M @ r)
+
+    def residual(self, x: Array) -> Array:
+        return np.asarray(self.b - self.A @ x)
+
+    def at_guess(self) -> Array:
+        return np.zeros(self.n, self.scalar) if self.x0 is None else self.x0
+
+
+def _tolerance(name: str, system: _System, rtol: Any, atol: Any) -> float:
+    """max(rtol ||b||, atol); ValueError for an atol that is none."""
+    if atol is None or isinstance(atol, str) or not atol >= 0:
+        raise ValueError(f"{name}: atol is {atol!r}; a number >= 0 is needed")
+    return max(float(atol), float(rtol) * system.b_norm)
+
+
+class _Raised(Exception):
+    """Carries a StopIteration of the user's callback, which ends the solve for SciPy's callers, through the solve."""
+
+
+def _guarded(callback: Callable[[CallbackState], Any]) -> Observer:
+    def call(state: CallbackState) -> None:
+        try:
+            callback(state)
+        except StopIteration as e:
+            raise _Raised from e
+
+    return Observer(call)
+
+
+def _run(
+    name: str,
+    system: _System,
+    goal: float,
+    most: int,
+    callback: Callable[[CallbackState], Any] | None,
+    guess: Array | None = None,
+    **more: Any,
+) -> Result:
+    try:
+        return solve(
+            system.A,
+            system.b,
+            system.x0 if guess is None else guess,
+            method=name,
+            precond="none" if system.M is None else system.M,
+            rtol=0.0,
+            atol=goal,
+            max_iterations=min(most, _MOST),
+            callback=None if callback is None else _guarded(callback),
+            scalar=system.scalar,
+            fallbacks=False,
+            history=False,
+            explain=False,
+            **more,
+        )
+    except _Raised as e:
+        raise e.__cause__ if e.__cause__ is not None else e from None
+
+
+def _at_once(system: _System, goal: float) -> Array | None:
+    """x where SciPy knows it without an iteration: b = 0, or any residual is small enough."""
+    if system.b_norm == 0:
+        return np.zeros(system.n, system.scalar)
+    return system.at_guess() if goal == np.inf and np.isfinite(system.b_norm) else None
+
+
+def _iterated(
+    name: str,
+    A: Any,
+    b: Any,
+    x0: Guess,
+    rtol: float,
+    atol: float,
+    maxiter: int | None,
+    M: Any,
+    callback: Callable[[Array], Any] | None,
+    breakdown: int | None,
+) -> tuple[Array, int]:
+    """Of methods without cycles; `breakdown`: info where the method breaks down, None where SciPy knows none."""
+    system = _System(A, M, x0, b)
+    goal = _tolerance(name, system, rtol, atol)
+    if (x := _at_once(system, goal)) is not None:
+        return x, 0
+    call = None if callback is None else lambda state: callback(state.x.copy())
+    most = 10 * system.n if maxiter is None else maxiter
+    result = _run(name, system, goal, most, call)
+    done = result.iterations
+    if name == "cg" and result.reason == "breakdown" and done < most:
+        # A is indefinite: SciPy's cg does not look, and often converges.
+        result = _run("minres", system, goal, most - done, call, result.x)
+        done += result.iterations
+    if result.converged:
+        return result.x, 0
+    if result.reason == "breakdown" and breakdown is not None:
+        return result.x, breakdown
+    return result.x, max(1, done)
+
+
+@hinted
+def cg(
+    A: Any,
+    b: Any,
+    x0: Guess = None,
+    *,
+    rtol: float = 1e-5,
+    atol: float = 0.0,
+    maxiter: int | None = None,
+    M: Any = None,
+    callback: Callable[[Array], Any] | None = None,
+) -> tuple[Array, int]:
+    """``scipy.sparse.linalg.cg``: conjugate gradients for Hermitian positive definite A.
+
+    Where A turns out to be indefinite, minres goes on from there; SciPy's cg would go on without a guarantee.
+
+    Parameters
+    ----------
+    A : sparse matrix, array, LinearOperator or operator of Tacit
+        Square, n x n. An attribute ``psolve`` is taken for M where M is None.
+    b : array_like
+        Shape (n,) or (n, 1).
+    x0 : array_like or "Mb", optional
+        Initial guess; "Mb": M b. Default: zero.
+    rtol, atol : float
+        Converged means ||b - A x|| <= max(rtol ||b||, atol), recomputed.
+    maxiter : int, optional
+        Largest number of iterations. Default: 10 n.
+    M : as A, or a name, optional
+        Approximate inverse of A.
+    callback : callable, optional
+        ``callback(x)`` after each iteration; what it raises reaches the caller.
+
+    Returns
+    -------
+    x : ndarray of shape (n,)
+    info : int
+        0: converged; > 0: the number of iterations; < 0: breakdown (of bicgstab).
+
+    Raises
+    ------
+    ValueError, TypeError
+        Shapes, tolerances and numbers that do not fit.
+
+    Notes
+    -----
+    A solve of :func:`tacit.solve` with this method, without its fallbacks. Collective.
+
+    Examples
+    --------
+    >>> import numpy as np, tacit.scipy
+    >>> x, info = tacit.scipy.cg(np.array([[4.0, 1.0], [1.0, 3.0]]), np.array([1.0, 2.0]), x0="Mb")
+    >>> info, np.round(x, 6).tolist()
+    (0, [0.090909, 0.636364])
+    """
+    return _iterated("cg", A, b, x0, rtol, atol, maxiter, M, callback, None)
+
+
+@hinted
+def bicgstab(
+    A: Any,
+    b: Any,
+    x0: Guess = None,
+    *,
+    rtol: float = 1e-5,
+    atol: float = 0.0,
+    maxiter: int | None = None,
+    M: Any = None,
+    callback: Callable[[Array], Any] | None = None,
+) -> tuple[Array, int]:
+    """``scipy.sparse.linalg.bicgstab``, for any square A; arguments and results as of :func:`cg`, info -10: breakdown.
+
+    Examples
+    --------
+    >>> import numpy as np, tacit.scipy
+    >>> x, info = tacit.scipy.bicgstab(np.array([[4.0, 1.0], [0.0, 3.0]]), np.array([5.0, 3.0]))
+    >>> info, np.round(x, 6).tolist()
+    (0, [1.0, 1.0])
+    """
+    return _iterated("bicgstab", A, b, x0, rtol, atol, maxiter, M, callback, -10)
+
+
+class _Cycles:
+    """A callback of gmres as SciPy calls it, over one or more runs.
+
+    "x": with the iterate after each cycle; else with ||M r|| / ||b|| after each iteration. Tacit's residual within a
+    cycle is ||M r||, scaled to ||r|| where the cycle begins; that factor is found from the iterate there.
+    """
+
+    def __init__(self, system: _System, callback: Callable[[Any], Any], kind: str, restart: int) -> None:
+        self._system, self._callback, self._restart = system, callback, restart
+        self._of_x = kind == "x"
+        self._factor = 1.0
+        self._last = -1  # the iteration of the last call with x
+
+    def begin(self, x: Array) -> None:
+        """A cycle begins at x."""
+        if not self._of_x and self._system.M is not None:
+            r = self._system.residual(x)
+            norm = float(np.linalg.norm(r))
+            self._factor = float(np.linalg.norm(self._system.applied(r))) / norm if norm > 0 else 1.0
+
+    def __call__(self, state: CallbackState) -> None:
+        ends = state.iteration % self._restart == 0
+        if self._of_x:
+            if ends:
+                self._last = state.iteration
+                self._callback(state.x.copy())
+            return
+        self._callback(np.float64(self._factor * state.residual_norm))
+        if ends:
+            self.begin(state.x)
+
+    def finish(self, result: Result) -> None:
+        """After a run: a cycle that was not filled ends there, too."""
+        if self._of_x and self._last != result.iterations:
+            self._callback(result.x.copy())
+        self._last = -1
+
+
+def _tightened(
+    system: _System, goal: float, most: int, call: _Cycles | None, restart: int
+) -> tuple[Array, bool, int, int]:
+    """gmres with M from the left, in runs: x, whether it has converged, its iterations and cycles.
+
+    A run ends where the residual of the preconditioned system passes. Where b - A x then does not, the next run is
+    given a smaller goal, as in SciPy: a badly conditioned M makes the one residual small long before the other.
+    """
+    x, aim, iterations, cycles = system.at_guess(), goal, 0, 0
+    side = {} if system.M is None else {"side": "left"}
+    while True:
+        if call is not None:
+            call.begin(x)
+        result = _run("gmres", system, aim, most - iterations, call, x, restart=restart, **side)
+        x = result.x
+        if call is not None:
+            call.finish(result)
+        iterations += result.iterations
+        cycles += max(1, -(-result.iterations // restart))
+        norm = result.residual_norm * system.b_norm
+        if norm <= goal or not side or result.reason != "stagnated" or result.iterations == 0 or iterations >= most:
+            return x, bool(norm <= goal), iterations, cycles
+        aim *= min(0.25, goal / norm)
+
+
+def _kind_of(callback: Any, callback_type: str | None) -> str | None:
+    """What a callback of gmres is given, None without one. SciPy warns where it is not said."""
+    if callback is not None and callback_type is None:
+        warnings.warn(
+            "tacit.scipy.gmres called without specifying `callback_type`: as in SciPy it is 'legacy' then, and maxiter"
+            " counts iterations; 'pr_norm' is given the same, and maxiter counts cycles; 'x' is given iterates",
+            DeprecationWarning,
+            stacklevel=4,
+        )
+    kind = callback_type or "legacy"
+    if kind not in ("x", "pr_norm", "legacy"):
+        raise ValueError(f"callback_type is {callback_type!r}; 'x', 'pr_norm' or 'legacy' is needed")
+    return None if callback is None else kind
+
+
+@hinted
+def gmres(
+    A: Any,
+    b: Any,
+    x0: Guess = None,
+    *,
+    rtol: float = 1e-5,
+    atol: float = 0.0,
+    restart: int | None = None,
+    maxiter: int | None = None,
+    M: Any = None,
+    callback: Callable[[Any], Any] | None = None,
+    callback_type: Literal["x", "pr_norm", "legacy"] | None = None,
+) -> tuple[Array, int]:
+    """``scipy.sparse.linalg.gmres``, for any square A, preconditioned from the left; see :func:`cg` for the rest.
+
+    Parameters
+    ----------
+    restart : int, optional
+        Vectors in a cycle. Default: 20; at most n.
+    maxiter : int, optional
+        Largest number of cycles; with a callback of type "legacy" of iterations. Default: 10 n.
+    callback, callback_type
+        "pr_norm" and "legacy": ``callback(||M r|| / ||b||)`` after each iteration, with M at the cost of a product and
+        an apply of M for each cycle; "x": ``callback(x)`` after each cycle. Without a type "legacy", with a
+        DeprecationWarning.
+
+    Returns
+    -------
+    x : ndarray of shape (n,)
+    info : int
+        0: converged; > 0: the number of cycles ("legacy": iterations).
+
+    Examples
+    --------
+    >>> import numpy as np, tacit.scipy
+    >>> x, info = tacit.scipy.gmres(np.array([[4.0, 1.0], [0.0, 3.0]]), np.array([5.0, 3.0]), restart=2, maxiter=1)
+    >>> info, np.round(x, 6).tolist()
+    (0, [1.0, 1.0])
+    """
+    kind = _kind_of(callback, callback_type)
+    system = _System(A, M, x0, b)
+    goal = _tolerance("gmres", system, rtol, atol)
+    if (x := _at_once(system, goal)) is not None:
+        return x, 0
+    restart = max(1, min(20 if restart is None else restart, system.n))
+    cycles = 10 * system.n if maxiter is None else maxiter
+    most = cycles if kind == "legacy" else cycles * restart
+    call = None if callback is None or kind is None else _Cycles(system, callback, kind, restart)
+    x, converged, iterations, done = _tightened(system, goal, most, call, restart)
+    return x, 0 if converged else max(1, iterations) if kind == "legacy" else done
+
+
+@hinted
+def minres(
+    A: Any,
+    b: Any,
+    x0: Guess = None,
+    *,
+    rtol: float = 1e-5,
+    shift: float = 0.0,
+    maxiter: int | None = None,
+    M: Any = None,
+    callback: Callable[[Array], Any] | None = None,
+    show: bool = False,
+    check: bool = False,
+) -> tuple[Array, int]:
+    """``scipy.sparse.linalg.minres``, for Hermitian A, definite or not; see :func:`cg` for the rest.
+
+    Parameters
+    ----------
+    rtol : float
+        Converged means ||b - A x|| <= rtol ||b||. Where that is not reached info is 0, too, if one of SciPy's tests
+        holds: ||r|| <= rtol ||A|| ||x||, or ||A r|| <= rtol ||A|| ||r||, a least-squares solution of a singular A.
+    shift : float
+        Solves (A - shift I) x = b.
+    maxiter : int, optional
+        Largest number of iterations. Default: 5 n.
+    show : bool
+        Print a summary at the end.
+    check : bool
+        ValueError where A or M is seen not to be Hermitian; costs two products with each.
+
+    Examples
+    --------
+    >>> import numpy as np, tacit.scipy
+    >>> x, info = tacit.scipy.minres(np.array([[1.0, 2.0], [2.0, 1.0]]), np.array([3.0, 3.0]))
+    >>> info, np.round(x, 6).tolist()
+    (0, [1.0, 1.0])
+    """
+    system = _System(shifted(A, shift) if shift else A, M, x0, b)
+    if check:
+        refuse_unsymmetric(A, "A")
+        if isinstance(system.M, op.Operator):
+            refuse_unsymmetric(system.M, "M")
+    goal = _tolerance("minres", system, rtol, 0.0)
+    if (x := _at_once(system, goal)) is not None:
+        return x, 0
+    call = None if callback is None else lambda state: callback(state.x.copy())
+    result = _run("minres", system, goal, 5 * system.n if maxiter is None else maxiter, call)
+    if show:
+        print(result.summary())
+    if result.converged or (np.isfinite(system.b_norm) and _is_least(system, result.x, float(rtol))):
+        return result.x, 0
+    return result.x, -1 if result.reason == "breakdown" else max(1, result.iterations)
+
+
+def _is_least(system: _System, x: Array, rtol: float) -> bool:
+    """SciPy's further tests of minres, with ||A|| from its products with r, x and b: three products."""
+    r = system.residual(x)
+    lengths = [float(np.linalg.norm(v)) for v in (r, x, system.b)]
+    images = [float(np.linalg.norm(system.A @ v)) for v in (r, x, system.b)]
+    size = max((image / length for image, length in zip(images, lengths, strict=True) if length > 0), default=0.0)
+    return lengths[0] <= rtol * size * lengths[1] or images[0] <= rtol * size * lengths[0]
