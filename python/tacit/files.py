@@ -17,7 +17,12 @@ from tacit._names import printable
 
 INFO_SCHEMA = "tacit.info/1"
 
-KINDS = {"matrix_market": "Matrix Market", "petsc_binary": "PETSc binary", "npz": "NumPy archive", "npy": "NumPy array"}
+KINDS = {
+    "matrix_market": "Matrix Market",
+    "petsc_binary": "PETSc binary",
+    "npz": "NumPy archive",
+    "npy": "NumPy array",
+} | {io.RUTHERFORD: "Rutherford-Boeing"}
 
 
 # --- for a solve ------------------------------------------------------------------------------------------------------
@@ -60,7 +65,8 @@ def has_vector(path: str) -> bool:
 
 
 def right_hand_side(what: str, A: Any, comm: Any) -> Any:
-    """b for A, this rank's own part: ones, random:SEED (the same for any number of ranks), or a file.
+    """b for A, this rank's own part: ones, random:SEED (the same for any number of ranks), or a file of one vector or of
+    several as columns.
 
     In the scalar of A, except that a complex b stays complex for a real A.
     """
@@ -69,13 +75,29 @@ def right_hand_side(what: str, A: Any, comm: Any) -> Any:
         return np.ones(last - first, A.dtype)
     if what == "random" or what.startswith("random:"):
         return uniform(int(what.partition(":")[2] or 0), first, last).astype(A.dtype)
-    b = comm.collective(lambda: io.read_vector(what))
-    if b.ndim == 2 and b.shape[1] == 1:
-        b = b[:, 0]
-    if b.shape != (A.shape[0],):
-        found = " x ".join(map(str, b.shape))
-        raise InputError(f"{what}: expected a vector of {A.shape[0]} elements, found {found}")
-    own = np.ascontiguousarray(b[first:last])
+    return _own_columns(what, A, comm)
+
+
+def first_guess(path: str, A: Any, b: Any, comm: Any) -> Any:
+    """x0 from a file, this rank's own part: as many columns as b has. Collective."""
+    x0 = _own_columns(path, A, comm)
+    if x0.shape[1:] != b.shape[1:]:
+        have, need = (array.shape[1] if array.ndim == 2 else 1 for array in (x0, b))
+        found = f"{report.plural(have, 'vector')} for {report.plural(need, 'right-hand side')}"
+        raise InputError(f"{path}: {found}; each needs one")
+    return x0
+
+
+def _own_columns(path: str, A: Any, comm: Any) -> Any:
+    """This rank's rows of the vector or the columns in a file, one column as a vector. Collective."""
+    first, last = A.own_range
+    found = comm.collective(lambda: io.read_vector(path))
+    if found.ndim == 2 and found.shape[1] == 1:
+        found = found[:, 0]
+    if found.ndim not in (1, 2) or found.shape[0] != A.shape[0] or 0 in found.shape[1:]:
+        shape = " x ".join(map(str, found.shape))
+        raise InputError(f"{path}: expected a vector of {A.shape[0]} elements, or several as columns, found {shape}")
+    own = np.ascontiguousarray(found[first:last])
     return own if own.dtype.kind == "c" and A.dtype.kind != "c" else own.astype(A.dtype)
 
 

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from tacit import launch, report
-from tacit.cli import bem, infer, matrix, mpirun, multigrid, poisson, reconstruct, solve
-from tacit.cli.arguments import SIZES, USAGE, Arguments, Parser, nearest, one_of
+from tacit.cli import bem, completion, infer, matrix, mpirun, multigrid, poisson, reconstruct, solve
+from tacit.cli.arguments import OK, SIZES, USAGE, Arguments, Parser, nearest, one_of
 from tacit.cli.failures import drop_output, guarded, open_streams, tidy_when_ended
+from tacit.cli.settings import Settings, show
 
 EXIT_CODES = """exit codes:
   0  done; of solve: converged, and |b - A x| was recomputed to say so
@@ -36,7 +37,9 @@ def build_parser() -> Parser:
     def command(name: str, text: str, add: Callable[[Arguments], None], run: Callable[[Any], int], **more: Any) -> None:
         made: Parser = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".", **more)
         made.set_defaults(run=run, parser=made)
-        add(Arguments(made))
+        wanted = Arguments(made)
+        add(wanted)
+        wanted.settings()
 
     for module in (solve, poisson, reconstruct, infer, multigrid, bem):
         command(module.__name__.rpartition(".")[2], module.TEXT, module.add, module.run, epilog=EXIT_CODES)
@@ -48,7 +51,13 @@ def build_parser() -> Parser:
     command("doctor", text, lambda a: a.json("all findings"), _doctor)
     command("demo", "show on a page of pictures what is Tacit's, in about half a minute", _add_demo, _demo)
     command("mpirun", mpirun.TEXT, mpirun.add, mpirun.run)
+    command("completion", completion.TEXT, completion.add, completion.run)
     return parser
+
+
+def commands_of(parser: Parser) -> dict[str, Parser]:
+    """The parser of each command by its name."""
+    return {name: made for action in parser._subparsers._group_actions for name, made in action.choices.items()}  # type: ignore
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -69,10 +78,13 @@ def _main(words: Sequence[str] | None) -> int:
     with contextlib.suppress(AttributeError, OSError):
         sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     parser = build_parser()
+    completion.answer(parser)
+    commands = commands_of(parser)
     if words and not words[0].startswith("-"):
-        known = [name for action in parser._subparsers._group_actions for name in action.choices]  # type: ignore
+        known = list(commands)
         if words[0] not in known:
             return _refuse(parser, f'unknown command "{words[0]}"{nearest(words[0], known)} ({", ".join(known)})')
+    settings = Settings(commands)
     try:
         arguments = parser.parse_all(words)
     except SystemExit as end:
@@ -83,6 +95,10 @@ def _main(words: Sequence[str] | None) -> int:
     arguments.words = words
 
     def run() -> int:
+        every = settings.fill(arguments)
+        if arguments.show_options:
+            show(every, arguments)
+            return OK
         if launch.launched() is None and hasattr(arguments, "threads"):
             launch.refuse_crowds(getattr(arguments, "ranks", None) or 1, arguments.threads)
         return int(arguments.run(arguments))

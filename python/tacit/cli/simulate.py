@@ -26,7 +26,7 @@ def check(arguments: argparse.Namespace) -> None:
         if arguments.machine is not None:
             raise WrongUse("--machine describes what --simulate RANKS runs on, which is not there")
         return
-    for name in ("nullspace", "left_nullspace", "near_null", "coordinates", "plot_levels"):
+    for name in ("x0", "nullspace", "left_nullspace", "near_null", "coordinates", "plot_levels"):
         if getattr(arguments, name) is not None:
             raise WrongUse(f"--{name.replace('_', '-')} needs real ranks, and --simulate is there")
     for name in [*REAL, *DEFAULTS]:
@@ -46,6 +46,8 @@ def run(arguments: argparse.Namespace) -> bool:
     if A.shape[0] != A.shape[1]:
         raise InputError(f"{arguments.file}: expected a square matrix, found {A.shape[0]} x {A.shape[1]}")
     b = files.right_hand_side(arguments.rhs, A, alone)
+    if b.ndim == 2:
+        raise WrongUse(f"--rhs {arguments.rhs} has {b.shape[1]} vectors; --simulate solves with one")
     how = {name: getattr(arguments, name) for name in ("precond", "method", "scalar")}
     how |= {"machine": arguments.machine or "modern", "trace": arguments.trace is not None}
     made = simulate.solve(A, b, ranks=arguments.simulate, **how, **given(arguments, SOLVE))

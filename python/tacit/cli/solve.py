@@ -21,15 +21,17 @@ TEXT = "solve A x = b with the matrix of a file"
 
 
 def add(a: cli.Arguments) -> None:
-    a("file FILE", "the matrix: Matrix Market (.mtx, .mtx.gz), PETSc binary, SciPy's .npz")
-    a("--rhs FILE|ones|random:SEED", "b", cli.right_hand_side, "ones")
+    a("file FILE", "the matrix: Matrix Market (.mtx, .mtx.gz), PETSc binary, SciPy's .npz, Rutherford-Boeing")
+    a("--rhs FILE|ones|random:SEED", "b; a file of several vectors as columns is solved with all of them",
+      cli.right_hand_side, "ones", also=["--b"], known=("ones", "random:0"))  # fmt: skip
+    a("--x0 FILE", "the initial guess, of the shape of b [zero]")
     a("--nullspace FILE|constant", "what a singular A maps to zero: vectors (columns), or all ones")
     a("--left-nullspace FILE|constant", "the same for A^H, where it differs")
     a.section("method (in brackets: what is taken when nothing is said)")
     a.choice("--method", SOLVE_NAMES)
     named = cli.preconditioner(PRECOND, ("auto", *PRECOND_NAMES))
     text = f"auto (tries several), {', '.join(PRECOND_NAMES)}; say polynomial:degree=6 [auto; with a --method: none]"
-    a("--precond NAME[:OPTION=VALUE,...]", text, named)
+    a("--precond NAME[:OPTION=VALUE,...]", text, named, known=("auto", *PRECOND_NAMES))
     a("--near-null FILE", "of --precond amg: vectors (columns) that A nearly maps to zero [constants]")
     a("--coordinates FILE", "of --precond amg, for elasticity: the nodes (rows), for rigid-body modes")
     a.options(SOLVE, [name for name in SOLVE if name not in ("history", *poisson.SCHEDULE)])
@@ -51,7 +53,7 @@ def add(a: cli.Arguments) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    inputs = ("file", "rhs", "nullspace", "left_nullspace", *AMG_ARRAYS)
+    inputs = ("file", "rhs", "x0", "nullspace", "left_nullspace", *AMG_ARRAYS)
     cli.check_files(arguments, inputs, ("output", "json", "plot", "plot_levels", "trace"))
     simulate.check(arguments)
     for name in (*AMG_ARRAYS, "plot_levels"):
@@ -70,7 +72,7 @@ def _here(arguments: argparse.Namespace, comm: Any, out: Any) -> int:
     if arguments.levels:
         comm.set_levels(utf8(arguments.levels))
     start = time.perf_counter()
-    A, b, spaces, precond = _system(arguments, comm, out)
+    A, b, x0, spaces, precond = _system(arguments, comm, out)
     read_seconds = time.perf_counter() - start
     live = bool(os.environ.get(launch.TERMINAL)) or out.is_terminal
     goal = _core.default_rtol(A.dtype.name) if arguments.rtol is None else float(arguments.rtol)
@@ -79,8 +81,11 @@ def _here(arguments: argparse.Namespace, comm: Any, out: Any) -> int:
     with monitor:
         observed = krylov.Observer(monitor.callback) if arguments.monitor or arguments.plot else None
         how = {name: getattr(arguments, name) for name in same} | {"trace": arguments.trace is not None, **spaces}
-        result = krylov.solve(A, b, precond=precond, comm=comm, callback=observed, **how, **cli.given(arguments, SOLVE))
-    more = {"file": arguments.file, "rhs": arguments.rhs}
+        result = krylov.solve(
+            A, b, x0, precond=precond, comm=comm, callback=observed, **how, **cli.given(arguments, SOLVE)
+        )
+    more: dict[str, Any] = {"file": arguments.file, "rhs": arguments.rhs, "x0": arguments.x0}
+    more |= {"settings": {name: s._asdict() for name, s in arguments.settings.items()}}
     more |= {name: getattr(result, name) for name in ("rtol", "atol", "projected_norm")}
     facts = report.document(result, words=arguments.words, read_seconds=read_seconds, **more)
     written = _write(arguments, result, facts, monitor, comm)
@@ -89,8 +94,8 @@ def _here(arguments: argparse.Namespace, comm: Any, out: Any) -> int:
     return cli.OK if result.converged else cli.NOT_CONVERGED
 
 
-def _system(arguments: argparse.Namespace, comm: Any, out: Any) -> tuple[Any, Any, dict[str, Any], Any]:
-    """A, b, the null spaces and the preconditioner, from files. Collective."""
+def _system(arguments: argparse.Namespace, comm: Any, out: Any) -> tuple[Any, Any, Any, dict[str, Any], Any]:
+    """A, b, x0, the null spaces and the preconditioner, from files. Collective."""
     from tacit import _core, files
     from tacit.precond import node_of
 
@@ -107,8 +112,9 @@ def _system(arguments: argparse.Namespace, comm: Any, out: Any) -> tuple[Any, An
     if arguments.rhs == "ones" and comm.collective(lambda: files.has_vector(arguments.file)):
         out.print(f"note: {arguments.file} holds a vector, too; --rhs {arguments.file} takes it for b")
     b = files.right_hand_side(arguments.rhs, A, comm)
+    x0 = None if arguments.x0 is None else files.first_guess(arguments.x0, A, b, comm)
     spaces = {name: files.null_space(getattr(arguments, name), A, comm) for name in ("nullspace", "left_nullspace")}
-    return A, b, spaces, precond
+    return A, b, x0, spaces, precond
 
 
 def _write(arguments: argparse.Namespace, result: Any, facts: Any, monitor: Monitor, comm: Any) -> dict[str, str]:
