@@ -65,8 +65,8 @@ def has_vector(path: str) -> bool:
 
 
 def right_hand_side(what: str, A: Any, comm: Any) -> Any:
-    """b for A, this rank's own part: ones, random:SEED (the same for any number of ranks), or a file of one vector or of
-    several as columns.
+    """b for A, this rank's own part: ones, random:SEED (the same for any number of ranks), or a file of vectors as
+    columns.
 
     In the scalar of A, except that a complex b stays complex for a real A.
     """

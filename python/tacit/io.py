@@ -443,9 +443,9 @@ def read_share(path: str | os.PathLike[str], scalar: str, part: int = 0, parts: 
             rows, columns, all_ = _dense_matrix(name, read_npy(name))
         return rows, columns, _part(all_._replace(value=_taken(all_.value, scalar, name)), part, parts)
     if kind == RUTHERFORD:
-        boeing, *arrays = _harwell.read(name)
-        all_ = Share(*arrays, len(arrays[0]))
-        return boeing.rows, boeing.columns, _part(all_._replace(value=_taken(all_.value, scalar, name)), part, parts)
+        boeing, row, column, value = _harwell.read(name)
+        all_ = Share(row, column, _taken(value, scalar, name), len(value))
+        return boeing.rows, boeing.columns, _part(all_, part, parts)
     petsc = is_petsc_matrix(name)
     found = header(name)
     if found.dense:

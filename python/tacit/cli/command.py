@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tacit import launch, report
-from tacit.cli import bem, completion, infer, matrix, mpirun, multigrid, poisson, reconstruct, solve
+from tacit.cli import bem, bench, completion, infer, matrix, mpirun, multigrid, poisson, reconstruct, solve
 from tacit.cli.arguments import OK, SIZES, USAGE, Arguments, Parser, nearest, one_of
 from tacit.cli.failures import drop_output, guarded, open_streams, tidy_when_ended
 from tacit.cli.settings import Settings, show
@@ -43,6 +43,7 @@ def build_parser() -> Parser:
 
     for module in (solve, poisson, reconstruct, infer, multigrid, bem):
         command(module.__name__.rpartition(".")[2], module.TEXT, module.add, module.run, epilog=EXIT_CODES)
+    command("bench", bench.TEXT, bench.add, bench.run)
     command("info", "say what a matrix or vector file holds", matrix.add_info, matrix.run_info)
     command("check", "read files strictly and say whether they are valid", matrix.add_check, matrix.run_check)
     text = "convert a matrix or vector file; the suffix says into what"

@@ -26,7 +26,7 @@ def check(arguments: argparse.Namespace) -> None:
         if arguments.machine is not None:
             raise WrongUse("--machine describes what --simulate RANKS runs on, which is not there")
         return
-    for name in ("x0", "nullspace", "left_nullspace", "near_null", "coordinates", "plot_levels"):
+    for name in ("x0", "nullspace", "left_nullspace", "near_null", "coordinates", "plot_levels", "report"):
         if getattr(arguments, name) is not None:
             raise WrongUse(f"--{name.replace('_', '-')} needs real ranks, and --simulate is there")
     for name in [*REAL, *DEFAULTS]:

@@ -44,17 +44,18 @@ def add(a: cli.Arguments) -> None:
     poisson.add_where(a)
     simulate.add(a)
     a.section("what it leaves")
-    a("--monitor", "show the residual while it runs")
+    a("--monitor", "print the residual while it runs (a terminal always shows progress)")
     a("--output FILE", "write x: .mtx, .npy, .npz, .petsc", cli.destination(cli.OUTPUTS))
     a.json()
     a.plot("plot the convergence: .png, .pdf, .svg")
     a("--plot-levels FILE", "of --precond amg: plot unknowns, entries and seconds by level", cli.destination(cli.PLOTS))
+    a("--report FILE", "write a page on this solve: convergence, time, traffic, advice", cli.destination((".html",)))
     a("--trace FILE", "write what ran when, for ui.perfetto.dev", cli.destination(()))
 
 
 def run(arguments: argparse.Namespace) -> int:
     inputs = ("file", "rhs", "x0", "nullspace", "left_nullspace", *AMG_ARRAYS)
-    cli.check_files(arguments, inputs, ("output", "json", "plot", "plot_levels", "trace"))
+    cli.check_files(arguments, inputs, ("output", "json", "plot", "plot_levels", "report", "trace"))
     simulate.check(arguments)
     for name in (*AMG_ARRAYS, "plot_levels"):
         if getattr(arguments, name) is not None and (arguments.precond or {}).get("name") != "amg":
@@ -71,16 +72,22 @@ def _here(arguments: argparse.Namespace, comm: Any, out: Any) -> int:
 
     if arguments.levels:
         comm.set_levels(utf8(arguments.levels))
-    start = time.perf_counter()
-    A, b, x0, spaces, precond = _system(arguments, comm, out)
-    read_seconds = time.perf_counter() - start
-    live = bool(os.environ.get(launch.TERMINAL)) or out.is_terminal
-    goal = _core.default_rtol(A.dtype.name) if arguments.rtol is None else float(arguments.rtol)
-    monitor = Monitor(arguments, out, live, goal)
+    # Ranks have a callback alike; of these only the first may have a terminal.
+    live = comm.all_max_real(float(bool(os.environ.get(launch.TERMINAL)) or (out.is_terminal and not out.quiet))) > 0
+    monitor = Monitor(out, live, bool(arguments.monitor))
     same = ("method", "path", "partition", "ordering", "threads", "device", "scalar")
     with monitor:
-        observed = krylov.Observer(monitor.callback) if arguments.monitor or arguments.plot else None
-        how = {name: getattr(arguments, name) for name in same} | {"trace": arguments.trace is not None, **spaces}
+        monitor.line.now(f"reading {Path(arguments.file).name}")
+        start = time.perf_counter()
+        A, b, x0, spaces, precond = _system(arguments, comm, out)
+        read_seconds = time.perf_counter() - start
+        wanted = live or arguments.monitor or arguments.plot
+        observed = krylov.Observer(monitor.callback) if wanted else None
+        how = {name: getattr(arguments, name) for name in same} | {
+            "trace": bool(arguments.trace or arguments.report),
+            **spaces,
+        }
+        monitor.begin(_core.default_rtol(A.dtype.name) if arguments.rtol is None else float(arguments.rtol))
         result = krylov.solve(
             A, b, x0, precond=precond, comm=comm, callback=observed, **how, **cli.given(arguments, SOLVE)
         )
@@ -140,6 +147,11 @@ def _write(arguments: argparse.Namespace, result: Any, facts: Any, monitor: Moni
         title = f"{Path(arguments.file).name}: {report.count(facts['unknowns'])} unknowns"
         plotting.convergence([curve], arguments.plot, title=title, goal=result.rtol)
         written["plot"] = arguments.plot
+    if arguments.report:
+        from tacit.plot import solve_page
+
+        solve_page.write_page(arguments.report, facts, result.trace, Path(arguments.file).name)
+        written["report"] = arguments.report
     if arguments.plot_levels:
         from tacit.plot import amg
 

@@ -49,6 +49,7 @@ class Given(NamedTuple):
     scalar: npt.DTypeLike | None
     trace: bool
     raise_on_failure: bool
+    verbose: bool
     options: Mapping[str, Any]
 
     @property
@@ -159,6 +160,8 @@ def _options(given: Given, place: type[Place]) -> _core.Options:
     choose("partition", given.partition, ("rows", "graph"))
     choose("ordering", given.ordering, ("none", "rcm"))
     thread_count(given.threads)
+    if not isinstance(given.verbose, (bool, int, np.bool_)):
+        raise TypeError(f"verbose is {given.verbose!r}; True or False is needed")
     if given.callback is not None and not callable(given.callback):
         raise TypeError(f"callback is {given.callback!r}; a function of one argument is needed")
     options.callback_stops = not isinstance(given.callback, Observer)

@@ -39,6 +39,7 @@ def solve(
     scalar: npt.DTypeLike | None = None,
     trace: bool = False,
     raise_on_failure: bool = False,
+    verbose: bool = False,
     **options: Unpack[SolveArguments],
 ) -> Result:
     """Solves A x = b.
@@ -95,6 +96,9 @@ def solve(
         Record the begin and end of kernels and messages on all ranks, as ``result.trace``.
     raise_on_failure : bool
         Raise :class:`NotConverged` instead of returning a result that has not converged.
+    verbose : bool
+        Print on rank 0 how the solve ended, and what was tried; on a terminal and in notebooks show its progress with
+        the time that is left. The logger "tacit" has the same at INFO, and each iteration at DEBUG, without it.
     **options
         ``rtol`` (1e-8; float32 and complex64: 1e-4), ``atol`` (0), ``max_iterations``, ``restart``, ``side``, ``step``,
         ``basis``, ``engine``, ``norm``, ``fallbacks`` and more: docs/reference/methods.md has all of them, and the
@@ -167,5 +171,5 @@ def solve(
     >>> many.x.shape, many.converged, [c.reason for c in many.columns]
     ((100, 3), True, ['converged', 'converged', 'converged'])
     """
-    further = partition, ordering, path, threads, device, scalar, trace, raise_on_failure
+    further = partition, ordering, path, threads, device, scalar, trace, raise_on_failure, verbose
     return run(Given(A, b, x0, method, precond, comm, callback, *further, options))
