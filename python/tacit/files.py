@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 import numpy.typing as npt
@@ -278,8 +278,10 @@ def _sentences(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
 # --- check ------------------------------------------------------------------------------------------------------------
 
 
-def check(path: str) -> int:
-    """Reads all of a file and prints that it is valid; ValueError with the line or byte if it is not."""
+def check(path: str, out: TextIO | None = None) -> dict[str, Any]:
+    """Reads all of a file, prints that it is valid, and returns what was found; ValueError with the line or byte if it
+    is not.
+    """
     header = io.header(path)
     shape = f"{report.count(header.rows)} x {report.count(header.columns)}"
     if header.dense:
@@ -293,15 +295,17 @@ def check(path: str) -> int:
         what = f"{shape}, {entries}"
     if len(wrong):
         raise InputError(f"{path}: value {wrong[0] + 1} is not finite")
-    print(f"{printable(path)}: valid, {KINDS[header.kind]}, {what}, {header.scalar}")
-    return 0
+    print(f"{printable(path)}: valid, {KINDS[header.kind]}, {what}, {header.scalar}", file=out)
+    return {"file": path, "valid": True, "bytes": os.path.getsize(path), **header._asdict()}
 
 
 # --- convert ----------------------------------------------------------------------------------------------------------
 
 
-def convert(source: str, target: str) -> int:
-    """Converts `source` to the format given by the suffix of `target`. The file appears complete or not at all."""
+def convert(source: str, target: str, out: TextIO | None = None) -> dict[str, Any]:
+    """Converts `source` to the format given by the suffix of `target`, and returns what was written. The file appears
+    complete or not at all.
+    """
     from scipy.sparse import coo_array, csr_array
 
     header = io.header(source)
@@ -311,8 +315,7 @@ def convert(source: str, target: str) -> int:
         # PETSc's vectors have one column: a dense block becomes a matrix of its entries other than zero.
         op.write(target, csr_array(values) if block and io.written_kind(target) == "petsc" else values)
         held = "vector" if values.ndim == 1 or values.shape[1] == 1 else "dense block"
-        _said(source, target, f"{held}, {report.count(header.rows)} x {report.count(header.columns)}")
-        return 0
+        return _said(source, target, held, (header.rows, header.columns), None, out)
     if io.written_kind(target) == "npy":
         raise UsageError(f"{target}: .npy holds vectors, and {source} is a sparse matrix; .npz holds those")
     rows, columns, share = io.read_share(source, header.scalar)
@@ -320,10 +323,17 @@ def convert(source: str, target: str) -> int:
     del share
     A.sum_duplicates()
     op.write(target, A)
-    _said(source, target, f"matrix, {report.count(rows)} x {report.count(columns)}, {report.plural(A.nnz, 'nonzero')}")
-    return 0
+    return _said(source, target, "matrix", (rows, columns), int(A.nnz), out)
 
 
-def _said(source: str, target: str, what: str) -> None:
-    before, after = report.size(os.path.getsize(source)), report.size(os.path.getsize(target))
-    print(f"{printable(source)} ({before}) -> {printable(target)} ({after}): {what}")
+def _said(
+    source: str, target: str, what: str, shape: tuple[int, int], nonzeros: int | None, out: TextIO | None
+) -> dict[str, Any]:
+    """Prints what was converted, and returns it."""
+    before, after = os.path.getsize(source), os.path.getsize(target)
+    text = f"{what}, {report.count(shape[0])} x {report.count(shape[1])}"
+    text += "" if nonzeros is None else f", {report.plural(nonzeros, 'nonzero')}"
+    names = f"{printable(source)} ({report.size(before)}) -> {printable(target)} ({report.size(after)})"
+    print(f"{names}: {text}", file=out)
+    facts = {"source": source, "source_bytes": before, "target": target, "target_bytes": after, "what": what}
+    return facts | {"rows": shape[0], "columns": shape[1], "nonzeros": nonzeros}

@@ -62,6 +62,15 @@ def test_flags_and_preconditioners(folder: Path) -> None:
     assert options(folder, TACIT_OPTIONS="--no-fallbacks --no-explain")["explain"][0] is False
 
 
+def test_a_default_that_is_given_counts(folder: Path) -> None:
+    """What the command line says is stronger, also where it is what holds without any option."""
+    (folder / "tacit.toml").write_text('partition = "graph"\nrhs = "random:1"\n')
+    assert options(folder)["partition"][0] == "graph"
+    found = options(folder, "--partition", "rows", "--rhs", "ones")
+    assert found["partition"] == ("rows", "command line")
+    assert found["rhs"] == ("ones", "command line")
+
+
 def test_a_solve_says_what_it_took(folder: Path) -> None:
     (folder / "tacit.toml").write_text('[solve]\nmethod = "gmres"\n[multigrid]\ncells = 3\nx = 3\n')
     done = tacit("solve", "a.mtx", "--json", cwd=folder, TACIT_OPTIONS="--rtol 1e-3 --n 3")

@@ -123,6 +123,7 @@ def _add_demo(a: Arguments) -> None:
     a("--size NAME", "s, m, l", one_of("size", SIZES), "m")
     a("--quick", "a small problem and few runs: seconds")
     a("--output FOLDER", "", None, "tacit-demo")
+    a.json("all numbers")
 
 
 def _demo(arguments: argparse.Namespace) -> int:
@@ -130,4 +131,4 @@ def _demo(arguments: argparse.Namespace) -> int:
     # before.
     from tacit.cli import demo
 
-    return demo.main(size=arguments.size, quick=arguments.quick, folder=Path(arguments.output))
+    return demo.main(size=arguments.size, quick=arguments.quick, folder=Path(arguments.output), json_too=arguments.json)

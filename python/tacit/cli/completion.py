@@ -34,7 +34,7 @@ def _library() -> Any:
 
 
 def answer(parser: Parser) -> None:
-    """Answers the shell where it asks for completions, and ends the process then; else does nothing."""
+    """Answers the shell that wants completions, and ends the process then; else does nothing."""
     if "_ARGCOMPLETE" not in os.environ:
         return
     argcomplete = _library()

@@ -13,7 +13,7 @@ REAL = ["ranks", "threads", "levels", "monitor", "plot", "engine", "schedule", "
 _OF_RESULT = (
     "converged", "reason", "detail", "advice", "method", "precond", "iterations", "residual_norm", "counts", "warnings",
 )  # fmt: skip
-DEFAULTS = {"path": "auto", "partition": "rows", "ordering": "none", "device": "host"}
+DEFAULTS = {"relative_to": "b", "path": "auto", "partition": "rows", "ordering": "none", "device": "host"}
 
 
 def add(a: Arguments) -> None:

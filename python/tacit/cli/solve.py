@@ -35,6 +35,7 @@ def add(a: cli.Arguments) -> None:
     a("--near-null FILE", "of --precond amg: vectors (columns) that A nearly maps to zero [constants]")
     a("--coordinates FILE", "of --precond amg, for elasticity: the nodes (rows), for rigid-body modes")
     a.options(SOLVE, [name for name in SOLVE if name not in ("history", *poisson.SCHEDULE)])
+    a.choice("--relative-to", ("b", "first"), "what rtol is relative to: |b|, or |b - A x0|")
     a.section("where it runs")
     a.where()
     a.choice("--partition", ("rows", "graph"), "how rows go to ranks")
@@ -75,7 +76,7 @@ def _here(arguments: argparse.Namespace, comm: Any, out: Any) -> int:
     # Ranks have a callback alike; of these only the first may have a terminal.
     live = comm.all_max_real(float(bool(os.environ.get(launch.TERMINAL)) or (out.is_terminal and not out.quiet))) > 0
     monitor = Monitor(out, live, bool(arguments.monitor))
-    same = ("method", "path", "partition", "ordering", "threads", "device", "scalar")
+    same = ("method", "path", "partition", "ordering", "threads", "device", "scalar", "relative_to")
     with monitor:
         monitor.line.now(f"reading {Path(arguments.file).name}")
         start = time.perf_counter()

@@ -56,6 +56,7 @@ def _solved(problem: Placed, begin: float, origin: float, threads: int, watch: W
     """The result of a placed problem. Collective."""
     on, request, given = problem.on, problem.request, problem.request.given
     call = None if given.callback is None else stopping(given.callback, problem.vectors.form)
+    problem.begin_from_first()
     rtol = _core.default_rtol(problem.scalar) if request.options.rtol is None else request.options.rtol
     observed = watch.observed(call, rtol)
     if call is None and observed is not None:

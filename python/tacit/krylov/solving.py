@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 import numpy.typing as npt
 
@@ -16,10 +16,11 @@ from .results import Result
 
 
 class SolveArguments(SolveOptions, total=False):
-    """Options of :func:`solve`, and the null space of A."""
+    """Options of :func:`solve`, the null space of A, and what the goal is relative to."""
 
     nullspace: Any
     left_nullspace: Any
+    relative_to: Literal["b", "first"]
 
 
 def solve(
@@ -114,6 +115,10 @@ def solve(
         rank's own part; made orthonormal, and refused where A v is not zero. x is orthogonal to it. b is projected onto
         the range of A where that is known: for Hermitian A, where A^H v is zero too, or with ``left_nullspace``, the
         null space of A^H. ``result.projected_norm`` is what was taken out of b.
+
+        ``relative_to``: "b" (default), or "first": converged means ||b - A x|| <= max(rtol ||b - A x0||, atol), so
+        that a good x0 is improved by as many digits as a bad one; ``result.atol`` is then that goal, and its ``rtol``
+        0. Where x0 is nearly exact no arithmetic reaches it, and the solve ends as "stagnated".
 
     Returns
     -------
