@@ -6,8 +6,10 @@ Every library gets what its users would try first. What counts is |b - A x| / |b
 from __future__ import annotations
 
 import importlib
+import inspect
 import statistics
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -105,8 +107,10 @@ def _scipy(method: str, ilu: bool) -> Run:
             problem.late()
 
         more: dict[str, Any] = {"restart": _RESTART, "callback_type": "pr_norm"} if method == "gmres" else {}
-        options = {"rtol": problem.rtol, "atol": 0.0, "M": M, "callback": count, "maxiter": 10 * len(problem.b), **more}
-        x, _ = getattr(spl, method)(problem.A, problem.b, **options)
+        function = getattr(spl, method)
+        goal = "rtol" if "rtol" in inspect.signature(function).parameters else "tol"  # SciPy before 1.12
+        options = {goal: problem.rtol, "atol": 0.0, "M": M, "callback": count, "maxiter": 10 * len(problem.b), **more}
+        x, _ = function(problem.A, problem.b, **options)
         return Answer(x, setup, steps[0])
 
     return run
@@ -147,7 +151,8 @@ def _petsc(method: str, precond: str) -> Run:
             raise TypeError("this PETSc has real numbers")
         begin = time.perf_counter()
         one = PETSc.COMM_SELF
-        A = PETSc.Mat().createAIJ(problem.A.shape, csr=(problem.A.indptr, problem.A.indices, problem.A.data), comm=one)
+        start, column = (index.astype(PETSc.IntType) for index in (problem.A.indptr, problem.A.indices))
+        A = PETSc.Mat().createAIJ(problem.A.shape, csr=(start, column, problem.A.data), comm=one)
         A.setOption(PETSc.Mat.Option.SYMMETRIC, problem.hermitian and not np.iscomplexobj(problem.A))
         ksp = PETSc.KSP().create(comm=one)
         ksp.setOperators(A)
@@ -273,7 +278,9 @@ def _once(row: Row, run: Run, problem: Problem, b_norm: float) -> None:
     """One run, whose times and residual are noted in the row."""
     begin = time.perf_counter()
     try:
-        answer = run(problem)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # those of other libraries, on what suits them better
+            answer = run(problem)
     except _TooLong:
         row.ended = "too long"
         return

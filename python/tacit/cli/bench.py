@@ -63,7 +63,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _system(arguments: argparse.Namespace) -> tuple[Any, Any]:
     """A as SciPy has it, and b. InputError where they do not fit."""
-    from scipy.sparse import coo_array
+    import numpy as np
+    from scipy.sparse import coo_matrix
 
     from tacit import comm, files, io, op
     from tacit._core import InputError
@@ -71,8 +72,11 @@ def _system(arguments: argparse.Namespace) -> tuple[Any, Any]:
     rows, columns, share = io.read_share(arguments.file, io.default_scalar(io.header(arguments.file).scalar))
     if rows != columns or rows == 0:
         raise InputError(f"{arguments.file}: expected a square matrix with rows, found {rows} x {columns}")
-    A = coo_array((share.value, (share.row, share.column)), shape=(rows, columns)).tocsr()
+    A = coo_matrix((share.value, (share.row, share.column)), shape=(rows, columns)).tocsr()
     A.sum_duplicates()
+    A.sort_indices()
+    if max(A.nnz, rows) < 2**31:  # other libraries take no other indices
+        A.indptr, A.indices = (index.astype(np.int32, copy=False) for index in (A.indptr, A.indices))
     b = files.right_hand_side(arguments.rhs, op.csr(A, comm=comm.self_()), comm.self_())
     if b.ndim == 2:
         raise cli.WrongUse(f"--rhs {arguments.rhs} has {b.shape[1]} vectors; the comparison is of one")
