@@ -96,7 +96,10 @@ def _own_columns(path: str, A: Any, comm: Any) -> Any:
         found = found[:, 0]
     if found.ndim not in (1, 2) or found.shape[0] != A.shape[0] or 0 in found.shape[1:]:
         shape = " x ".join(map(str, found.shape))
-        raise InputError(f"{path}: expected a vector of {A.shape[0]} elements, or several as columns, found {shape}")
+        needed = (
+            f"vectors of {A.shape[0]} elements as columns" if found.ndim == 2 else f"a vector of {A.shape[0]} elements"
+        )
+        raise InputError(f"{path}: expected {needed}, found {shape}")
     own = np.ascontiguousarray(found[first:last])
     return own if own.dtype.kind == "c" and A.dtype.kind != "c" else own.astype(A.dtype)
 
