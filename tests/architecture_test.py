@@ -27,8 +27,9 @@ HEIGHT = {name: height for height, names in enumerate(FLOORS) for name in names}
 PYTHON = ROOT / "python/tacit"
 PYTHON_FLOORS = [
     {
-        *("_alike", "_core", "_described", "_files", "_names", "_options", "_outcome", "_preconds", "_support"),
-        *("_mpi", "launch", "methods", "report"),
+        *("_alike", "_core", "_described", "_files", "_harwell", "_mpi", "_names", "_options", "_outcome", "_preconds"),
+        *("_progress", "_support", "_svg", "_traffic"),
+        *("launch", "methods", "report"),
     },
     {"plot"},
     {"io"},

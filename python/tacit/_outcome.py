@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from . import report
+from . import _svg, report
 
 
 class Outcome:
@@ -60,17 +60,26 @@ class Outcome:
                 temporary.write_text(text, encoding="utf-8")
         return text
 
+    def _rows(self) -> list[tuple[str, str]]:
+        """What notebooks show, by name."""
+        ended = "converged" if self.converged else self.reason.replace("_", " ")
+        rows = [("ended", ended), ("iterations", report.count(self.iterations))]
+        rows += [("residual", report.residual(self.residual_norm))]
+        times = [f"{name.replace('_', ' ')} {report.seconds(value)}" for name, value in self.seconds.items() if value]
+        counts = [f"{report.count(value)} {name.replace('_', ' ')}" for name, value in self.counts.items() if value]
+        rows += [(name, ", ".join(found)) for name, found in (("time", times), ("counts", counts)) if found]
+        return rows + [("warning", text) for text in self.warnings]
+
+    def _picture(self) -> _svg.Picture:
+        return _svg.Picture(_svg.convergence([("", self.history)], verified=self.residual_norm))
+
     def _repr_html_(self) -> str:
-        """For notebooks: the facts as a table, without the history."""
-        rows = []
-        for name, value in self.facts().items():
-            if name == "history":
-                continue
-            if isinstance(value, dict):
-                value = ", ".join(f"{k} {v:.4g}" if isinstance(v, float) else f"{k} {v}" for k, v in value.items())
-            elif isinstance(value, list):
-                value = "; ".join(map(str, value))
-            elif isinstance(value, float):
-                value = f"{value:.3e}"
-            rows.append(f"<tr><th style='text-align:left'>{name}</th><td>{html.escape(str(value))}</td></tr>")
-        return f"<table>{''.join(rows)}</table>"
+        """For notebooks: a small table and the convergence."""
+        return table(self._rows()) + self._picture().svg
+
+
+def table(rows: Sequence[tuple[str, str]]) -> str:
+    """Names and values as a table of HTML."""
+    left = "style='text-align:left'"
+    rest = (f"<th {left}>{html.escape(name)}</th><td {left}>{html.escape(value)}</td>" for name, value in rows)
+    return "<table><tr>" + "</tr><tr>".join(rest) + "</tr></table>"

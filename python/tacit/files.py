@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,12 @@ from tacit._names import printable
 
 INFO_SCHEMA = "tacit.info/1"
 
-KINDS = {"matrix_market": "Matrix Market", "petsc_binary": "PETSc binary", "npz": "NumPy archive", "npy": "NumPy array"}
+KINDS = {
+    "matrix_market": "Matrix Market",
+    "petsc_binary": "PETSc binary",
+    "npz": "NumPy archive",
+    "npy": "NumPy array",
+} | {io.RUTHERFORD: "Rutherford-Boeing"}
 
 
 # --- for a solve ------------------------------------------------------------------------------------------------------
@@ -70,7 +75,8 @@ def has_vector(path: str) -> bool:
 
 
 def right_hand_side(what: str, A: Any, comm: Any) -> Any:
-    """b for A, this rank's own part: ones, random:SEED (the same for any number of ranks), or a file.
+    """b for A, this rank's own part: ones, random:SEED (the same for any number of ranks), or a file of vectors as
+    columns.
 
     In the scalar of A, except that a complex b stays complex for a real A.
     """
@@ -79,13 +85,32 @@ def right_hand_side(what: str, A: Any, comm: Any) -> Any:
         return np.ones(last - first, A.dtype)
     if what == "random" or what.startswith("random:"):
         return uniform(int(what.partition(":")[2] or 0), first, last).astype(A.dtype)
-    b = comm.collective(lambda: io.read_vector(what))
-    if b.ndim == 2 and b.shape[1] == 1:
-        b = b[:, 0]
-    if b.shape != (A.shape[0],):
-        found = " x ".join(map(str, b.shape))
-        raise InputError(f"{what}: expected a vector of {A.shape[0]} elements, found {found}")
-    own = np.ascontiguousarray(b[first:last])
+    return _own_columns(what, A, comm)
+
+
+def first_guess(path: str, A: Any, b: Any, comm: Any) -> Any:
+    """x0 from a file, this rank's own part: as many columns as b has. Collective."""
+    x0 = _own_columns(path, A, comm)
+    if x0.shape[1:] != b.shape[1:]:
+        have, need = (array.shape[1] if array.ndim == 2 else 1 for array in (x0, b))
+        found = f"{report.plural(have, 'vector')} for {report.plural(need, 'right-hand side')}"
+        raise InputError(f"{path}: {found}; each needs one")
+    return x0
+
+
+def _own_columns(path: str, A: Any, comm: Any) -> Any:
+    """This rank's rows of the vector or the columns in a file, one column as a vector. Collective."""
+    first, last = A.own_range
+    found = comm.collective(lambda: io.read_vector(path))
+    if found.ndim == 2 and found.shape[1] == 1:
+        found = found[:, 0]
+    if found.ndim not in (1, 2) or found.shape[0] != A.shape[0] or 0 in found.shape[1:]:
+        shape = " x ".join(map(str, found.shape))
+        needed = (
+            f"vectors of {A.shape[0]} elements as columns" if found.ndim == 2 else f"a vector of {A.shape[0]} elements"
+        )
+        raise InputError(f"{path}: expected {needed}, found {shape}")
+    own = np.ascontiguousarray(found[first:last])
     return own if own.dtype.kind == "c" and A.dtype.kind != "c" else own.astype(A.dtype)
 
 
@@ -266,8 +291,10 @@ def _sentences(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
 # --- check ------------------------------------------------------------------------------------------------------------
 
 
-def check(path: str) -> int:
-    """Reads all of a file and prints that it is valid; ValueError with the line or byte if it is not."""
+def check(path: str, out: TextIO | None = None) -> dict[str, Any]:
+    """Reads all of a file, prints that it is valid, and returns what was found; ValueError with the line or byte if it
+    is not.
+    """
     header = io.header(path)
     shape = f"{report.count(header.rows)} x {report.count(header.columns)}"
     if header.dense:
@@ -281,15 +308,17 @@ def check(path: str) -> int:
         what = f"{shape}, {entries}"
     if len(wrong):
         raise InputError(f"{path}: value {wrong[0] + 1} is not finite")
-    print(f"{printable(path)}: valid, {KINDS[header.kind]}, {what}, {header.scalar}")
-    return 0
+    print(f"{printable(path)}: valid, {KINDS[header.kind]}, {what}, {header.scalar}", file=out)
+    return {"file": path, "valid": True, "bytes": os.path.getsize(path), **header._asdict()}
 
 
 # --- convert ----------------------------------------------------------------------------------------------------------
 
 
-def convert(source: str, target: str) -> int:
-    """Converts `source` to the format given by the suffix of `target`. The file appears complete or not at all."""
+def convert(source: str, target: str, out: TextIO | None = None) -> dict[str, Any]:
+    """Converts `source` to the format given by the suffix of `target`, and returns what was written. The file appears
+    complete or not at all.
+    """
     from scipy.sparse import coo_array, csr_array
 
     header = io.header(source)
@@ -299,8 +328,7 @@ def convert(source: str, target: str) -> int:
         # PETSc's vectors have one column: a dense block becomes a matrix of its entries other than zero.
         op.write(target, csr_array(values) if block and io.written_kind(target) == "petsc" else values)
         held = "vector" if values.ndim == 1 or values.shape[1] == 1 else "dense block"
-        _said(source, target, f"{held}, {report.count(header.rows)} x {report.count(header.columns)}")
-        return 0
+        return _said(source, target, held, (header.rows, header.columns), None, out)
     if io.written_kind(target) == "npy":
         raise UsageError(f"{target}: .npy holds vectors, and {source} is a sparse matrix; .npz holds those")
     rows, columns, share = io.read_share(source, header.scalar)
@@ -308,10 +336,17 @@ def convert(source: str, target: str) -> int:
     del share
     A.sum_duplicates()
     op.write(target, A)
-    _said(source, target, f"matrix, {report.count(rows)} x {report.count(columns)}, {report.plural(A.nnz, 'nonzero')}")
-    return 0
+    return _said(source, target, "matrix", (rows, columns), int(A.nnz), out)
 
 
-def _said(source: str, target: str, what: str) -> None:
-    before, after = report.size(os.path.getsize(source)), report.size(os.path.getsize(target))
-    print(f"{printable(source)} ({before}) -> {printable(target)} ({after}): {what}")
+def _said(
+    source: str, target: str, what: str, shape: tuple[int, int], nonzeros: int | None, out: TextIO | None
+) -> dict[str, Any]:
+    """Prints what was converted, and returns it."""
+    before, after = os.path.getsize(source), os.path.getsize(target)
+    text = f"{what}, {report.count(shape[0])} x {report.count(shape[1])}"
+    text += "" if nonzeros is None else f", {report.plural(nonzeros, 'nonzero')}"
+    names = f"{printable(source)} ({report.size(before)}) -> {printable(target)} ({report.size(after)})"
+    print(f"{names}: {text}", file=out)
+    facts = {"source": source, "source_bytes": before, "target": target, "target_bytes": after, "what": what}
+    return facts | {"rows": shape[0], "columns": shape[1], "nonzeros": nonzeros}

@@ -1,8 +1,8 @@
 """Files of matrices and vectors, read strictly: invalid content is refused, with the file and the line or byte.
 
 The kind of a file follows from its first bytes, whatever its name: Matrix Market (plain or gzip), PETSc binary, SciPy's
-``save_npz`` layout, and NumPy's ``.npy`` (vectors). Nothing in a file is ever executed. :func:`tacit.read` makes an
-operator of a matrix file; the functions here are local to a process.
+``save_npz`` layout, NumPy's ``.npy`` (vectors), and Rutherford-Boeing, which is only read. Nothing in a file is ever
+executed. :func:`tacit.read` makes an operator of a matrix file; the functions here are local to a process.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from . import _core, report
+from . import _core, _harwell, report
 from ._files import Archive, description, existing, read_npy
 from ._files import refuse as _refuse
 from ._support import Array, as_array, chosen_scalar, core, scalar_name, to_scalar
@@ -22,10 +22,13 @@ from ._support import Array, as_array, chosen_scalar, core, scalar_name, to_scal
 __all__ = ["Header", "Share", "detect", "header", "read_share", "read_vector", "write_entries", "write_vector"]
 
 
+RUTHERFORD = "rutherford_boeing"
+
+
 class Header(NamedTuple):
     """Kind, size and scalar of a matrix file, as stated by the file."""
 
-    kind: str  #: "matrix_market", "petsc_binary", "npz" or "npy"
+    kind: str  #: "matrix_market", "petsc_binary", "npz", "npy" or "rutherford_boeing"
     rows: int
     columns: int
     entries: int  #: number of entries stored in the file
@@ -57,14 +60,20 @@ def _path(path: Any) -> str:
 
 
 def detect(path: str | os.PathLike[str]) -> str:
-    """The kind of a file by its first bytes: "matrix_market", "petsc_binary", "npz", "npy" or "unknown"."""
-    return _core.detect(existing(path))
+    """The kind of a file by its first bytes: "matrix_market", "petsc_binary", "npz", "npy", "rutherford_boeing" or
+    "unknown".
+    """
+    name = existing(path)
+    kind = _core.detect(name)
+    return RUTHERFORD if kind == "unknown" and os.path.isfile(name) and _harwell.recognised(name) else kind
 
 
 def _known(path: str) -> str:
     kind = detect(path)
     if kind == "unknown":
-        _refuse(path, f"expected a Matrix Market, PETSc binary, .npz or .npy file; {description(path)}")
+        _refuse(
+            path, f"expected a Matrix Market, PETSc binary, Rutherford-Boeing, .npz or .npy file; {description(path)}"
+        )
     return kind
 
 
@@ -310,6 +319,9 @@ def header(path: str | os.PathLike[str]) -> Header:
     if kind == "npz":
         rows, columns, held, _ = _npz_matrix(name)
         return Header(kind, rows, columns, len(held.value), _scalar(name, held.value), False)
+    if kind == RUTHERFORD:
+        boeing = _harwell.read_header(name)
+        return Header(kind, boeing.rows, boeing.columns, boeing.entries, boeing.scalar, False)
     rows, columns, entries, field, dense, vectors = _core.read_header(name, kind == "petsc_binary")
     scalar = "complex128" if field == "complex" else "float64"
     return Header(kind, rows, columns, entries, scalar, dense, vectors)
@@ -430,6 +442,10 @@ def read_share(path: str | os.PathLike[str], scalar: str, part: int = 0, parts: 
         else:
             rows, columns, all_ = _dense_matrix(name, read_npy(name))
         return rows, columns, _part(all_._replace(value=_taken(all_.value, scalar, name)), part, parts)
+    if kind == RUTHERFORD:
+        boeing, row, column, value = _harwell.read(name)
+        all_ = Share(row, column, _taken(value, scalar, name), len(value))
+        return boeing.rows, boeing.columns, _part(all_, part, parts)
     petsc = is_petsc_matrix(name)
     found = header(name)
     if found.dense:
@@ -489,6 +505,8 @@ def read_vector(path: str | os.PathLike[str], scalar: npt.DTypeLike | None = Non
             return to_scalar(array, wanted or _scalar(name, array), name)
         except TypeError as e:
             _refuse(name, str(e))
+    if kind == RUTHERFORD:
+        _refuse(name, "expected a vector, found a Rutherford-Boeing matrix (tacit.read reads it)")
     petsc = kind == "petsc_binary"
     found = header(name)
     if petsc and not found.dense and found.vectors != 1:

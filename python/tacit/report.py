@@ -257,6 +257,8 @@ def document(result: Any, *, words: list[str], read_seconds: float, **more: Any)
         "seconds": {"read": read_seconds, **result.seconds},
         "counts": {name: result.counts[name] for name in COUNTS},
     }
+    if hasattr(result, "columns"):
+        facts |= {name: result.facts()[name] for name in ("columns", "together", "alone")}
     return plain(facts | more)  # type: ignore[no-any-return]
 
 
@@ -363,6 +365,7 @@ def show(facts: dict[str, Any], out: Console) -> None:
     rows += [("ran on", place), ("verdict", Text(verdict, style="bold green" if good else "bold red"))]
     if facts["detail"]:
         rows.append(("", Text(facts["detail"])))
+    rows += [(name, Text(text)) for name, text in _columns(facts)]
     if facts["advice"]:
         rows.append(("advice", Text(facts["advice"], style="yellow")))
     rows += _cost(facts)
@@ -374,6 +377,23 @@ def show(facts: dict[str, Any], out: Console) -> None:
     if file:
         out.print(Text(printable(file), style="bold"))
     print_facts(rows, out)
+
+
+def _columns(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Rows of several right-hand sides: how they were solved, and those that have not converged."""
+    columns = facts.get("columns") or []
+    if not columns:
+        return
+    together = facts["together"]
+    how = f"up to {together} together" if together > 1 else f"one after another: {facts['alone']}"
+    done, steps = sum(c["converged"] for c in columns), [c["iterations"] for c in columns]
+    yield "columns", f"{done} of {len(columns)} converged, {how}; {count(min(steps))} to {count(max(steps))} iterations"
+    failed = [(i, c) for i, c in enumerate(columns) if not c["converged"]]
+    for i, c in failed[:8]:
+        words = c["reason"].replace("_", " ")
+        yield "", f"column {i}: {words} at {residual(c['residual_norm'])} after {count(c['iterations'])} iterations"
+    if len(failed) > 8:
+        yield "", f"and {plural(len(failed) - 8, 'column')} more"
 
 
 def _cost(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:

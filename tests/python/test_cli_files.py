@@ -341,6 +341,10 @@ JSON = {
     "infer": ["{images}", "--neurons", "1024", "--layers", "1"],
     "bem": ["sphere:2"],
     "info": ["{matrix}"],
+    "check": ["{matrix}"],
+    "convert": ["{matrix}", "a.npz"],
+    "bench": ["{matrix}", "--vs", "scipy", "--rounds", "1"],
+    "demo": ["--quick"],
     "doctor": [],
 }
 

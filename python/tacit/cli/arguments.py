@@ -178,10 +178,19 @@ class Arguments:
         self._section = self.parser.add_argument_group(title)
 
     def __call__(
-        self, name: str, text: str = "", kind: Callable[[str], Any] | None = None, default: Any = None, **more: Any
+        self,
+        name: str,
+        text: str = "",
+        kind: Callable[[str], Any] | None = None,
+        default: Any = None,
+        *,
+        also: Sequence[str] = (),
+        known: Sequence[str] = (),
+        **more: Any,
     ) -> None:
         """Adds an option with the name of its value ("--n N"), a flag ("--ell"), or a positional argument ("mesh
         MESH"). The help ends with the default if there is one; otherwise `text` states what holds without the option.
+        `also`: further names of the option; `known`: values that a shell completes.
         """
         name, _, value = name.partition(" ")
         if value:
@@ -189,7 +198,8 @@ class Arguments:
         elif name.startswith("-"):
             more["action"] = "store_true"
         shown = _shown(default) if isinstance(default, (int, float, str)) and default is not False else ""
-        self._section.add_argument(name, help=_plain(f"{text} [{shown}]".lstrip() if shown else text) or None, **more)
+        text = _plain(f"{text} [{shown}]".lstrip() if shown else text)
+        self._section.add_argument(name, *also, help=text or None, **more).known = known
 
     def choice(self, name: str, known: Sequence[str], before: str = "", default: str = "", what: str = "") -> None:
         """Adds an option with one of the known names. Default: the first, or what `default` says in words."""
@@ -198,7 +208,7 @@ class Arguments:
         text += f"{', '.join(known)} [{default or known[0]}]"
         self._section.add_argument(
             name, default=None if default else known[0], type=kind, metavar="NAME", help=_plain(text)
-        )
+        ).known = known
 
     def options(self, table: Table, names: Iterable[str] | None = None, takers: bool = True) -> None:
         """Adds the options of a table, without defaults. With `takers` the help says which methods take each option."""
@@ -221,7 +231,9 @@ class Arguments:
             default = option.absent or _shown(option.default)
             value = {"choice": "NAME", "real": "X", "whole": "N"}.get(option.kind, "N,N")
             shown = _plain(f"{text} [{default}]" if default else text)
-            self._section.add_argument(flag, dest=name, type=_kind(option, flag[2:]), metavar=value, help=shown)
+            kind = _kind(option, flag[2:])
+            made = self._section.add_argument(flag, dest=name, type=kind, metavar=value, help=shown)
+            made.known = option.choices
 
     def where(self, ranks: bool = True) -> None:
         """``--ranks N`` and ``--threads N``."""
@@ -239,11 +251,18 @@ class Arguments:
         text_of_names = ", ".join(["host", "cuda", "cuda:N", *names][:-1]) + f" or {['cuda:N', *names][-1]}"
         more = "(?:,[0-9]+)*" if several else ""
         pattern = f"(host|cuda(?::[0-9]+{more})?{'|' + other if other else ''})"
-        self("--device NAME", text, matching(pattern, text_of_names, str), "host")
+        known = ("host", "cuda", *([other] if other else []))
+        self("--device NAME", text, matching(pattern, text_of_names, str), "host", known=known)
 
     def json(self, what: str = "the result") -> None:
         """``--json [FILE|-]``, the same for every command."""
         self("--json FILE|-", f"write {what} as JSON [-]", json_target, nargs="?", const="-")
+
+    def settings(self) -> None:
+        """``--config FILE`` and ``--show-options``, the same for every command."""
+        self.section("settings")
+        self("--config FILE", "take options from this TOML file, before those of TACIT_OPTIONS and tacit.toml")
+        self("--show-options", "print every option with its value and where that comes from, and do nothing else")
 
     def plot(self, text: str) -> None:
         self("--plot FILE", text, destination(PLOTS))

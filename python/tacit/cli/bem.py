@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tacit import report
 from tacit._described import BEM, DEVICE_PRODUCT, HMATRIX, HMATRIX_PRECOND, HMATRIX_PRECOND_NAMES, SOLVE, SOLVE_NAMES
+from tacit._progress import working
 from tacit.cli import arguments as cli
 from tacit.cli.ranks import on_ranks
 
@@ -199,13 +200,15 @@ def _here(a: argparse.Namespace, comm: Any, out: Console) -> int:
     mesh_seconds = comm.all_max_real(time.perf_counter() - begin)
     options = {**cli.given(a, BEM), **cli.given(a, HMATRIX), **cli.given(a, DEVICE_PRODUCT)}
     same = {name: getattr(a, name) for name in ("plane", "scalar", "device", "threads")}
-    system = bem.assemble(mesh, conductors=conductors, comm=comm, **same, **options)
+    with working("assembling", out, comm.rank == 0):
+        system = bem.assemble(mesh, conductors=conductors, comm=comm, **same, **options)
     how = {"method": a.method, "precond": a.precond, **cli.given(a, SOLVE, _SOLVING)}
     in_field = any(a.field)
     potential: Any = a.potential
     if potential is None:
         potential = mesh.cell_data.get("potential", 0.0 if in_field else 1.0)
-    charges = system.solve(potential, floating=a.floating, field=a.field, **how)
+    with working("solving", out, comm.rank == 0):
+        charges = system.solve(potential, floating=a.floating, field=a.field, **how)
     facts = _facts(a, system, charges) | {"notes": notes}
     facts["seconds"]["mesh"] = mesh_seconds
     if a.capacitance:

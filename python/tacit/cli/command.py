@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from tacit import app, launch, report
-from tacit.cli import bem, infer, matrix, mpirun, multigrid, plan, poisson, reconstruct, solve
-from tacit.cli.arguments import SIZES, USAGE, Arguments, Parser, nearest, one_of
+from tacit.cli import bem, bench, completion, infer, matrix, mpirun, multigrid, plan, poisson, reconstruct, solve
+from tacit.cli.arguments import OK, SIZES, USAGE, Arguments, Parser, nearest, one_of
 from tacit.cli.failures import drop_output, guarded, open_streams, tidy_when_ended
+from tacit.cli.settings import Settings, show
 
 EXIT_CODES = """exit codes:
   0  done; of solve: converged, and |b - A x| was recomputed to say so
@@ -38,10 +39,13 @@ def build_parser() -> Parser:
     def command(name: str, text: str, add: Callable[[Arguments], None], run: Callable[[Any], int], **more: Any) -> None:
         made: Parser = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".", **more)
         made.set_defaults(run=run, parser=made)
-        add(Arguments(made))
+        wanted = Arguments(made)
+        add(wanted)
+        wanted.settings()
 
     for module in (solve, poisson, reconstruct, infer, multigrid, bem, *_applications()):
         command(module.__name__.rpartition(".")[2], module.TEXT, module.add, module.run, epilog=EXIT_CODES)
+    command("bench", bench.TEXT, bench.add, bench.run)
     command("info", "say what a matrix or vector file holds", matrix.add_info, matrix.run_info)
     command("check", "read files strictly and say whether they are valid", matrix.add_check, matrix.run_check)
     text = "convert a matrix or vector file; the suffix says into what"
@@ -51,6 +55,7 @@ def build_parser() -> Parser:
     command("doctor", text, lambda a: a.json("all findings"), _doctor)
     command("demo", "show on a page of pictures what is Tacit's, in about half a minute", _add_demo, _demo)
     command("mpirun", mpirun.TEXT, mpirun.add, mpirun.run)
+    command("completion", completion.TEXT, completion.add, completion.run)
     return parser
 
 
@@ -60,6 +65,11 @@ def _applications() -> list[Any]:
     solved, commands = ({module.name for module in pkgutil.iter_modules(path)} for path in (app.__path__, [here]))
     found = (solved & commands) - {"bem", "multigrid", "poisson"}
     return [importlib.import_module(f"tacit.cli.{name}") for name in sorted(found)]
+
+
+def commands_of(parser: Parser) -> dict[str, Parser]:
+    """The parser of each command by its name."""
+    return {name: made for action in parser._subparsers._group_actions for name, made in action.choices.items()}  # type: ignore
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -80,10 +90,13 @@ def _main(words: Sequence[str] | None) -> int:
     with contextlib.suppress(AttributeError, OSError):
         sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     parser = build_parser()
+    completion.answer(parser)
+    commands = commands_of(parser)
     if words and not words[0].startswith("-"):
-        known = [name for action in parser._subparsers._group_actions for name in action.choices]  # type: ignore
+        known = list(commands)
         if words[0] not in known:
             return _refuse(parser, f'unknown command "{words[0]}"{nearest(words[0], known)} ({", ".join(known)})')
+    settings = Settings(commands)
     try:
         arguments = parser.parse_all(words)
     except SystemExit as end:
@@ -94,6 +107,10 @@ def _main(words: Sequence[str] | None) -> int:
     arguments.words = words
 
     def run() -> int:
+        every = settings.fill(arguments)
+        if arguments.show_options:
+            show(every, arguments)
+            return OK
         if launch.launched() is None and hasattr(arguments, "threads"):
             launch.refuse_crowds(getattr(arguments, "ranks", None) or 1, arguments.threads)
         return int(arguments.run(arguments))
@@ -117,6 +134,7 @@ def _add_demo(a: Arguments) -> None:
     a("--size NAME", "s, m, l", one_of("size", SIZES), "m")
     a("--quick", "a small problem and few runs: seconds")
     a("--output FOLDER", "", None, "tacit-demo")
+    a.json("all numbers")
 
 
 def _demo(arguments: argparse.Namespace) -> int:
@@ -124,4 +142,4 @@ def _demo(arguments: argparse.Namespace) -> int:
     # before.
     from tacit.cli import demo
 
-    return demo.main(size=arguments.size, quick=arguments.quick, folder=Path(arguments.output))
+    return demo.main(size=arguments.size, quick=arguments.quick, folder=Path(arguments.output), json_too=arguments.json)

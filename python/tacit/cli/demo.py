@@ -237,9 +237,9 @@ def solve(ranks: int, threads: int, task: dict[str, Any], results: Path, show: S
     return code
 
 
-def main(size: str = "m", quick: bool = False, folder: Path = Path("tacit-demo")) -> int:
+def main(size: str = "m", quick: bool = False, folder: Path = Path("tacit-demo"), json_too: str | None = None) -> int:
     """Runs the demo and returns 0, or 3 if a solve did not converge."""
-    out = report.console()
+    out = report.console(stderr=json_too == "-")
     n = QUICK if quick else POINTS[size]
     try:
         launch.find_mpiexec()
@@ -281,6 +281,8 @@ def main(size: str = "m", quick: bool = False, folder: Path = Path("tacit-demo")
             names += part.section.pictures
             converged = converged and part.facts["converged"]
     report.write_json(facts, str(folder / "results.json"))
+    if json_too:
+        report.write_json(facts, json_too)
     if sections:
         intro = ["What Tacit can do, on small problems. Every number on this page was computed here, just now."]
         page.write(folder / "index.html", "Tacit", intro, sections, foot)

@@ -1,85 +1,72 @@
-"""`tacit solve --monitor`: the residual while a method runs."""
+"""What `tacit solve` shows while it runs: a line with progress on a terminal, the residual in lines with --monitor."""
 
 from __future__ import annotations
 
-import argparse
-import math
 import time
 from typing import TYPE_CHECKING, Any
+
+from tacit._progress import Line, share_of
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 
 class Monitor:
-    """Shows the residual while a method runs, as an updated line on a terminal and as lines elsewhere, and records
-    times.
+    """Shows the residual while a method runs, as an updated line on a terminal and with `lines` as lines elsewhere, and
+    records times.
     """
 
-    def __init__(self, arguments: argparse.Namespace, out: Console, live: bool, goal: float) -> None:
+    def __init__(self, out: Console, live: bool, lines: bool) -> None:
         self.out = out
-        self.shown = bool(arguments.monitor) and not out.quiet
-        self.live = self.shown and live
-        self.goal = goal
+        self.line = Line(out, shown=live and not out.quiet)
+        self.lines = lines and not live and not out.quiet
+        self.goal = 0.0
         self.stamps: list[tuple[int, float]] = []
-        self.first: float | None = None
-        self.last: tuple[int, float] | None = None
-        self.printed = -1
-        self.progress: Any = None
+        self.first: dict[int, float] = {}
+        self.last: dict[int, tuple[int, float]] = {}  # of each column
+        self.printed: dict[int, int] = {}
 
     def __enter__(self) -> Monitor:
-        self.start = time.perf_counter()
-        if self.live:
-            from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-            self.progress = Progress(
-                TextColumn("iteration {task.fields[iteration]:>6,}"),
-                BarColumn(),
-                TextColumn("residual {task.fields[residual]:.2e}"),
-                TimeElapsedColumn(),
-                console=self.out,
-                transient=True,
-                refresh_per_second=8,
-            )
-            self.task = self.progress.add_task("", total=1.0, iteration=0, residual=1.0)
-            self.progress.start()
-        elif self.shown:
-            self.out.print("iteration  residual (by the recurrence)")
+        self.line.__enter__()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if self.progress is not None:
-            self.progress.stop()
-        elif self.shown and self.last is not None and self.last[0] != self.printed:
-            self._line(*self.last)
+    def __exit__(self, *error: Any) -> None:
+        self.line.__exit__(*error)
+        for column, (k, r) in self.last.items():
+            if self.lines and k != self.printed.get(column):
+                self._print(column, k, r)
+
+    def begin(self, goal: float) -> None:
+        """The method begins, with this goal."""
+        self.start, self.goal = time.perf_counter(), goal
+        self.line.now("setting up")
+        if self.lines:
+            self.out.print("iteration  residual (by the recurrence)")
 
     def callback(self, state: Any) -> bool:
-        k, r = int(state.iteration), float(state.residual_norm)
+        column, k, r = int(state.column), int(state.iteration), float(state.residual_norm)
+        if not self.last:
+            self.line.now("solving")
         self.stamps.append((k, time.perf_counter() - self.start))
-        self.last = k, r
-        if self.first is None:
-            self.first = r
-        if self.progress is not None:
-            self.progress.update(self.task, completed=self._share(r), iteration=k, residual=r)
-        elif self.shown and k % 10 ** max(0, len(str(k)) - 2) == 0:  # 99, 100, 110, .. 990, 1000, 1100
-            self._line(k, r)
+        self.last[column] = k, r
+        self.first.setdefault(column, max(r, 1.0))
+        if self.line.live:
+            worst = max(self.last, key=lambda c: self.last[c][1])
+            share = share_of(self.last[worst][1], self.first[worst], self.goal)
+            self.line.update(share, f"iteration {k:,}, residual {self.last[worst][1]:.2e}")
+        elif self.lines and k % 10 ** max(0, len(str(k)) - 2) == 0:  # 99, 100, 110, .. 990, 1000, 1100
+            self._print(column, k, r)
         return False
 
-    def _line(self, k: int, r: float) -> None:
-        self.out.print(f"{k:9d}  {r:.6e}")
-        self.printed = k
-
-    def _share(self, r: float) -> float:
-        """The progress towards the goal, from 0 to 1, on a logarithmic scale of the residual."""
-        if not (0 < r < math.inf and self.goal > 0):
-            return 0.0
-        return min(1.0, max(0.0, math.log(r) / math.log(self.goal))) if self.goal < 1 else 1.0
+    def _print(self, column: int, k: int, r: float) -> None:
+        self.out.print(f"{k:9d}  {r:.6e}" + (f"  column {column}" if len(self.last) > 1 or column else ""))
+        self.printed[column] = k
 
     def times(self, facts: dict[str, Any]) -> list[float]:
         """The time of each value of the history in seconds; equal steps if they were not recorded."""
         n = len(facts["history"])
         setup, whole = facts["seconds"]["setup"], facts["seconds"]["solve"]
         seen = dict(self.stamps)
-        if all(k in seen for k in range(1, n)):
+        if len(self.last) < 2 and all(k in seen for k in range(1, n)):
             return [setup, *(max(setup, seen[k]) for k in range(1, n))]
         return [setup + whole * k / max(1, n - 1) for k in range(n)]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tacit import report
 from tacit._described import BOUNDARIES, MULTIGRID, MULTIGRID_SOLVE, STENCILS
+from tacit._progress import working
 from tacit.cli.arguments import NOT_CONVERGED, OK, Arguments, WrongUse, given, real, whole
 from tacit.cli.ranks import on_ranks
 
@@ -123,14 +124,16 @@ def _here(a: argparse.Namespace, comm: Any, out: Console) -> int:
     from tacit.app import multigrid as mg
 
     begin = time.perf_counter()
-    problem = _problem(a, comm)
+    with working("making the problem", out, comm.rank == 0):
+        problem = _problem(a, comm)
     A = problem.A
     krylov = a.precondition
     options = given(a, MULTIGRID)
     if krylov == "cg":
         options.setdefault("symmetric", True)
     solving = given(a, MULTIGRID_SOLVE)
-    M = mg.multigrid(A, **options) if a.device == "host" else None
+    with working("setting up", out, comm.rank == 0):
+        M = mg.multigrid(A, **options) if a.device == "host" else None
     setup = time.perf_counter() - begin
     facts: dict[str, Any] = report.header("tacit.multigrid/1", a.words) | {
         "problem": a.problem,

@@ -10,6 +10,7 @@ from typing import Any
 
 from tacit import report
 from tacit._described import RECONSTRUCT, RECONSTRUCT_NAMES, TILED
+from tacit._progress import working
 from tacit.cli import arguments as cli
 from tacit.cli.ranks import on_ranks
 
@@ -66,7 +67,7 @@ def add(a: cli.Arguments) -> None:
     a.section("what it leaves")
     a("--output FILE", f"images: {', '.join(IMAGES)}", cli.destination(IMAGES))
     a("--preview FILE.png", "the middle slice as a picture", cli.destination((".png",)))
-    a("--monitor", "show progress")
+    a("--monitor", "print progress (a terminal always shows it)")
     a.json()
 
 
@@ -124,8 +125,9 @@ def _here(a: argparse.Namespace, world: Any, out: Any) -> int:
         out.print(f"warning: {text}", style="yellow")
     job.seconds["read"] = time.perf_counter() - begin
     making = {"image": a.image, "pixel": a.pixel, "dtype": a.scalar, "threads": a.threads, "device": a.device}
-    job.build(a.batch, **making, **cli.given(a, TILED, PROJECTOR))
-    line = Line(bool(a.monitor) and world.rank == 0, job.count)
+    with working("building the projector", out, world.rank == 0):
+        job.build(a.batch, **making, **cli.given(a, TILED, PROJECTOR))
+    line = Line((bool(a.monitor) or sys.stderr.isatty()) and world.rank == 0, job.count)
     try:
         job.run([a.output, a.preview], line, method=a.method, threads=a.threads, **options)
     finally:

@@ -13,7 +13,7 @@ REAL = ["ranks", "threads", "levels", "monitor", "plot", "engine", "schedule", "
 _OF_RESULT = (
     "converged", "reason", "detail", "advice", "method", "precond", "iterations", "residual_norm", "counts", "warnings",
 )  # fmt: skip
-DEFAULTS = {"path": "auto", "partition": "rows", "ordering": "none", "device": "host"}
+DEFAULTS = {"relative_to": "b", "path": "auto", "partition": "rows", "ordering": "none", "device": "host"}
 
 
 def add(a: Arguments) -> None:
@@ -26,7 +26,7 @@ def check(arguments: argparse.Namespace) -> None:
         if arguments.machine is not None:
             raise WrongUse("--machine describes what --simulate RANKS runs on, which is not there")
         return
-    for name in ("nullspace", "left_nullspace", "near_null", "coordinates", "plot_levels"):
+    for name in ("x0", "nullspace", "left_nullspace", "near_null", "coordinates", "plot_levels", "report"):
         if getattr(arguments, name) is not None:
             raise WrongUse(f"--{name.replace('_', '-')} needs real ranks, and --simulate is there")
     for name in [*REAL, *DEFAULTS]:
@@ -43,6 +43,8 @@ def run(arguments: argparse.Namespace) -> bool:
     alone = comm.self_()
     A = files.read_square(arguments.file, alone, arguments.scalar)
     b = files.right_hand_side(arguments.rhs, A, alone)
+    if b.ndim == 2:
+        raise WrongUse(f"--rhs {arguments.rhs} has {b.shape[1]} vectors; --simulate solves with one")
     how = {name: getattr(arguments, name) for name in ("precond", "method", "scalar")}
     how |= {"machine": arguments.machine or "modern", "trace": arguments.trace is not None}
     made = simulate.solve(A, b, ranks=arguments.simulate, **how, **given(arguments, SOLVE))

@@ -21,18 +21,21 @@ TEXT = "solve A x = b with the matrix of a file"
 
 
 def add(a: cli.Arguments) -> None:
-    a("file FILE", "the matrix: Matrix Market (.mtx, .mtx.gz), PETSc binary, SciPy's .npz")
-    a("--rhs FILE|ones|random:SEED", "b", cli.right_hand_side, "ones")
+    a("file FILE", "the matrix: Matrix Market (.mtx, .mtx.gz), PETSc binary, SciPy's .npz, Rutherford-Boeing")
+    a("--rhs FILE|ones|random:SEED", "b; a file of several vectors as columns is solved with all of them",
+      cli.right_hand_side, "ones", also=["--b"], known=("ones", "random:0"))  # fmt: skip
+    a("--x0 FILE", "the initial guess, of the shape of b [zero]")
     a("--nullspace FILE|constant", "what a singular A maps to zero: vectors (columns), or all ones")
     a("--left-nullspace FILE|constant", "the same for A^H, where it differs")
     a.section("method (in brackets: what is taken when nothing is said)")
     a.choice("--method", SOLVE_NAMES)
     named = cli.preconditioner(PRECOND, ("auto", *PRECOND_NAMES))
     text = f"auto (tries several), {', '.join(PRECOND_NAMES)}; say polynomial:degree=6 [auto; with a --method: none]"
-    a("--precond NAME[:OPTION=VALUE,...]", text, named)
+    a("--precond NAME[:OPTION=VALUE,...]", text, named, known=("auto", *PRECOND_NAMES))
     a("--near-null FILE", "of --precond amg: vectors (columns) that A nearly maps to zero [constants]")
     a("--coordinates FILE", "of --precond amg, for elasticity: the nodes (rows), for rigid-body modes")
     a.options(SOLVE, [name for name in SOLVE if name not in ("history", *poisson.SCHEDULE)])
+    a.choice("--relative-to", ("b", "first"), "what rtol is relative to: |b|, or |b - A x0|")
     a.section("where it runs")
     a.where()
     a.choice("--partition", ("rows", "graph"), "how rows go to ranks")
@@ -42,17 +45,18 @@ def add(a: cli.Arguments) -> None:
     poisson.add_where(a)
     simulate.add(a)
     a.section("what it leaves")
-    a("--monitor", "show the residual while it runs")
+    a("--monitor", "print the residual while it runs (a terminal always shows progress)")
     a("--output FILE", "write x: .mtx, .npy, .npz, .petsc", cli.destination(cli.OUTPUTS))
     a.json()
     a.plot("plot the convergence: .png, .pdf, .svg")
     a("--plot-levels FILE", "of --precond amg: plot unknowns, entries and seconds by level", cli.destination(cli.PLOTS))
+    a("--report FILE", "write a page on this solve: convergence, time, traffic, advice", cli.destination((".html",)))
     a("--trace FILE", "write what ran when, for ui.perfetto.dev", cli.destination(()))
 
 
 def run(arguments: argparse.Namespace) -> int:
-    inputs = ("file", "rhs", "nullspace", "left_nullspace", *AMG_ARRAYS)
-    cli.check_files(arguments, inputs, ("output", "json", "plot", "plot_levels", "trace"))
+    inputs = ("file", "rhs", "x0", "nullspace", "left_nullspace", *AMG_ARRAYS)
+    cli.check_files(arguments, inputs, ("output", "json", "plot", "plot_levels", "report", "trace"))
     simulate.check(arguments)
     for name in (*AMG_ARRAYS, "plot_levels"):
         if getattr(arguments, name) is not None and (arguments.precond or {}).get("name") != "amg":
@@ -69,18 +73,27 @@ def _here(arguments: argparse.Namespace, comm: Any, out: Any) -> int:
 
     if arguments.levels:
         comm.set_levels(utf8(arguments.levels))
-    start = time.perf_counter()
-    A, b, spaces, precond = _system(arguments, comm, out)
-    read_seconds = time.perf_counter() - start
-    live = bool(os.environ.get(launch.TERMINAL)) or out.is_terminal
-    goal = _core.default_rtol(A.dtype.name) if arguments.rtol is None else float(arguments.rtol)
-    monitor = Monitor(arguments, out, live, goal)
-    same = ("method", "path", "partition", "ordering", "threads", "device", "scalar")
+    # Ranks have a callback alike; of these only the first may have a terminal.
+    live = comm.all_max_real(float(bool(os.environ.get(launch.TERMINAL)) or (out.is_terminal and not out.quiet))) > 0
+    monitor = Monitor(out, live, bool(arguments.monitor))
+    same = ("method", "path", "partition", "ordering", "threads", "device", "scalar", "relative_to")
     with monitor:
-        observed = krylov.Observer(monitor.callback) if arguments.monitor or arguments.plot else None
-        how = {name: getattr(arguments, name) for name in same} | {"trace": arguments.trace is not None, **spaces}
-        result = krylov.solve(A, b, precond=precond, comm=comm, callback=observed, **how, **cli.given(arguments, SOLVE))
-    more = {"file": arguments.file, "rhs": arguments.rhs}
+        monitor.line.now(f"reading {Path(arguments.file).name}")
+        start = time.perf_counter()
+        A, b, x0, spaces, precond = _system(arguments, comm, out)
+        read_seconds = time.perf_counter() - start
+        wanted = live or arguments.monitor or arguments.plot
+        observed = krylov.Observer(monitor.callback) if wanted else None
+        how = {name: getattr(arguments, name) for name in same} | {
+            "trace": bool(arguments.trace or arguments.report),
+            **spaces,
+        }
+        monitor.begin(_core.default_rtol(A.dtype.name) if arguments.rtol is None else float(arguments.rtol))
+        result = krylov.solve(
+            A, b, x0, precond=precond, comm=comm, callback=observed, **how, **cli.given(arguments, SOLVE)
+        )
+    more: dict[str, Any] = {"file": arguments.file, "rhs": arguments.rhs, "x0": arguments.x0}
+    more |= {"settings": {name: s._asdict() for name, s in arguments.settings.items()}}
     more |= {name: getattr(result, name) for name in ("rtol", "atol", "projected_norm")}
     facts = report.document(result, words=arguments.words, read_seconds=read_seconds, **more)
     written = _write(arguments, result, facts, monitor, comm)
@@ -89,8 +102,8 @@ def _here(arguments: argparse.Namespace, comm: Any, out: Any) -> int:
     return cli.OK if result.converged else cli.NOT_CONVERGED
 
 
-def _system(arguments: argparse.Namespace, comm: Any, out: Any) -> tuple[Any, Any, dict[str, Any], Any]:
-    """A, b, the null spaces and the preconditioner, from files. Collective."""
+def _system(arguments: argparse.Namespace, comm: Any, out: Any) -> tuple[Any, Any, Any, dict[str, Any], Any]:
+    """A, b, x0, the null spaces and the preconditioner, from files. Collective."""
     from tacit import files
     from tacit.precond import node_of
 
@@ -103,8 +116,9 @@ def _system(arguments: argparse.Namespace, comm: Any, out: Any) -> tuple[Any, An
     if arguments.rhs == "ones" and comm.collective(lambda: files.has_vector(arguments.file)):
         out.print(f"note: {arguments.file} holds a vector, too; --rhs {arguments.file} takes it for b")
     b = files.right_hand_side(arguments.rhs, A, comm)
+    x0 = None if arguments.x0 is None else files.first_guess(arguments.x0, A, b, comm)
     spaces = {name: files.null_space(getattr(arguments, name), A, comm) for name in ("nullspace", "left_nullspace")}
-    return A, b, spaces, precond
+    return A, b, x0, spaces, precond
 
 
 def _write(arguments: argparse.Namespace, result: Any, facts: Any, monitor: Monitor, comm: Any) -> dict[str, str]:
@@ -130,6 +144,11 @@ def _write(arguments: argparse.Namespace, result: Any, facts: Any, monitor: Moni
         title = f"{Path(arguments.file).name}: {report.count(facts['unknowns'])} unknowns"
         plotting.convergence([curve], arguments.plot, title=title, goal=result.rtol)
         written["plot"] = arguments.plot
+    if arguments.report:
+        from tacit.plot import solve_page
+
+        solve_page.write_page(arguments.report, facts, result.trace, Path(arguments.file).name)
+        written["report"] = arguments.report
     if arguments.plot_levels:
         from tacit.plot import amg
 

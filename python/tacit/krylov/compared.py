@@ -49,6 +49,7 @@ def _form(request: Request, on: _core.Communicator) -> dict[str, float | str]:
     found |= {"device": repr(given.device.partition(":")[0]), "path": on.path if given.path is None else given.path}
     found |= {"scalar": repr(chosen_scalar(given.scalar)), "trace": repr(bool(given.trace))}
     found |= {"raise_on_failure": repr(bool(given.raise_on_failure))}
+    found["relative_to"] = repr(given.relative_to)
     found["x0"] = "None" if given.x0 is None else "given"
     for key, space in zip(SPACES, request.spaces or (None, None), strict=True):
         found[key] = f"{space.shape[1]} vectors" if isinstance(space, np.ndarray) else str(space)

@@ -7,6 +7,7 @@ from typing import Any
 
 from .. import _core, op
 from .. import comm as _comm
+from .._progress import Watch
 from .._support import default_threads, using_threads
 from .callbacks import stopping
 from .compared import agreed_request
@@ -38,22 +39,31 @@ def run(given: Given) -> Result:
             _core.trace_start()
         origin = _core.wall_time()
         try:
-            result = _solved(place(request, on), begin, origin, threads)
+            with Watch(bool(given.verbose), on.rank == 0) as watch:
+                watch.now("setting up")
+                result = _solved(place(request, on), begin, origin, threads, watch)
         finally:
             on.path = path_before
             if given.trace:
                 _core.trace_stop()
+    watch.end(result)
     if given.raise_on_failure and not result.converged:
         raise NotConverged.of(result)
     return result
 
 
-def _solved(problem: Placed, begin: float, origin: float, threads: int) -> Result:
+def _solved(problem: Placed, begin: float, origin: float, threads: int, watch: Watch) -> Result:
     """The result of a placed problem. Collective."""
     on, request, given = problem.on, problem.request, problem.request.given
     call = None if given.callback is None else stopping(given.callback, problem.vectors.form)
+    problem.begin_from_first()
+    rtol = _core.default_rtol(problem.scalar) if request.options.rtol is None else request.options.rtol
+    observed = watch.observed(call, rtol)
+    if call is None and observed is not None:
+        request.options.callback_stops = False  # it is this rank's own
     setup = on.all_max_real(_core.wall_time() - begin)
-    own, report = problem.solve(call)
+    watch.now("solving")
+    own, report = problem.solve(observed)
     levels = problem.levels()
     facts: dict[str, Any] = {
         "unknowns": problem.matrix.shape[0],
@@ -63,7 +73,7 @@ def _solved(problem: Placed, begin: float, origin: float, threads: int) -> Resul
         "threads": threads,
         "scalar": problem.scalar,
         "device": problem.operator.device,
-        "rtol": _core.default_rtol(problem.scalar) if request.options.rtol is None else request.options.rtol,
+        "rtol": rtol,
         "atol": request.options.atol,
         "levels": levels,
         "traffic": problem.traffic,

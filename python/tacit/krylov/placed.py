@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import struct
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -88,6 +90,20 @@ class Placed(Place):
         for one in (self.P, self.request.precond):  # a given one may be wrapped, for renumbered rows
             if self._levels is None and isinstance(one, _precond.Multilevel):
                 self._levels, self._levels_before = one, one.report
+
+    def begin_from_first(self) -> None:
+        """Makes the goal relative to b - A x0, where that was asked for. Collective; one product."""
+        if self.request.given.relative_to != "first" or self.vectors.x0 is None:
+            return
+        options = self.request.options
+        order = math.inf if options.norm == "max" else 2
+        own = float(np.linalg.norm(np.ravel(self.vectors.b - self.operator.matvec(self.vectors.x0)), order))
+        if order == 2:
+            first = math.hypot(*(struct.unpack("d", part)[0] for part in self.on.all_gather(struct.pack("d", own))))
+        else:
+            first = self.on.all_max_real(own)
+        rtol = _core.default_rtol(self.scalar) if options.rtol is None else options.rtol
+        options.atol, options.rtol = max(options.atol, rtol * first), 0.0
 
     def solve(self, call: Call | None) -> tuple[Any, Any]:
         """This rank's part of x, and the compiled report. Collective."""

@@ -29,6 +29,8 @@ from .callbacks import CallbackState, Observer
 
 # Arguments that are not options of the table, although they come with these: NumPy arrays have no entry there.
 SPACES = ("nullspace", "left_nullspace")
+#: What rtol is relative to: ||b||, or the first residual ||b - A x0||.
+RELATIVE_TO = ("b", "first")
 
 
 class Given(NamedTuple):
@@ -49,14 +51,19 @@ class Given(NamedTuple):
     scalar: npt.DTypeLike | None
     trace: bool
     raise_on_failure: bool
+    verbose: bool
     options: Mapping[str, Any]
+
+    @property
+    def relative_to(self) -> Any:
+        return self.options.get("relative_to", "b")
 
     @property
     def renumbers(self) -> bool:
         return self.partition != "rows" or self.ordering != "none"
 
 
-_BESIDE = (*(name for name in Given._fields if name != "options"), *SPACES)
+_BESIDE = (*(name for name in Given._fields if name != "options"), *SPACES, "relative_to")
 
 
 class Request(NamedTuple):
@@ -116,6 +123,8 @@ def checked(given: Given, on: _core.Communicator, place: type[Place]) -> Request
         raise ValueError("left_nullspace goes with nullspace, which was not given")
     spaces = () if null is None else (_space(null, SPACES[0]), _space(left, SPACES[1]))
     place.refuse(given, b)
+    if given.relative_to == "first":
+        _refuse_first(place, b, x0, null)
     options = _options(given, place)
     precond, automatic = place.preconditioner(given.precond, options)
     return Request(given, b, x0, scalar, options, precond, automatic, spaces)
@@ -134,6 +143,23 @@ def _refuse_unlike(b: Any, x0: Any) -> None:
         raise ValueError(f"b has shape {b.shape} and x0 {x0.shape}; each column of b needs one of x0")
 
 
+def _refuse_first(place: type[Place], b: Any, x0: Any, null: Any) -> None:
+    """ValueError for a solve whose goal cannot be relative to the first residual. Local."""
+    if x0 is None:
+        return  # the first residual is b
+    if null is not None:
+        raise ValueError(
+            'relative_to="first" and nullspace: b - A x0 may not be in the range of A; take relative_to="b"'
+        )
+    if place.vector is not Place.vector:
+        raise ValueError('relative_to="first" with x0 works in host memory; on a GPU take relative_to="b"')
+    if b.ndim == 2 and b.shape[1] > 1:
+        raise ValueError(
+            f'relative_to="first" with x0 takes one right-hand side, and b has {b.shape[1]}: solve them one by one, or'
+            ' take relative_to="b"'
+        )
+
+
 def least_scalar(A: Any, **vectors: Any) -> str:
     """The smallest scalar that holds A, b and x0 on this rank."""
     if isinstance(A, op.Operator) and all(v is None or v.dtype == A.dtype for v in vectors.values()):
@@ -150,7 +176,7 @@ def least_scalar(A: Any, **vectors: Any) -> str:
 
 def _options(given: Given, place: type[Place]) -> _core.Options:
     """The options as the compiled part has them; what stands beside them is checked too."""
-    table = {key: value for key, value in given.options.items() if key not in SPACES}
+    table = {key: value for key, value in given.options.items() if key not in (*SPACES, "relative_to")}
     name, own = named("method", given.method, table)
     options = _core.Options()
     options.method = place.method(choose("method", name, SOLVE_NAMES), given.precond)
@@ -158,9 +184,12 @@ def _options(given: Given, place: type[Place]) -> _core.Options:
     _core.check_solve(options)
     if given.path is not None:
         choose("path", given.path, PATHS)
+    choose("relative_to", given.options.get("relative_to", "b"), RELATIVE_TO)
     choose("partition", given.partition, ("rows", "graph"))
     choose("ordering", given.ordering, ("none", "rcm"))
     thread_count(given.threads)
+    if not isinstance(given.verbose, (bool, int, np.bool_)):
+        raise TypeError(f"verbose is {given.verbose!r}; True or False is needed")
     if given.callback is not None and not callable(given.callback):
         raise TypeError(f"callback is {given.callback!r}; a function of one argument is needed")
     options.callback_stops = not isinstance(given.callback, Observer)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 import numpy.typing as npt
 
@@ -16,10 +16,11 @@ from .results import Result
 
 
 class SolveArguments(SolveOptions, total=False):
-    """Options of :func:`solve`, and the null space of A."""
+    """Options of :func:`solve`, the null space of A, and what the goal is relative to."""
 
     nullspace: Any
     left_nullspace: Any
+    relative_to: Literal["b", "first"]
 
 
 def solve(
@@ -39,6 +40,7 @@ def solve(
     scalar: npt.DTypeLike | None = None,
     trace: bool = False,
     raise_on_failure: bool = False,
+    verbose: bool = False,
     **options: Unpack[SolveArguments],
 ) -> Result:
     """Solves A x = b.
@@ -96,6 +98,9 @@ def solve(
         Record the begin and end of kernels and messages on all ranks, as ``result.trace``.
     raise_on_failure : bool
         Raise :class:`NotConverged` instead of returning a result that has not converged.
+    verbose : bool
+        Print on rank 0 how the solve ended, and what was tried; on a terminal and in notebooks show its progress with
+        the time that is left. The logger "tacit" has the same at INFO, and each iteration at DEBUG, without it.
     **options
         ``rtol`` (1e-8; float32 and complex64: 1e-4), ``atol`` (0), ``max_iterations``, ``restart``, ``side``, ``step``,
         ``basis``, ``engine``, ``norm``, ``fallbacks`` and more: docs/reference/methods.md has all of them, and the
@@ -111,6 +116,10 @@ def solve(
         rank's own part; made orthonormal, and refused where A v is not zero. x is orthogonal to it. b is projected onto
         the range of A where that is known: for Hermitian A, where A^H v is zero too, or with ``left_nullspace``, the
         null space of A^H. ``result.projected_norm`` is what was taken out of b.
+
+        ``relative_to``: "b" (default), or "first": converged means ||b - A x|| <= max(rtol ||b - A x0||, atol), so
+        that a good x0 is improved by as many digits as a bad one; ``result.atol`` is then that goal, and its ``rtol``
+        0. Where x0 is nearly exact no arithmetic reaches it, and the solve ends as "stagnated".
 
     Returns
     -------
@@ -168,5 +177,5 @@ def solve(
     >>> many.x.shape, many.converged, [c.reason for c in many.columns]
     ((100, 3), True, ['converged', 'converged', 'converged'])
     """
-    further = partition, ordering, path, threads, device, scalar, trace, raise_on_failure
+    further = partition, ordering, path, threads, device, scalar, trace, raise_on_failure, verbose
     return run(Given(A, b, x0, method, precond, comm, callback, *further, options))

@@ -16,8 +16,8 @@ from .operators import Csr, DeviceCsr, Operator, Stencil
 
 
 def read(path: str | os.PathLike[str], comm: Any = None, scalar: npt.DTypeLike | None = None, *, node: int = 1) -> Csr:
-    """Reads a matrix from a Matrix Market (.mtx, .mtx.gz), PETSc binary or .npz file (scipy.sparse.save_npz). The
-    format is recognized by the content of the file.
+    """Reads a matrix from a Matrix Market (.mtx, .mtx.gz), PETSc binary, .npz (scipy.sparse.save_npz) or
+    Rutherford-Boeing file. The format is recognized by the content of the file.
 
     Parameters
     ----------

@@ -13,6 +13,7 @@ from .. import _core, layout
 from .. import comm as _comm
 from .. import device as _device
 from .._alike import Entries, alike, alike_and_least
+from .._outcome import table
 from .._support import SCALARS, Array, agreed, as_array, choose, chosen_scalar, core, to_scalar
 
 T = TypeVar("T")
@@ -151,6 +152,19 @@ class Operator:
         ranks = f" on {self.comm.size} ranks" if self.comm.size > 1 else ""
         place = "" if self._gpu is None else f" in the memory of {self.device}"
         return f"<tacit {self.name} operator of {self.shape[0]} x {self.shape[1]}{entries}, {self.dtype}{ranks}{place}>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: a small table. Local."""
+        rows = [
+            ("operator", self.name),
+            ("shape", f"{self.shape[0]:,} x {self.shape[1]:,}"),
+            ("numbers", str(self.dtype)),
+        ]
+        if self.nnz:
+            a_row = self.nnz / max(1, self.shape[0])
+            rows.append(("nonzeros", f"{self.nnz:,} ({a_row:.3g} a row)"))
+        rows += [("ranks", str(self.comm.size)), ("memory of", self.device)]
+        return table(rows)
 
     # -- products ------------------------------------------------------------------------------------------------------
 
