@@ -261,6 +261,34 @@ PAGES = {
 }
 
 
+def plan_page() -> str:
+    """The tables of what a solve tries."""
+    text = (
+        f"# What a solve tries\n\n{NOTE} `tacit explain-plan` and `tacit.explain_plan()` print them; with a matrix they"
+        " say which candidates are tried for it.\n\n## Candidates of auto\n\nWithout a preconditioner, or with"
+        ' `precond="auto"`, those whose condition holds are tried in this order, each from the best x so far, until one'
+        " solves. On several ranks factors are those of overlapping blocks (`schwarz`), where the method needs no"
+        " symmetry.\n\n| candidate | for which A | tried only if | why |\n|---|---|---|---|\n"
+    )
+    for row in _core.candidate_rows():
+        text += f"| {row['what']} | {row['when']} | {row['tried_if']} | {row['why']} |\n"
+    rows = _core.plan_rows()
+    text += (
+        "\n## Rules of a solve\n\nOf each candidate, and of a solve whose preconditioner is named. It begins with the"
+        " method that is named; every rule here that holds is followed:\n\n| condition | then |\n|---|---|\n"
+    )
+    text += "".join(f"| {row['when']} | {row['then']} |\n" for row in rows if not row["after"])
+    text += (
+        "\nAfter a run of the method that has not reached the goal, the first rule that holds:\n\n"
+        "| the run ended | condition | then |\n|---|---|---|\n"
+    )
+    for row in rows:
+        if row["after"]:
+            after = "in any way" if row["after"] == rows[-1]["after"] else ", ".join(row["after"])
+            text += f"| {after} | {row['when']} | {row['then']} |\n"
+    return text
+
+
 def files() -> dict[str, str]:
     described = {
         name.removeprefix("describe_"): getattr(_core, name)() for name in dir(_core) if name.startswith("describe_")
@@ -279,6 +307,7 @@ def files() -> dict[str, str]:
     }
     for name, (title, text, *tables) in PAGES.items():
         found[f"docs/reference/{name}.md"] = reference_page(title, text, *(described[table] for table in tables))
+    found["docs/reference/plan.md"] = plan_page()
     return {name: formatted(name, text) for name, text in found.items()}
 
 

@@ -8,6 +8,7 @@
 #include <tacit/krylov/columns.hpp>
 #include <tacit/krylov/options.hpp>
 #include <tacit/krylov/report.hpp>
+#include <tacit/krylov/rules.hpp>
 #include <tacit/krylov/solve.hpp>
 #include <tacit/krylov/traits.hpp>
 
@@ -31,6 +32,12 @@ void bind_krylov(nb::module_& m) {
       .def_rw("callback_stops", &Options::callback_stops);
   m.def("check_solve", &krylov::check);
   m.def("plan_table", &krylov::plan_table);
+  m.def("plan_rows", [] {
+    nb::list rows;
+    for (const auto& row : krylov::plan_rows())
+      rows.append(dict_of("after", row.after, "when", row.when, "then", row.then));
+    return rows;
+  });
   m.def("default_rtol", [](const std::string& scalar) {
     const bool is_single = scalar == "float32" || scalar == "complex64";
     return is_single ? krylov::default_rtol<float>() : krylov::default_rtol<double>();

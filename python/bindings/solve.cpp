@@ -134,11 +134,38 @@ void bind_scalar(nb::module_& m) {
       nb::arg().none());
 }
 
+nb::list list_of(const std::vector<precond::PlannedCandidate>& rows) {
+  nb::list all;
+  for (const auto& row : rows) {
+    nb::dict one = dict_of("what", row.what, "when", row.when, "tried_if", row.tried_if, "why", row.why);
+    if (row.holds) {
+      one["method"] = row.method, one["precond"] = row.precond, one["options"] = row.options;
+      one["trial"] = row.trial, one["patience"] = row.patience;
+    }
+    all.append(one);
+  }
+  return all;
+}
+
+/// What auto would try for a matrix, as a dict: its facts, and the rows, with a method where a row holds.
+template <Scalar T>
+nb::dict planned(const op::Csr<T, Host>& a, const std::string& method, std::optional<int> ranks) {
+  const auto plan = together(a.range().comm(), [&] {
+    return std::make_unique<precond::CandidatePlan>(
+        precond::plan_candidates<T>(a, value_of<krylov::Method>(method), ranks));
+  });
+  const auto facts = dict_of("unknowns", plan->unknowns, "entries", plan->entries, "several_ranks", plan->several_ranks,
+                             "hermitian", plan->hermitian, "diagonal_of_one_sign", plan->one_sign, "network",
+                             plan->network, "zeros_on_diagonal", plan->zeros, "spread_of_diagonal", plan->spread);
+  return dict_of("facts", facts, "fault", plan->fault, "rows", list_of(plan->rows));
+}
+
 template <Scalar T>
 void bind_automatic(nb::module_& m) {
   using Base = op::Operator<T, Host>;
   using Null = krylov::NullSpace<T, Host>;
   using Automatic = precond::Automatic<T>;
+  m.def(named<T>("plan_candidates").c_str(), &planned<T>, nb::arg(), nb::arg(), nb::arg().none());
   nb::class_<Automatic>(m, named<T>("Automatic").c_str())
       .def(
           "__init__",
@@ -214,6 +241,8 @@ void bind_solve(nb::module_& m) {
         return s.solution();
       });
 
+  m.def("candidate_table", &precond::candidate_table);
+  m.def("candidate_rows", [] { return list_of(precond::candidate_rows()); });
   for_each_scalar([&]<Scalar T>() {
     bind_scalar<T>(m);
     bind_automatic<T>(m);

@@ -27,10 +27,12 @@ if TYPE_CHECKING:
         ColumnsResult,
         NotConverged,
         Observer,
+        Plan,
         Result,
         bicgstab,
         cg,
         chebyshev,
+        explain_plan,
         fgmres,
         gmres,
         idr,
@@ -63,8 +65,8 @@ _HOMES = {
     "device": ["DeviceArray", "device_array"],
     "io": ["read_vector"],
     "krylov": [
-        "CallbackState", "ColumnsResult", "NotConverged", "Observer", "Result", "bicgstab", "cg", "chebyshev", "fgmres",
-        "gmres", "idr", "minres", "richardson", "solve"
+        "CallbackState", "ColumnsResult", "NotConverged", "Observer", "Plan", "Result", "bicgstab", "cg", "chebyshev",
+        "explain_plan", "fgmres", "gmres", "idr", "minres", "richardson", "solve"
     ],
     "op": [
         "Csr", "DeviceCsr", "DeviceHMatrix", "HMatrix", "Operator", "Stencil", "csr", "function", "hmatrix", "poisson",
@@ -108,9 +110,9 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "CallbackState", "ColumnsResult", "Csr", "DeviceArray", "DeviceCsr", "DeviceHMatrix", "EnvironmentFailure", "Error",
-    "HMatrix", "InputError", "NotConverged", "Observer", "Operator", "OutOfMemory", "Result", "Stencil", "UsageError",
-    "__version__", "bem", "bicgstab", "cg", "chebyshev", "comm", "csr", "device", "device_array", "fgmres", "function",
-    "gmres", "grid_problems", "hmatrix", "idr", "inference", "io", "krylov", "layout", "methods", "minres", "multigrid",
-    "op", "poisson", "precond", "read", "read_vector", "richardson", "simulate", "solve", "stencil", "tiled",
-    "tomography", "write"
+    "HMatrix", "InputError", "NotConverged", "Observer", "Operator", "OutOfMemory", "Plan", "Result", "Stencil",
+    "UsageError", "__version__", "bem", "bicgstab", "cg", "chebyshev", "comm", "csr", "device", "device_array",
+    "explain_plan", "fgmres", "function", "gmres", "grid_problems", "hmatrix", "idr", "inference", "io", "krylov",
+    "layout", "methods", "minres", "multigrid", "op", "poisson", "precond", "read", "read_vector", "richardson",
+    "simulate", "solve", "stencil", "tiled", "tomography", "write"
 ]  # fmt: skip

@@ -28,6 +28,16 @@ def read_matrix(path: str, comm: Any, scalar: str | None, node: int = 1) -> Any:
     return op.read(path, comm=comm, scalar=scalar, node=node)
 
 
+def read_square(path: str, comm: Any, scalar: str | None = None, node: int = 1) -> Any:
+    """The same, of a matrix that has rows, and as many columns; InputError for others. Collective."""
+    A = read_matrix(path, comm, scalar, node)
+    if A.shape[0] != A.shape[1]:
+        raise InputError(f"{path}: expected a square matrix, found {A.shape[0]} x {A.shape[1]}")
+    if A.shape[0] == 0:
+        raise InputError(f"{path}: expected a matrix with rows, found 0 x 0")
+    return A
+
+
 def rows_of(path: str) -> npt.NDArray[Any]:
     """The vectors or coordinates in a file, all of them as rows of an array of two dimensions. Local."""
     found = io.read_vector(path)

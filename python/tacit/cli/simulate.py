@@ -38,13 +38,10 @@ def check(arguments: argparse.Namespace) -> None:
 def run(arguments: argparse.Namespace) -> bool:
     """Solves, prints and writes; returns whether the solve has converged."""
     from tacit import comm, files, op, simulate
-    from tacit._core import InputError
 
     out = report.console(stderr=arguments.json == "-")
     alone = comm.self_()
-    A = files.read_matrix(arguments.file, alone, arguments.scalar)
-    if A.shape[0] != A.shape[1]:
-        raise InputError(f"{arguments.file}: expected a square matrix, found {A.shape[0]} x {A.shape[1]}")
+    A = files.read_square(arguments.file, alone, arguments.scalar)
     b = files.right_hand_side(arguments.rhs, A, alone)
     how = {name: getattr(arguments, name) for name in ("precond", "method", "scalar")}
     how |= {"machine": arguments.machine or "modern", "trace": arguments.trace is not None}

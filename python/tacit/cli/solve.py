@@ -91,18 +91,14 @@ def _here(arguments: argparse.Namespace, comm: Any, out: Any) -> int:
 
 def _system(arguments: argparse.Namespace, comm: Any, out: Any) -> tuple[Any, Any, dict[str, Any], Any]:
     """A, b, the null spaces and the preconditioner, from files. Collective."""
-    from tacit import _core, files
+    from tacit import files
     from tacit.precond import node_of
 
     near_null = {name: getattr(arguments, name) for name in AMG_ARRAYS if getattr(arguments, name) is not None}
     precond = arguments.precond
     for name, path in near_null.items():
         precond = precond | {name: comm.collective(lambda path=path: files.rows_of(path))}
-    A = files.read_matrix(arguments.file, comm, arguments.scalar, node_of(precond))
-    if A.shape[0] != A.shape[1]:
-        raise _core.InputError(f"{arguments.file}: expected a square matrix, found {A.shape[0]} x {A.shape[1]}")
-    if A.shape[0] == 0:
-        raise _core.InputError(f"{arguments.file}: expected a matrix with rows, found 0 x 0")
+    A = files.read_square(arguments.file, comm, arguments.scalar, node_of(precond))
     files.check_near_null(A, near_null, precond)
     if arguments.rhs == "ones" and comm.collective(lambda: files.has_vector(arguments.file)):
         out.print(f"note: {arguments.file} holds a vector, too; --rhs {arguments.file} takes it for b")

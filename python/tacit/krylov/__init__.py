@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from .callbacks import CallbackState, Observer
 from .placed import method_on_gpus as method_on_gpus
+from .plan import Plan, explain_plan
 from .request import least_scalar as least_scalar
 from .results import ColumnResult, ColumnsResult, NotConverged, Result, TraceEvent
 from .results import Log as Log
@@ -25,11 +26,13 @@ __all__ = [
     "ColumnsResult",
     "NotConverged",
     "Observer",
+    "Plan",
     "Result",
     "TraceEvent",
     "bicgstab",
     "cg",
     "chebyshev",
+    "explain_plan",
     "fgmres",
     "gmres",
     "idr",

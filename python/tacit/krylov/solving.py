@@ -65,8 +65,9 @@ def solve(
         An approximate inverse: a name, ``dict(name="polynomial", degree=4)``, ``tacit.precond.Polynomial(degree=4)``,
         or anything that A may be. "auto": candidates from cheap factors to nearly complete ones are tried, with this
         method or with ``method="auto"`` several, at last complete factors where these fit the memory, and the one that
-        solves is kept for the next solve with the same operator (``result.choice`` says what was tried). Default:
-        "auto" for a stored matrix with ``method="auto"`` and ``fallbacks``, else "none" (of "direct" its factors).
+        solves is kept for the next solve with the same operator (``result.choice`` says what was tried, and
+        :func:`explain_plan` beforehand what would be). Default: "auto" for a stored matrix with ``method="auto"`` and
+        ``fallbacks``, else "none" (of "direct" its factors).
     comm : communicator, optional
         Of :mod:`tacit.comm` or mpi4py. Default: that of A, all ranks under mpiexec, or one rank.
     callback : callable, optional

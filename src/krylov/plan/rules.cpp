@@ -5,6 +5,7 @@
 
 #include <tacit/base/error.hpp>
 #include <tacit/base/names.hpp>
+#include <tacit/krylov/rules.hpp>
 #include <tacit/krylov/solve.hpp>
 
 #include <algorithm>
@@ -69,6 +70,9 @@ void warn_of_varying(Start& s) {
 bool is_auto(const Start& s) {
   return s.method() == Method::automatic;
 }
+
+/// A variant is taken for at most this share of the classical method's time.
+constexpr double variant_margin = 0.8;
 
 /// Of a long vector; short ones stay in the caches, where the classical methods are at their best.
 bool may_take_variant(const Facts& f) {
@@ -246,7 +250,7 @@ void Plan::choose_variant() {
   Prices prices = executor_.prices();
   prices.restart = facts_.now.restart;
   std::string why;
-  facts_.now.method = cheapest(priced_like(facts_.now.method), prices, 0.8, why);
+  facts_.now.method = cheapest(priced_like(facts_.now.method), prices, variant_margin, why);
   if (!why.empty()) warnings_.push_back("auto took " + why);
 }
 
@@ -310,18 +314,32 @@ bool Plan::take(Change change, Outcome outcome) {
   return true;
 }
 
+std::vector<PlanRow> plan_rows() {
+  std::vector<PlanRow> rows;
+  for (const FirstRule& rule : first_rules) rows.push_back({{}, rule.when, rule.then});
+  rows.push_back({{},
+                  "auto took the method; host memory, from 200,000 unknowns of float64 on",
+                  message("the pipelined or s-step variant that is predicted to take less than ", variant_margin,
+                          " of the time")});
+  for (const Rule& rule : rules) {
+    PlanRow row{{}, rule.when, rule.then};
+    for (const auto& [outcome, name] : names_of<Outcome>.table)
+      if (rule.after & of(outcome)) row.after.emplace_back(name);
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
 std::string plan_table() {
   std::string text = "A solve begins with the method that is named; every rule here that holds is followed:\n";
-  for (const FirstRule& rule : first_rules) text += message("  ", rule.when, ": ", rule.then, "\n");
-  text += "  auto; long vectors in host memory: the variant that is predicted to take less than 0.8 of the time\n";
-  text += "After a run that has not reached the goal, the first rule that holds:\n";
-  for (const Rule& rule : rules) {
+  bool begins = true;
+  for (const PlanRow& row : plan_rows()) {
     std::string after;
-    if (rule.after == all) after = "any";
-    else
-      for (const auto& [outcome, name] : names_of<Outcome>.table)
-        if (rule.after & of(outcome)) after += (after.empty() ? "" : ", ") + std::string(name);
-    text += message("  after ", after, "; ", rule.when, ": ", rule.then, "\n");
+    for (const auto& name : row.after) after += (after.empty() ? "" : ", ") + name;
+    if (row.after.size() == names_of<Outcome>.table.size()) after = "any";
+    if (begins && !after.empty()) text += "After a run that has not reached the goal, the first rule that holds:\n";
+    begins = after.empty();
+    text += message("  ", begins ? "" : message("after ", after, "; "), row.when, ": ", row.then, "\n");
   }
   return text;
 }
