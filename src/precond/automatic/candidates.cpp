@@ -116,7 +116,7 @@ constexpr Opening threshold{"at most one ilut was full and of no use",
                             [](const Shown& s) { return s.full_without_use <= 1; }};
 constexpr Opening aggregates{"couplings have the sign that the diagonal has not, and rows are even",
                              [](const Shown& s) { return s.aggregates(); }};
-constexpr Opening slow_aggregates{"as for amg, which was slow",
+constexpr Opening slow_aggregates{"amg by aggregates was slow",
                                   [](const Shown& s) { return s.aggregation_is_slow && s.aggregates(); }};
 constexpr Opening early_factors{
     "an ilut was full and of no use; complete factors fit the memory and about a second, or the time so far",
@@ -180,7 +180,7 @@ const CandidateRule factors_of_cg[] = {
      .make = [](const Facts& f) { return with(Method::cg, "ick", trial_of_factors(f), f.patience(), two_levels()); }},
     {.what = "minres, with the magnitudes of the diagonal where it is uneven",
      .when = "any method; as for ic0",
-     .why = "as in the first row",
+     .why = "an iteration is a product and little more",
      .holds = may_turn_indefinite,
      .make = [](const Facts& f) { return minres(f, Needs::indefinite); },
      .open = after_cg},
