@@ -6,7 +6,7 @@ The tests run every page in this way (tests/python/test_guide.py), and the site 
 <!-- not run: why -->       a block that is not run
 <!-- file: name.py -->      a file that the reader saves
 
-Commands are run by a shell that stops at the first failure, as a reader's terminal would: `./run` is there, and `tacit`,
+Commands are run by a shell that stops at the first failure. As in a reader's terminal `./run` is there, and `tacit`,
 `python` and `mpiexec` only after the line `. .venv/bin/activate`.
 
 docs/site/blocks.py PAGE FOLDER      runs a page; FOLDER gets its pictures, and shown.json

@@ -13,6 +13,7 @@ BUILD = Path(os.environ["TACIT_DOCS_BUILD"])
 sys.path.insert(0, str(ROOT / "docs/site"))
 
 import references  # noqa: E402
+
 import tacit  # noqa: E402
 
 # The applications are attributes of tacit, not files of these names: autodoc imports by name.
@@ -21,7 +22,7 @@ for _name in references.MODULES:
 
 project = "Tacit"
 author = "The Tacit authors"
-copyright = "The Tacit authors, Apache-2.0"  # noqa: A001
+copyright = "The Tacit authors, Apache-2.0"
 version = release = re.search(r"project\(tacit VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text())[1]  # type: ignore[index]
 
 extensions = [

@@ -1,8 +1,9 @@
-"""Makes the sources of the site in a folder: the pages of docs/ with what their blocks print and draw, lists of pages from
-docs/README.md, and the pages of the references.
+"""Makes the sources of the site in a folder: the pages of docs/ with what their blocks print and draw, lists of pages
+from docs/README.md, and the pages of the references.
 
-The pages of docs/ are written for readers of the repository. Here links that lead out of docs/ are redirected, and behind
-each block that runs comes what it has printed and drawn (docs/site/blocks.py). A page is run again when it has changed.
+The pages of docs/ are written for readers of the repository. Here links that lead out of docs/ are redirected, and
+behind each block that runs comes what it has printed and drawn (docs/site/blocks.py). A page is run again when it or
+the package has changed.
 
 docs/site/prepare.py SOURCE CACHE      writes SOURCE; CACHE keeps what pages printed and drew
 """
@@ -51,7 +52,7 @@ def places() -> dict[Path, str]:
 
 
 def redirected(text: str, page: Path, place: str, source: Path, known: dict[Path, str]) -> str:
-    """A page's text with the links of the site. Other files of the repository can be downloaded; folders are only named."""
+    """A page's text with the links of the site. Other files can be downloaded from it; folders are only named."""
 
     def link(match: re.Match[str]) -> str:
         path, hash_, anchor = match["target"].partition("#")
@@ -111,7 +112,7 @@ def output(text: str) -> str:
     lines = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text).rstrip().splitlines()
     if len(lines) > LONGEST:
         lines = [*lines[:LONGEST], f"... {len(lines) - LONGEST} more lines"]
-    return '\n\n```{code-block} text\n:class: printed\n\n' + "\n".join(lines) + "\n```\n" if lines else ""
+    return "\n\n```{code-block} text\n:class: printed\n\n" + "\n".join(lines) + "\n```\n" if lines else ""
 
 
 def alt_text(block: blocks.Block, picture: str) -> str:
@@ -121,7 +122,7 @@ def alt_text(block: blocks.Block, picture: str) -> str:
 
 
 def with_output(text: str, page: Path, source: Path, cache: Path, base: str) -> str:
-    """The text of a page of the guide, whose lines are those of its file, with what each block has printed and drawn."""
+    """The text of a page of the guide (in the lines of its file) with what each block has printed and drawn."""
     if page.stem in blocks.NOT_RUN:
         return text
     shown, folder = shown_of(page, cache, base)
@@ -158,12 +159,13 @@ def toctree(pages: list[str], caption: str = "") -> str:
     return "\n".join(lines)
 
 
-def start_page() -> str:
+def start_page(source: Path, known: dict[Path, str]) -> str:
     """docs/site/index.md, with README's first lines, and lists of pages for the side from docs/README.md."""
     readme = (ROOT / "README.md").read_text()
     solve = re.search(r"^```python\n.*?^```\n", readme, re.S | re.M)
     assert solve, "README has no Python block"
-    text = (DOCS / "site/index.md").read_text().replace("<!-- readme: python -->", solve[0])
+    page = DOCS / "site/index.md"
+    text = redirected(page.read_text(), page, "index.md", source, known).replace("<!-- readme: python -->", solve[0])
     sections = re.split(r"^## ", (DOCS / "README.md").read_text(), flags=re.M)[1:]
     lists = [toctree(pages_in(body), title.strip()) for title, _, body in (s.partition("\n") for s in sections)]
     return "\n".join([text, *lists])
@@ -184,7 +186,7 @@ def main(source: Path, cache: Path) -> None:
         elif file.name == "README.md":
             text += "\n" + toctree([page for page in pages_in(text) if "/" not in page])
         write(source / place, text)
-    write(source / "index.md", start_page())
+    write(source / "index.md", start_page(source, known))
     references.write_python(source / "reference/python")
     references.write_cpp(source / "reference/cpp", source.parent / "doxygen")
 

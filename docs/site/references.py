@@ -1,10 +1,11 @@
-"""Writes the pages of the references: Python's names from the lists of its modules, C++ from the comments of its headers."""
+"""Writes the pages of the references: Python from the lists of its modules, C++ from the comments of its headers."""
 
 from __future__ import annotations
 
 import importlib
 import inspect
 import re
+import shutil
 import subprocess
 from pathlib import Path
 from types import ModuleType
@@ -16,6 +17,7 @@ MODULES = (
     "methods", "precond", "op", "krylov", "comm", "layout", "io", "device", "simulate", "multigrid", "grid_problems",
     "bem", "tomography", "inference",
 )  # fmt: skip
+SECTIONS = "briefdescription detaileddescription innerclass public* enum func typedef var define prototype user-defined"
 DIRECTIVES = {"functions": "autofunction", "classes": "autoclass", "errors": "autoexception", "values": "autodata"}
 FLOORS = {
     "krylov": "methods, options and reports of a solve",
@@ -142,15 +144,24 @@ def name_by_path(xml: Path) -> None:
     index.write_text(text)
 
 
-def write_cpp(folder: Path, out: Path) -> None:
-    """A page for each header, in lists by folders. Doxygen reads the headers; its remarks are kept in a log."""
+def run_doxygen(out: Path) -> bool:
+    """Reads the headers, with doxygen's remarks in a log; False where there is no doxygen."""
+    if shutil.which("doxygen") is None:
+        print("no doxygen: the C++ reference only lists headers (apt-get install doxygen)", flush=True)
+        return False
     out.mkdir(parents=True, exist_ok=True)
     write(out / "Doxyfile", DOXYFILE.format(include=INCLUDE, root=ROOT, out=out))
     with open(out / "log", "w") as log:
         subprocess.run(["doxygen", out / "Doxyfile"], check=True, stdout=log, stderr=log)
     name_by_path(out / "xml")
+    return True
+
+
+def write_cpp(folder: Path, out: Path) -> None:
+    """Lists of headers by folders, and with doxygen a page for each header."""
+    complete = run_doxygen(out)
     text = headed("C++", "=") + (
-        "What the headers of ``include/tacit`` declare, folder by folder. The guide has a :doc:`page </guide/cpp>` that\n"
+        "What the headers of ``include/tacit`` declare, folder by folder. The :doc:`page of the guide </guide/cpp>`\n"
         "begins with a whole program.\n\n"
     )
     for floor, what in FLOORS.items():
@@ -158,12 +169,11 @@ def write_cpp(folder: Path, out: Path) -> None:
         for header in sorted(file for file in (INCLUDE / floor).rglob("*.h*") if "kernels" not in file.parts):
             name = str(header.relative_to(INCLUDE.parent))
             page = name.rpartition(".")[0].replace("/", "-")
-            body = ":orphan:\n\n" + headed(name, "=") + lead(header) + f"\n\n.. doxygenfile:: {name}\n   :sections: briefdescription "
-            body += "detaileddescription innerclass public* enum func typedef var define prototype user-defined\n"
-            write(folder / f"{page}.rst", body)
-            entries.append(f"- :doc:`{name} <{page}>`: {lead(header).partition('. ')[0].rstrip('.')}.\n")
-        if not entries:
-            continue
-        text += headed(f"{floor}: {what}", "-")
-        text += "".join(entries) + "\n"
+            first = lead(header).partition(". ")[0].rstrip(".")
+            if complete:
+                body = f"{headed(name, '=')}{lead(header)}\n\n.. doxygenfile:: {name}\n   :sections: {SECTIONS}\n"
+                write(folder / f"{page}.rst", f":orphan:\n\n{body}")
+            entries.append(f"- :doc:`{name} <{page}>`: {first}.\n" if complete else f"- ``{name}``: {first}.\n")
+        if entries:
+            text += headed(f"{floor}: {what}", "-") + "".join(entries) + "\n"
     write(folder / "index.rst", text)

@@ -2,8 +2,8 @@
 A first solve, and what a preconditioner changes
 ================================================
 
-Five-point differences on 150 x 150 points: 22,500 unknowns. The lines are the residuals of the recurrence; the circles at
-their ends are b - A x, which Tacit computes anew before it says "converged".
+Five-point differences on 150 x 150 points: 22,500 unknowns. The lines are the residuals of the recurrence; the circles
+at their ends are b - A x, which Tacit computes anew before it says "converged".
 """
 
 import matplotlib.pyplot as plt

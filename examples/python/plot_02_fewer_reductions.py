@@ -2,8 +2,8 @@
 Convection: the same residual with fewer reductions
 ===================================================
 
-A wind along x makes the matrix unsymmetric. On many ranks each reduction costs a latency, so methods that need few of them
-are faster there; on one core they are not, except for ca-gmres, which also reads its basis less often.
+A wind along x makes the matrix unsymmetric. On many ranks each reduction costs a latency, so methods that need few of
+them are faster there; on one core they are not, except for ca-gmres, which also reads its basis less often.
 """
 
 import matplotlib.pyplot as plt

@@ -2,7 +2,8 @@
 Problems that grow: why multigrid
 =================================
 
-The iterations of most preconditioners grow with the size of a diffusion problem. Those of algebraic multigrid hardly do.
+The iterations of most preconditioners grow with the size of a diffusion problem. Those of algebraic multigrid
+hardly do.
 """
 
 import matplotlib.pyplot as plt

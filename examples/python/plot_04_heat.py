@@ -2,8 +2,8 @@
 Time steps: one matrix, many solves
 ===================================
 
-Heat spreads in a plate, by implicit Euler steps: (I + dt L) u_new = u. The operator and its preconditioner are made once;
-the solution of a step is the first guess of the next one.
+Heat spreads in a plate, by implicit Euler steps: (I + dt L) u_new = u. The operator and its preconditioner are made
+once; the solution of a step is the first guess of the next one.
 """
 
 import matplotlib.pyplot as plt

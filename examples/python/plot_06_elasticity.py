@@ -3,7 +3,8 @@ A sagging frame: elasticity with multigrid
 ==========================================
 
 Springs along and across the squares of a grid that is held on the left and pulled down by its weight. There are two
-unknowns in each node. Multigrid that knows the nodes' coordinates knows how a rigid body moves, and needs fewer iterations.
+unknowns in each node. Multigrid that knows the nodes' coordinates knows how a rigid body moves, and needs fewer
+iterations.
 """
 
 import matplotlib.pyplot as plt

@@ -15,7 +15,7 @@ from tacit import bem
 mesh = bem.sphere_pair(5, distance=3)
 system = bem.assemble(mesh, tolerance=1e-4)
 charges = system.solve([5.0, 0.0])
-print(f"{mesh.triangles.shape[0]} triangles; charge over 4 pi eps0: {charges.charge[0]:.3f} and {charges.charge[1]:.3f}")
+print(f"{len(mesh.triangles)} triangles; charges over 4 pi eps0: {np.round(charges.charge, 3)}")
 print(system.capacitance().matrix)
 
 # %%

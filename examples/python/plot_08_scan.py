@@ -2,8 +2,8 @@
 A slice from a scan
 ===================
 
-Line integrals of a phantom in 60 directions, with noise, and the images that CGLS and SIRT make of them. CGLS is fast and
-begins to fit the noise after some iterations; the discrepancy principle stops it before.
+Line integrals of a phantom in 60 directions, with noise, and the images that CGLS and SIRT make of them. CGLS is fast
+and begins to fit the noise after some iterations.
 """
 
 import matplotlib.pyplot as plt

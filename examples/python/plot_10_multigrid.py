@@ -2,7 +2,8 @@
 A grid with jumping coefficients: geometric multigrid
 =====================================================
 
-Finite volumes for -div(beta grad u) = f, with beta = 1000 in some inclusions. One multigrid cycle is the preconditioner of cg.
+Finite volumes for -div(beta grad u) = f, with beta = 1000 in some inclusions. One multigrid cycle is the preconditioner
+of cg.
 """
 
 import matplotlib.pyplot as plt

@@ -99,8 +99,8 @@ def core(name: str, scalar: str | None = None) -> Any:
         if _core.applications_built:
             raise
         raise _core.EnvironmentFailure(
-            f"this build of Tacit is without its applications, and has no {whole}: build them with `./run build`, or by "
-            "CMake with -DTACIT_APPLICATIONS=ON"
+            f"this build of Tacit is without its applications, and has no {whole}: build them with `./run build`, or "
+            "by CMake with -DTACIT_APPLICATIONS=ON"
         ) from None
 
 

@@ -15,7 +15,10 @@ from conftest import ROOT
 sys.path.insert(0, str(ROOT / "docs/site"))
 import blocks
 
-PAGES = [ROOT / "README.md", *sorted(page for page in (ROOT / "docs/guide").glob("*.md") if page.stem not in blocks.NOT_RUN)]
+PAGES = [
+    ROOT / "README.md",
+    *sorted(page for page in (ROOT / "docs/guide").glob("*.md") if page.stem not in blocks.NOT_RUN),
+]
 QUICK = {"choosing", "gpu", "coming-from"}  # the others take more than a few seconds
 EXAMPLES = sorted((ROOT / "examples/python").glob("*.py"))
 

@@ -20,7 +20,6 @@ from typing import Any, Unpack
 import numpy as np
 import numpy.typing as npt
 
-from .. import _core
 from .. import comm as _comm
 from .. import device as _device
 from .._core import InputError
