@@ -6,8 +6,8 @@ The tests run every page in this way (tests/python/test_guide.py), and the site 
 <!-- not run: why -->       a block that is not run
 <!-- file: name.py -->      a file that the reader saves
 
-Commands are run by a shell that stops at the first failure. As in a reader's terminal `./run` is there, and `tacit`,
-`python` and `mpiexec` only after the line `. .venv/bin/activate`.
+Commands are run by a shell that stops at the first failure. As in a reader's terminal `./run` is there, and `tacit` and
+`python` only after the line `. .venv/bin/activate`.
 
 docs/site/blocks.py PAGE FOLDER      runs a page; FOLDER gets its pictures, and shown.json
 """
@@ -112,10 +112,11 @@ def own_programs(folder: Path) -> None:
     program(inside / "tacit", tacit)
     program(inside / "python", f'exec "{sys.executable}" "$@"')
     if launcher := mpiexec():
-        program(inside / "mpiexec", f'exec "{launcher}" "$@"')
+        if os.path.realpath(shutil.which("mpiexec") or "") != os.path.realpath(launcher):
+            program(inside / "mpiexec", f'exec "{launcher}" "$@"')
         program(folder / ".cluster/srun", f'exec "{launcher}" -n "${{SLURM_NTASKS:-2}}" "$@"')
     program(folder / ".cluster/module", "exit 0")
-    for name in ("tacit", "python", "mpiexec"):
+    for name in ("tacit", "python"):
         program(folder / ".before" / name, f'echo "{name}: not found; the page lacks: {ACTIVATION}" >&2', "exit 127")
     (inside / "activate").write_text(f'PATH="{inside}:$PATH"\n')
 
@@ -197,7 +198,7 @@ def main(page: Path, out: Path) -> None:
             for picture in one.pictures:
                 names.append(f"{page.stem}-{number}-{picture.name}")
                 shutil.copy(picture, out / names[-1])
-            text = one.text.replace(f"{folder}/", "")
+            text = one.text.replace(f"{folder}/", "").replace(str(ROOT), "/home/me/tacit")
             shown.append({"line": one.block.line, "text": text, "pictures": names})
     (out / "shown.json").write_text(json.dumps(shown, indent=1))
 

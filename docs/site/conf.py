@@ -38,7 +38,7 @@ extensions = [
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 exclude_patterns = ["gallery/*.md5", "gallery/*.json"]
 root_doc = "index"
-nitpicky = False
+highlight_language = "none"  # a block without a language is one of commands
 
 # Pages
 myst_enable_extensions = ["colon_fence"]
@@ -96,6 +96,7 @@ suppress_warnings = [
     "config.cache",  # sphinx-gallery's configuration has functions, which cannot be pickled
     "ref.python",  # types of parameters are words of docstrings, some of which are names of several attributes
     "duplicate_declaration.cpp",  # each header declares the namespace tacit
+    "duplicate_declaration.c",  # a macro that is defined for one list and defined again for the next
 ]
 
 
