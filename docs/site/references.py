@@ -17,7 +17,6 @@ MODULES = (
     "methods", "precond", "op", "krylov", "comm", "layout", "io", "device", "simulate", "multigrid", "grid_problems",
     "bem", "tomography", "inference",
 )  # fmt: skip
-SECTIONS = "briefdescription detaileddescription innerclass public* enum func typedef var define prototype user-defined"
 DIRECTIVES = {"functions": "autofunction", "classes": "autoclass", "errors": "autoexception", "values": "autodata"}
 FLOORS = {
     "krylov": "methods, options and reports of a solve",
@@ -171,7 +170,7 @@ def write_cpp(folder: Path, out: Path) -> None:
             page = name.rpartition(".")[0].replace("/", "-")
             first = lead(header).partition(". ")[0].rstrip(".")
             if complete:
-                body = f"{headed(name, '=')}{lead(header)}\n\n.. doxygenfile:: {name}\n   :sections: {SECTIONS}\n"
+                body = f"{headed(name, '=')}{lead(header)}\n\n.. doxygenfile:: {name}\n"
                 write(folder / f"{page}.rst", f":orphan:\n\n{body}")
             entries.append(f"- :doc:`{name} <{page}>`: {first}.\n" if complete else f"- ``{name}``: {first}.\n")
         if entries:

@@ -14,7 +14,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 import tacit
 
 n = 90
-line = sp.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(n, n)) * (n / 2) ** 2
+line = sp.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(n, n)) * ((n + 1) / 2) ** 2
 square = sp.csr_array(sp.kron(line, sp.eye_array(n)) + sp.kron(sp.eye_array(n), line))
 y, x = np.divmod(np.arange(n * n), n)
 inside = np.flatnonzero((x < n // 2) | (y >= n // 2))

@@ -34,13 +34,14 @@ for name, precond in {
     "amg, coordinates": {"name": "amg", "coordinates": nodes[m:]},
 }.items():
     result = tacit.solve(K, weight, method="cg", precond=precond)
+    assert result.converged
     print(f"{name:26} {result.reason}, {result.iterations} iterations")
 
 # %%
-# The frame, and how it hangs (displacements as computed):
+# The frame, and how it hangs, drawn so that its end sinks by its height:
 
 moved = nodes.copy()
-moved[m:] += result.x.reshape(-1, 2)
+moved[m:] += result.x.reshape(-1, 2) * m / abs(result.x).max()
 stretch = np.hypot(*(moved - nodes).T)
 fig, ax = plt.subplots(figsize=(8, 3.4))
 ax.scatter(*nodes.T, s=2, color="0.8")

@@ -19,15 +19,19 @@ print(f"{len(mesh.triangles)} triangles; charges over 4 pi eps0: {np.round(charg
 print(system.capacitance().matrix)
 
 # %%
-# The grounded sphere is charged on the side of the other one:
+# Both are charged most where they face each other, the grounded one with the other sign. Colours are relative to each:
 
-fig = plt.figure(figsize=(8, 4.5))
-ax = fig.add_subplot(projection="3d")
-density = charges.density / np.abs(charges.density).max()
 corners = mesh.vertices[mesh.triangles]
-ax.add_collection3d(Poly3DCollection(corners, facecolors=plt.get_cmap("RdBu_r")(0.5 + 0.5 * density)))
-low, high = mesh.vertices.min(axis=0), mesh.vertices.max(axis=0)
-ax.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), zlim=(low[2], high[2]))
-ax.set_aspect("equal")
-ax.set_axis_off()
+upper = corners.mean(axis=1)[:, 2] > corners[..., 2].mean()
+fig = plt.figure(figsize=(8, 4))
+for place, part, title in ((1, ~upper, "5 V"), (2, upper, "grounded")):
+    ax = fig.add_subplot(1, 2, place, projection="3d", title=title)
+    shown, density = corners[part], charges.density[part]
+    scaled = (density - density.min()) / np.ptp(density)
+    ax.add_collection3d(Poly3DCollection(shown, facecolors=plt.get_cmap("plasma")(scaled)))
+    low, high = shown.min(axis=(0, 1)), shown.max(axis=(0, 1))
+    ax.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), zlim=(low[2], high[2]))
+    ax.set_aspect("equal")
+    ax.set_axis_off()
+    print(f"{title}: from {density.min():.3f} to {density.max():.3f}")
 plt.show()

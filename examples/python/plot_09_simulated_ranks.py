@@ -1,6 +1,6 @@
 """
-A thousand ranks on one: the simulator
-======================================
+Hundreds of ranks on one: the simulator
+=======================================
 
 The library's own code on simulated ranks: results and counts are those of real ranks, the times come from a model of a
 machine. With few rows on a rank the latency of reductions decides, and methods that hide them or save them are faster.

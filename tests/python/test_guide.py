@@ -75,7 +75,7 @@ def test_a_page_that_does_not_run_is_found(tmp_path: Path, monkeypatch: pytest.M
     for text, part in (
         ("```\ntacit info\n```\n", "the page lacks"),
         (f"```\n{blocks.ACTIVATION}\npython -c 1/0\necho end\n```\n", "ZeroDivisionError"),
-        ("```python\nassert 1 == 2\n```\n", ""),
+        ("```python\nassert 1 == 2, 'unequal'\n```\n", "unequal"),
     ):
         page.write_text(text)
         with pytest.raises(AssertionError, match=part):
