@@ -115,6 +115,7 @@ GENERATE_XML = YES
 XML_PROGRAMLISTING = NO
 JAVADOC_AUTOBRIEF = YES
 AUTOLINK_SUPPORT = NO
+MAX_INITIALIZER_LINES = 0
 WARN_IF_UNDOCUMENTED = NO
 QUIET = YES
 OUTPUT_DIRECTORY = {out}
@@ -143,6 +144,16 @@ def name_by_path(xml: Path) -> None:
     index.write_text(text)
 
 
+def restore_local(xml: Path) -> None:
+    """Doxygen drops the word `local`, which is a keyword of another of its languages, and takes `bool` for the name."""
+    for file in xml.glob("*.xml"):
+        text = file.read_text()
+        if "<name>bool</name>" in text:
+            text = re.sub(r"<type></type>(\s*<definition>[\w:]+::)bool<", r"<type>bool</type>\1local<", text)
+            text = text.replace("<name>bool</name>", "<name>local</name>").replace("::bool</q", "::local</q")
+            file.write_text(text)
+
+
 def run_doxygen(out: Path) -> bool:
     """Reads the headers, with doxygen's remarks in a log; False where there is no doxygen."""
     if shutil.which("doxygen") is None:
@@ -153,6 +164,7 @@ def run_doxygen(out: Path) -> bool:
     with open(out / "log", "w") as log:
         subprocess.run(["doxygen", out / "Doxyfile"], check=True, stdout=log, stderr=log)
     name_by_path(out / "xml")
+    restore_local(out / "xml")
     return True
 
 
