@@ -3,7 +3,7 @@
 #include <tacit/app/bem/on_device.hpp>
 #include <tacit/op/hmatrix/device_blocks.hpp>
 
-#include "../../src/op/hmatrix/crosses.hpp"
+#include "op/hmatrix/crosses.hpp"
 
 namespace tacit::device {
 

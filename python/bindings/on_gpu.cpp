@@ -285,9 +285,12 @@ void bind_gpus(nb::module_& m) {
   });
 #ifdef TACIT_HAVE_CUDA
   m.def("dlpack_facts", &dlpack_facts);
-  for_each_device_scalar([&]<Scalar T>() {
+  // Operators of applications on a device have these scalars, whatever solves there are compiled for.
+  for_each_scalar([&]<Scalar T>() {
     bind_arrays<T>(m);
     bind_operators<T>(m);
+  });
+  for_each_device_scalar([&]<Scalar T>() {
     bind_csr<T>(m);
     bind_compositions<T>(m);
     bind_preconditioners<T>(m);
