@@ -12,7 +12,7 @@ from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 
 from tacit import bem
 
-mesh = bem.sphere_pair(5, distance=3)
+mesh = bem.sphere_pair(7, radius=1, distance=2.5)
 system = bem.assemble(mesh, tolerance=1e-4)
 charges = system.solve([5.0, 0.0])
 print(f"{len(mesh.triangles)} triangles; charges over 4 pi eps0: {np.round(charges.charge, 3)}")
