@@ -86,11 +86,12 @@ def chosen_scalar(scalar: npt.DTypeLike | None) -> str | None:
 
 def core(name: str, scalar: str | None = None) -> Any:
     """The compiled function or class of this name, for a scalar if it has one."""
+    whole = name if scalar is None else f"{name}_{scalar}"
     try:
-        return getattr(_core, name if scalar is None else f"{name}_{scalar}")
+        return getattr(_core, whole)
     except AttributeError:
         on_device = name.startswith("device")
-        if scalar is not None and scalar not in (_core.device_scalars if on_device else _core.scalars):
+        if scalar in SCALARS and scalar not in (_core.device_scalars if on_device else _core.scalars):
             raise _core.EnvironmentFailure(
                 f"this build of Tacit is without {scalar}{' in device memory' if on_device else ''}: CMake's "
                 f"{'TACIT_DEVICE_SCALARS' if on_device else 'TACIT_SCALARS'} chooses its scalars"
@@ -98,8 +99,8 @@ def core(name: str, scalar: str | None = None) -> Any:
         if _core.applications_built:
             raise
         raise _core.EnvironmentFailure(
-            f"this build of Tacit is without its applications, and has no {name}: build them with `./run build`, or by "
-            "CMake with -DTACIT_APPLICATIONS=ON"
+            f"this build of Tacit is without its applications, and has no {whole}: build them with `./run build`, or "
+            "by CMake with -DTACIT_APPLICATIONS=ON"
         ) from None
 
 

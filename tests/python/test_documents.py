@@ -212,6 +212,7 @@ def test_every_page_and_image_is_linked() -> None:
         if not re.match(r"[a-z]+:|#", target)
     }
     files = [*(ROOT / "docs").rglob("*.md"), *(ROOT / "docs").rglob("*.png")]
+    files.remove(ROOT / "docs/site/index.md")  # the start page of the site, instead of docs/README.md
     lonely = [str(file.relative_to(ROOT)) for file in files if file.resolve() not in linked]
     assert lonely == ["docs/README.md"] or not lonely, lonely
 
@@ -286,3 +287,47 @@ def test_steps_of_ci_are_listed() -> None:
     listed = re.findall(r"^\| ([^|]+?) \|", (ROOT / "CONTRIBUTING.md").read_text(), re.M)
     assert parts
     assert [part for part in parts if part not in listed] == []
+
+
+def test_every_page_is_in_the_lists_of_the_site() -> None:
+    """The side of the site is made of docs/README.md and of the lists of its folders."""
+    lists = [ROOT / "docs/README.md", *(ROOT / "docs").glob("*/README.md")]
+    links = ((file, link) for file in lists for link in re.findall(r"\]\(([^)#\s]+\.md)", file.read_text()))
+    listed = {(file.parent / link).resolve() for file, link in links}
+    pages = set((ROOT / "docs").rglob("*.md")) - {ROOT / "docs/README.md", ROOT / "docs/site/index.md"}
+    assert sorted(str(page.relative_to(ROOT)) for page in pages - listed) == []
+
+
+def test_names_of_the_guide_exist() -> None:
+    """Names of Tacit and SciPy in the code of pages, in tables too: a page must not teach what is not there."""
+    import importlib
+
+    wrong = []
+    for page in sorted((ROOT / "docs/guide").glob("*.md")):
+        for name in re.findall(r"`((?:tacit|scipy)(?:\.\w+)+)", re.sub(r"```.*?```", "", page.read_text(), flags=re.S)):
+            first, *rest = name.split(".")
+            thing = importlib.import_module(first)
+            for count, part in enumerate(rest, 1):
+                try:
+                    thing = getattr(thing, part)
+                except AttributeError:
+                    try:
+                        thing = importlib.import_module(".".join((first, *rest[:count])))
+                    except ImportError:
+                        wrong.append(f"{page.name}: {name}")
+                        break
+    assert not wrong, "\n".join(wrong)
+
+
+def test_options_of_the_guide_exist() -> None:
+    """`--option` in the guide is an option of a command of Tacit, or of a program that the page names beside it."""
+    texts = (ROOT / "docs/reference/command-line.md").read_text()
+    others = {"--cpus-per-task", "--mem", "--mpi", "--ntasks", "--signal", "--time"}  # Slurm's
+    others |= {"--build", "--install", "--no-install-recommends", "--prefix", "--preset", "--target"}  # CMake's, apt's
+    others |= {"--all", "--only", "--stand-in"}  # of ./test
+    wrong = []
+    for page in sorted((ROOT / "docs/guide").glob("*.md")):
+        for option in re.findall(r"(?<![\w-])--[a-z][a-z-]+", page.read_text()):
+            if option not in others and not re.search(rf"{option}(?![\w-])", texts):
+                wrong.append(f"{page.name}: {option}")
+    assert not wrong, "\n".join(wrong)

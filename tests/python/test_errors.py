@@ -216,3 +216,24 @@ def test_wrong_numbers_of_operators_and_communicators() -> None:
             tacit.solve(one, B, comm=comm)
 
     tacit.comm.run_threads(2, rank)
+
+
+@pytest.mark.parametrize(
+    ("begin", "name"),
+    [
+        (lambda: tacit.bem.sphere(2), "bem_geodesic_sphere"),
+        (lambda: tacit.multigrid.cells((4, 4), ["periodic", "periodic"]), "boxes"),
+        (lambda: tacit.inference.radixnet(neurons=64, layers=2, radices=(2, 2, 2)), "InferenceOptions"),
+        (lambda: tacit.tomography.projector([0.0, 1.0], detectors=8), "TiledOptions"),
+        (lambda: tacit.simulate.machine("modern"), "machine_model"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_build_without_applications_names_the_cure(begin: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`./run` alone builds none; Python says how to get them, whichever function is called first."""
+    from tacit import _core
+
+    monkeypatch.setattr(_core, "applications_built", False)
+    monkeypatch.delattr(_core, name, raising=False)
+    with pytest.raises(tacit.EnvironmentFailure, match=r"without its applications.*`\./run build`"):
+        begin()

@@ -144,7 +144,7 @@ def cells(
     extent = first["lengths"].tolist()
     # With fewer than three axes the callable is given one argument for each axis.
     test = None if inside is None else lambda x, y, z: bool(inside(*(x, y, z)[: len(n)]))
-    return Cells(_core.boxes(on, n, pairs, extent, edge, test), on, pairs, extent)
+    return Cells(core("boxes")(on, n, pairs, extent, edge, test), on, pairs, extent)
 
 
 class FiniteVolume(Operator):

@@ -20,7 +20,6 @@ from typing import Any, Unpack
 import numpy as np
 import numpy.typing as npt
 
-from .. import _core
 from .. import comm as _comm
 from .. import device as _device
 from .._core import InputError
@@ -218,7 +217,7 @@ def radixnet(
     numbers, width, weight = _radix_numbers(neurons, radices, weight)
     o = _filled("network", options, ("radices", "weight", "classes", "device"))
     gpu = _device.place(device, _comm.self_())
-    return Network(_core.radixnet(int(layers), numbers, width, weight, _class_table(classes), o, gpu))
+    return Network(core("radixnet")(int(layers), numbers, width, weight, _class_table(classes), o, gpu))
 
 
 def _radix_numbers(neurons: int, radices: Sequence[int] | None, weight: float | None) -> tuple[list[int], int, float]:
@@ -264,7 +263,7 @@ def radixnet_layer(
     import scipy.sparse as sp
 
     numbers, width, weight = _radix_numbers(neurons, radices, weight)
-    made = _core.radixnet_layer(int(layer), numbers, width, weight, _class_table(classes))
+    made = core("radixnet_layer")(int(layer), numbers, width, weight, _class_table(classes))
     inputs, start, index, value = made
     return sp.csr_array((value, index, start), shape=(neurons, inputs)).T.tocsr()
 
@@ -288,7 +287,7 @@ def network(layers: Sequence[Any], *, device: str = "host", **options: Unpack[Ne
         t.sum_duplicates()
         return t.shape[1], t.indptr.astype(np.int64), t.indices.astype(np.int32), t.data.astype(np.float32)
 
-    return Network(_core.network(len(layers), source, o, gpu))
+    return Network(core("network")(len(layers), source, o, gpu))
 
 
 class _Files(Sequence[Any]):
