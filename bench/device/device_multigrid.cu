@@ -3,8 +3,8 @@
 // Each pass of a level, whole V-cycles, and coarsest-level solves of 8^3 to 64^3 cells, in one launch and with a kernel
 // for each operation. Bounds: bytes that a pass must move (fields and coefficients once) over the bandwidth of a
 // device-to-device copy measured in this run. Medians of CUDA events after a warm-up. Exit code 77: no GPU.
-#include "krylov/methods/bicgstab.hpp"
 #include "cells_problem.hpp"
+#include "krylov/methods/bicgstab.hpp"
 #include "timing.hpp"
 
 #include <tacit/exec/sweep.hpp>

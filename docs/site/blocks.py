@@ -34,7 +34,8 @@ ACTIVATION = ". .venv/bin/activate"
 MARK = r"(?:<!-- (?P<kind>not run|file): (?P<what>[^>]*?) -->\n)?"
 BLOCK = re.compile(MARK + r"```(?P<language>\w*)\n(?P<text>.*?)```", re.S)
 SHELL = ("", "sh")
-NOT_RUN = ("cpp", "comparison", "plug-in")  # pages of the guide: no blocks, or such as tests/python/test_install.py runs
+# Pages of the guide without blocks, or with such as tests/python/test_install.py runs.
+NOT_RUN = ("cpp", "comparison", "plug-in")
 # What a launcher sets for its processes, and what lets Open MPI run as root with more ranks than cores.
 LAUNCHED = ("OMPI_", "PMI_", "PMIX_", "TACIT_", "SLURM_")
 ALLOW = {
