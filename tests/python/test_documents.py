@@ -304,7 +304,9 @@ def test_names_of_the_guide_exist() -> None:
 
     wrong = []
     for page in sorted((ROOT / "docs/guide").glob("*.md")):
-        for name in re.findall(r"`((?:tacit|scipy)(?:\.\w+)+)", re.sub(r"```.*?```", "", page.read_text(), flags=re.S)):
+        for name in re.findall(
+            r"`((?:tacit(?!\.toml)|scipy)(?:\.\w+)+)", re.sub(r"```.*?```", "", page.read_text(), flags=re.S)
+        ):
             first, *rest = name.split(".")
             thing = importlib.import_module(first)
             for count, part in enumerate(rest, 1):
