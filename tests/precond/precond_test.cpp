@@ -119,9 +119,9 @@ TYPED_TEST(Precond, NodeJacobiFindsTheUnknownsOfANode) {
   using T = TypeParam;
   on_ranks(
       [](const comm::Communicator& comm) {
-        const auto line = tridiagonal<T>(240, -1, 4, -1);
+        const auto line = tridiagonal<T>(360, -1, 4, -1);
         Whole<T> full;
-        full.n = 240;
+        full.n = 360;  // nodes that no rank cuts
         for (Global r = 0; r < full.n; ++r) {
           for (Global c = std::max<Global>(r / 3 * 3 - 3, 0); c < std::min(r / 3 * 3 + 6, full.n); ++c)
             full.push(c, T(r == c ? 9 : 1));
