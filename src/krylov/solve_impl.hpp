@@ -93,10 +93,10 @@ class Solve final : public OuterIteration, private Executor {
   }
   Cause cause(const Effort& effort) {
     scheduled([this] { look(); });
+    // Null vectors are looked for from b: few steps would reduce a residual that is near the goal.
     if (residual_)
-      diagnose<T, M>(
-          {system_, options(), plan_.method(), plan_.restart(), residual_.get(), effort, role_.solves_of_call, true},
-          report_);
+      diagnose<T, M>({system_, options(), plan_.method(), plan_.restart(), nullptr, effort, role_.solves_of_call, true},
+                     report_);
     return {std::move(report_.detail), std::move(report_.advice)};
   }
 

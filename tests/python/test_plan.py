@@ -89,7 +89,7 @@ def test_what_is_not_finite_is_said() -> None:
     A = laplacian(5)
     A.data[3] = np.nan
     plan = t.explain_plan(A)
-    assert "nan" in plan.fault.lower()
+    assert "not finite" in plan.fault
     assert plan.candidates == []
     assert "no iteration" in str(plan)
 
@@ -100,7 +100,7 @@ def test_wrong_use() -> None:
         t.explain_plan(method="cg")
     with pytest.raises(ValueError, match="A was not given"):
         t.explain_plan(ranks=2)
-    with pytest.raises(ValueError, match='"gmres"'):
+    with pytest.raises(ValueError, match="did you mean 'gmres'"):
         t.explain_plan(A, method="gmers")
     with pytest.raises(ValueError, match="ranks is 0"):
         t.explain_plan(A, ranks=0)
