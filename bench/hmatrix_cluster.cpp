@@ -178,9 +178,10 @@ Step timed(const comm::Communicator& comm, Devices<Host>& devices, int steps, co
   devices.clocks()->restart();
   options.max_iterations = steps > 0 ? before + steps : 1000;
   Step first, last;
-  options.give_up = [&](int iteration, double) {  // a callback would be agreed on by messages
-    if (iteration >= before) last = read(iteration);
-    if (iteration == before) first = last;
+  options.callback_stops = false;  // it would be agreed on by messages
+  options.callback = [&](const krylov::State& s) {
+    if (s.iteration >= before) last = read(s.iteration);
+    if (s.iteration == before) first = last;
     return false;
   };
   const auto report = solve(options);

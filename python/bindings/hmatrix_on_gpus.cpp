@@ -14,6 +14,7 @@
 #include <tacit/krylov/solve.hpp>
 #include <tacit/op/hmatrix/on_devices.hpp>
 #include <tacit/precond/jacobi_on_group.hpp>
+#include "krylov/part.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -160,7 +161,7 @@ void bind_solves(nb::module_& m) {
   m.def(
       named<T>("solve").c_str(),
       [](const Base& a, const Base* precond, const Elements<T>& b, std::optional<Elements<T>> x0,
-         krylov::Options options, nb::object callback, bool hermitian) {
+         krylov::Options options, nb::object callback, bool hermitian, int solves_of_call) {
         krylov::Report report;
         auto own = together_on(a, [&] {
           require(
@@ -171,14 +172,15 @@ void bind_solves(nb::module_& m) {
           if (x0) x.assign(whole<T>(a, {x0->data(), x0->size()}));
           if (!callback.is_none())
             options.callback = trampoline<T>(a.comm().size(), right.size(), a.first(), a.count(), callback);
-          report = krylov::solve<T, Memory>(*a.of, precond ? precond->of.get() : nullptr, right, x, options, hermitian);
+          report = krylov::solve_part<T, Memory>(*a.of, precond ? precond->of.get() : nullptr, right, x, options,
+                                                 {.solves_of_call = solves_of_call}, hermitian);
           const auto found = x.to_host();
           const auto first = found.begin() + std::ptrdiff_t(a.first());
           return std::vector<T>(first, first + std::ptrdiff_t(a.count()));
         });
         return nb::make_tuple(array_of(std::move(own)), std::move(report));
       },
-      nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg());
+      nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg());
 }
 
 }  // namespace

@@ -28,7 +28,6 @@ void bind_krylov(nb::module_& m) {
       .def_prop_rw(
           "method", [](const Options& o) { return to_string(o.method); },
           [](Options& o, const std::string& name) { o.method = value_of<krylov::Method>(name); })
-      .def_rw("solves_of_call", &Options::solves_of_call)
       .def_rw("callback_stops", &Options::callback_stops);
   m.def("check_solve", &krylov::check);
   m.def("plan_table", &krylov::plan_table);

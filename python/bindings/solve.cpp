@@ -2,6 +2,8 @@
 #include "callback.hpp"
 #include "on_gpu.hpp"
 
+#include "krylov/part.hpp"
+
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
@@ -84,7 +86,8 @@ std::vector<Vector<T>> columns_of(const layout::Space& space, const Elements<T>&
 template <Scalar T, class Right, class Guess>
 std::pair<std::shared_ptr<const Vector<T, Device>>, Report> solved_on_gpu(const OnGpu<T>& a, const OnGpu<T>* precond,
                                                                           Right&& right, Guess&& guess, Options options,
-                                                                          const nb::object& callback, bool hermitian) {
+                                                                          const nb::object& callback, bool hermitian,
+                                                                          int solves_of_call) {
   Report report;
   const auto& comm = a.of->range().comm();
   auto x = together_on(a.gpu, comm, [&] {
@@ -93,7 +96,8 @@ std::pair<std::shared_ptr<const Vector<T, Device>>, Report> solved_on_gpu(const 
     const auto b = right(), x0 = guess();
     auto solution = x0 ? std::make_shared<Vector<T, Device>>(*x0) : std::make_shared<Vector<T, Device>>(a.of->domain());
     if (!callback.is_none()) options.callback = trampoline<T>(comm.size(), a.of->domain().local_size(), callback);
-    report = krylov::solve<T, Device>(*a.of, precond ? precond->of.get() : nullptr, *b, *solution, options, hermitian);
+    report = krylov::solve_part<T, Device>(*a.of, precond ? precond->of.get() : nullptr, *b, *solution, options,
+                                           {.solves_of_call = solves_of_call}, hermitian);
     return solution;
   });
   return {std::move(x), std::move(report)};
@@ -203,29 +207,29 @@ void bind_solve_on_gpu(nb::module_& m) {
   m.def(
       named<T>("solve").c_str(),
       [](const OnGpu<T>& a, const OnGpu<T>* precond, ArrayOnGpu<T> b, std::optional<ArrayOnGpu<T>> x0, Options options,
-         nb::object callback, bool hermitian) {
+         nb::object callback, bool hermitian, int solves_of_call) {
         const auto [x, report] = solved_on_gpu<T>(
             a, precond, [&] { return as_vector<T>(b, a.of->range(), a.gpu); },
             [&] { return x0 ? as_vector<T>(*x0, a.of->domain(), a.gpu) : nullptr; }, std::move(options), callback,
-            hermitian);
+            hermitian, solves_of_call);
         return nb::make_tuple(ArrayOnGpu<T>{a.gpu, b.columns, x}, report);
       },
-      nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg());
+      nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg());
   m.def(
       named<T>("solve").c_str(),
       [](const OnGpu<T>& a, const OnGpu<T>* precond, const Elements<T>& b, std::optional<Elements<T>> x0,
-         Options options, nb::object callback, bool hermitian) {
+         Options options, nb::object callback, bool hermitian, int solves_of_call) {
         const auto [x, report] = solved_on_gpu<T>(
             a, precond, [&] { return as_vector<T>(std::span(b.data(), b.size()), a.of->range(), 1); },
             [&] { return x0 ? as_vector<T>(std::span(x0->data(), x0->size()), a.of->domain(), 1) : nullptr; },
-            std::move(options), callback, hermitian);
+            std::move(options), callback, hermitian, solves_of_call);
         auto own = unlocked([&, &x = x] {
           const exec::UseGpu use(a.gpu);
           return x->to_host();
         });
         return nb::make_tuple(array_of(std::move(own)), report);
       },
-      nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg());
+      nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg());
 }
 #endif
 

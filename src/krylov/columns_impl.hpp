@@ -122,7 +122,7 @@ class ManySolves {
       explained = true;
       if (explaining_++ == 0) explain_begin_ = wall_time();
     };
-    const Role role{.solves_of_call = std::max(options_.solves_of_call, B_.columns()), .alone = false};
+    const Role role{.solves_of_call = B_.columns(), .alone = false};
     reports_.columns[std::size_t(c)] = Solve<T, Host>(A, P, b, x, own, role, hermitian_, null_, search).run();
     if (explained && --explaining_ == 0) explain_seconds_ += wall_time() - explain_begin_;
     put_column(x, c, X_);

@@ -10,7 +10,10 @@ namespace tacit::krylov {
 #define TACIT_INSTANTIATE(T)                                                                                          \
   template Report solve(const op::Operator<T, Group<Host>>&, const op::Operator<T, Group<Host>>*,                     \
                         const layout::Vector<T, Group<Host>>&, layout::Vector<T, Group<Host>>&, const Options&, bool, \
-                        const NullSpace<T, Group<Host>>*);
+                        const NullSpace<T, Group<Host>>*);                                                            \
+  template Report solve_part(const op::Operator<T, Group<Host>>&, const op::Operator<T, Group<Host>>*,                \
+                             const layout::Vector<T, Group<Host>>&, layout::Vector<T, Group<Host>>&, const Options&,  \
+                             const Role&, bool, const NullSpace<T, Group<Host>>*);
 TACIT_INSTANTIATE(float)
 TACIT_INSTANTIATE(double)
 

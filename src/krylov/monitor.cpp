@@ -22,8 +22,7 @@ bool Monitor::go_on(double norm) {
       const bool stop = options_.callback(State{iterations_, norm_ / divisor(), solution_});
       if (options_.callback_stops && !comm_.all(!stop)) return end(Outcome::stopped);
     }
-    if (options_.give_up && norm_ > goal_ && options_.give_up(iterations_, norm_ / divisor()))
-      return end(Outcome::stopped);
+    if (forecast_ && norm_ > goal_ && forecast_->ends(iterations_, norm_ / divisor())) return end(Outcome::stopped);
   }
   if (!std::isfinite(norm_)) return end(Outcome::non_finite);
   if (norm_ <= goal_) return end(Outcome::at_goal);

@@ -4,6 +4,7 @@
 #include <tacit/comm/communicator.hpp>
 #include <tacit/krylov/options.hpp>
 #include <tacit/krylov/outer.hpp>
+#include "krylov/plan/forecast.hpp"
 
 #include <cmath>
 #include <functional>
@@ -61,6 +62,8 @@ class Monitor {
   }
   /// Calls `better` once, at this iteration; the run ends as `slow` if it returns true.
   void check_at(int iteration, std::function<bool()> better) { check_at_ = iteration, better_ = std::move(better); }
+  /// The run ends as `stopped` where this forecast (or null) gives the attempt up.
+  void end_by(Forecast* forecast) { forecast_ = forecast; }
   void be_patient(bool patient) { patient_ = patient; }
   /// Runs end as no_progress, too, where after so many iterations (0: any number) their residual has never halved.
   void halve_within(int iterations) { halving_ = iterations; }
@@ -145,6 +148,7 @@ class Monitor {
   std::function<void(void*)> solution_;
   std::function<bool()> better_;
   std::function<double()> confirm_;
+  Forecast* forecast_ = nullptr;
 };
 
 }  // namespace tacit::krylov

@@ -187,10 +187,10 @@ class Solve final : public OuterIteration, private Executor {
     const int window = int(std::clamp<Global>(n, 500, 5000));
     Options options = this->options();
     if (options.callback) options.callback = [this](const State& s) { return call_back(s); };
-    if (auto* f = role_.forecast) options.give_up = [f](int k, double residual) { return f->ends(k, residual); };
     Monitor monitor(space().comm(), options, system_.b_norm(), system_.goal(),
                     options.max_iterations.value_or(default_max_iterations(n)), window);
     plan_.watch(monitor, window);
+    monitor.end_by(role_.forecast);
     system_.take_checksum();
     Workspace<T, M> workspace(space());
     monitor_ = &monitor, workspace_ = &workspace;
@@ -493,7 +493,7 @@ Report solve_part(const op::Operator<T, M>& A, const op::Operator<T, M>* P, cons
 template <Scalar T, Memory M>
 Report solve(const op::Operator<T, M>& A, const op::Operator<T, M>* P, const Vector<T, M>& b, Vector<T, M>& x,
              const Options& options, bool hermitian, const NullSpace<T, M>* null_space) {
-  return solve_part(A, P, b, x, options, {.solves_of_call = options.solves_of_call}, hermitian, null_space);
+  return solve_part(A, P, b, x, options, {}, hermitian, null_space);
 }
 
 }  // namespace tacit::krylov

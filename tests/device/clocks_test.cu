@@ -179,9 +179,10 @@ std::vector<double> iterations(int ranks, int count, DevicePath path, krylov::Me
         if (method == krylov::Method::pipelined_bicgstab) o.replacement = 0;
         o.max_iterations = 6;
         double before = 0;
-        o.give_up = [&](int done, double) {
+        o.callback_stops = false;
+        o.callback = [&](const krylov::State& s) {
           const double now = comm::read_clocks(comm).finish;
-          if (comm.rank() == 0 && done > 1) seconds.push_back(now - before);
+          if (comm.rank() == 0 && s.iteration > 1) seconds.push_back(now - before);
           before = now;
           return false;
         };

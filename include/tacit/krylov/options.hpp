@@ -105,9 +105,6 @@ struct Options {
   std::function<bool(const State&)> callback;
   /// False: the callback only observes. Its answer is ignored, and no reduction is spent on it.
   bool callback_stops = true;
-  /// Called after each iteration with its number and the residual, relative to ||b||, which are the same on all ranks;
-  /// its answer must be, too. Returns true to stop.
-  std::function<bool(int iteration, double residual_norm)> give_up;
   /// Whether the cause of a failure is looked into by products of its own, which are not among the report's counts and
   /// seconds (Report::explain_seconds has their time). Absent: they cost at most as much as the solve did, or 10 ms
   /// where that is more, by counted work (bytes, reductions), and by the clock where the solve took 30 times its count;
@@ -118,14 +115,6 @@ struct Options {
   /// Called on all ranks when the solve has ended and its time is taken, before its failure is looked into; not called
   /// where that is not done.
   std::function<void()> before_explaining;
-  /// What the caller has spent on this system before, which counts as part of this solve for how far a failure is
-  /// looked into.
-  struct Spent {
-    int iterations = 0;
-    std::int64_t operator_applies = 0;
-  } spent;
-  /// Solves of one call, which share the 10 ms that are allowed in any case.
-  int solves_of_call = 1;
   /// Compare the arrays of A and b with their checksums before convergence is confirmed, and before a failure is
   /// reported (Reason::damaged). False: for solves whose result is not relied upon, such as inner ones.
   bool check_memory = true;

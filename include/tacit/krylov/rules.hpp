@@ -14,5 +14,7 @@ struct PlanRow {
 
 /// The rules, in the order in which they are looked at. Local.
 std::vector<PlanRow> plan_rows();
+/// The same, one a line. Local.
+std::string plan_table();
 
 }  // namespace tacit::krylov

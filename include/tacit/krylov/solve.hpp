@@ -59,8 +59,4 @@ Report solve(const op::Operator<T, M>& A, const op::Operator<T, M>* P, const lay
              layout::Vector<T, M>& x, const Options& options, bool hermitian = false,
              const NullSpace<T, M>* null_space = nullptr);
 
-/// The rules by which a solve begins and continues, one a line, in their order: after which outcome of a run, under
-/// which conditions, what is tried or how it ends. Local.
-std::string plan_table();
-
 }  // namespace tacit::krylov

@@ -176,18 +176,17 @@ class OnGpu(Placed):
             return self._solve_columns(self.vectors.b, self.vectors.x0, call)
         return self._solve_one(self.vectors.b, self.vectors.x0, call)
 
-    def _solve_one(self, b: Any, x0: Any, call: Any) -> tuple[Any, Any]:
+    def _solve_one(self, b: Any, x0: Any, call: Any, solves_of_call: int = 1) -> tuple[Any, Any]:
         A, options = self.operator._handle, self.request.options
-        x, report = core("solve", self.scalar)(A, self._P, b, x0, options, call, self.hermitian)
+        x, report = core("solve", self.scalar)(A, self._P, b, x0, options, call, self.hermitian, solves_of_call)
         return x, report
 
     def _solve_columns(self, b: Array, x0: Array | None, call: Call | None) -> tuple[Array, _Reports]:
-        self.request.options.solves_of_call = b.shape[1]
         xs, reports = [], []
         for c in range(b.shape[1]):
             guess = None if x0 is None else np.ascontiguousarray(x0[:, c])
             state = None if call is None else OfColumn(call, c)
-            x, report = self._solve_one(np.ascontiguousarray(b[:, c]), guess, state)
+            x, report = self._solve_one(np.ascontiguousarray(b[:, c]), guess, state, b.shape[1])
             xs.append(x)
             reports.append(report)
         counts = {key: sum(r.counts[key] for r in reports) for key in reports[0].counts}
