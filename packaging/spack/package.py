@@ -41,6 +41,7 @@ class TacitSolvers(CMakePackage, PythonExtension):
         depends_on("py-numpy@1.26:", type=("build", "run"))
         depends_on("py-scipy@1.11:", type=("build", "run"))
         depends_on("py-rich@13:", type=("build", "run"))
+        depends_on("py-argcomplete@3.5:", type=("build", "run"))
 
     conflicts("%gcc@:11", msg="Tacit needs g++ 12 or newer")
     conflicts("%clang@:15", msg="Tacit needs clang 16 or newer")

@@ -342,6 +342,7 @@ JSON = {
     "bem": ["sphere:2"],
     "info": ["{matrix}"],
     "check": ["{matrix}"],
+    "explain-plan": ["{matrix}"],
     "convert": ["{matrix}", "a.npz"],
     "bench": ["{matrix}", "--vs", "scipy", "--rounds", "1"],
     "demo": ["--quick"],

@@ -71,6 +71,20 @@ def test_a_default_that_is_given_counts(folder: Path) -> None:
     assert found["rhs"] == ("ones", "command line")
 
 
+def test_an_option_that_may_be_said_again(folder: Path) -> None:
+    def at(*words: object) -> object:
+        done = tacit(
+            "bem", "sphere:2", "--show-options", "--json", *words, cwd=folder, XDG_CONFIG_HOME=str(folder / "home")
+        )
+        return json.loads(done.stdout)["options"]["at"]["value"]
+
+    assert at() == []
+    assert at("--at", "0,0,1", "--at", "0,0,2") == [[0, 0, 1], [0, 0, 2]]
+    (folder / "tacit.toml").write_text('[bem]\nat = [[0, 0, 3], "0,0,4"]\n')
+    assert at() == [[0, 0, 3], [0, 0, 4]]
+    assert at("--at", "0,0,1") == [[0, 0, 1]]
+
+
 def test_a_solve_says_what_it_took(folder: Path) -> None:
     (folder / "tacit.toml").write_text('[solve]\nmethod = "gmres"\n[multigrid]\ncells = 3\nx = 3\n')
     done = tacit("solve", "a.mtx", "--json", cwd=folder, TACIT_OPTIONS="--rtol 1e-3 --n 3")

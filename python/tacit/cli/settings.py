@@ -40,6 +40,11 @@ class _Absent:
 _ABSENT = _Absent()
 
 
+def _absent(action: argparse.Action) -> Any:
+    """What stands for an option that was not given; argparse itself makes the list of one that may be said again."""
+    return None if isinstance(action, argparse._AppendAction) else _ABSENT
+
+
 def options_of(parser: argparse.ArgumentParser) -> dict[str, argparse.Action]:
     """The options of a command that may come from elsewhere, by the name of their value."""
     found: dict[str, argparse.Action] = {}
@@ -145,6 +150,13 @@ def _converted(action: argparse.Action, name: str, value: Any, source: str) -> A
         return action.const if on == action.const else None  # None: what holds without the option
     if value is True and action.nargs == "?":
         return action.const
+    if isinstance(action, argparse._AppendAction):
+        several = isinstance(value, list) and bool(value) and isinstance(value[0], list | str)
+        return [_one(action, name, item, source) for item in (value if several else [value])]
+    return _one(action, name, value, source)
+
+
+def _one(action: argparse.Action, name: str, value: Any, source: str) -> Any:
     if isinstance(value, bool) and action.type is None:
         raise WrongUse(f"{source}: {name} is {str(value).lower()}; a value is needed")
     try:
@@ -197,7 +209,7 @@ class Settings:
             for action in parser._actions:
                 if action.option_strings and action.dest not in _OWN and not action.required:
                     self._defaults[name].setdefault(action.dest, action.default)
-                    action.default = _ABSENT
+                    action.default = _absent(action)
 
     def fill(self, arguments: argparse.Namespace) -> dict[str, Setting]:
         """Sets what the command line did not give, and returns each option's value and place. Options that came from
@@ -209,7 +221,7 @@ class Settings:
         options = options_of(self._commands[name])
         every: dict[str, Setting] = {}
         for dest, default in self._defaults[name].items():
-            if getattr(arguments, dest) is not _ABSENT:
+            if getattr(arguments, dest) is not _absent(options[dest]):
                 every[dest] = Setting(getattr(arguments, dest), "command line")
                 continue
             every[dest] = found.settings.get(dest) or Setting(_default(options[dest], default), "default")

@@ -36,14 +36,14 @@ class CaBicgstab final : public SStepIteration<T, M> {
   }
 
   std::string step_down() override {
-    if (trial_.is_over()) this->lost_ = false;
+    if (probation_.is_over()) this->lost_ = false;
     return Base::step_down();
   }
 
  private:
   void begin(const Run<T, M>& run, Monitor& monitor) override {
     Base::begin(run, monitor);
-    trial_ = Trial(run.r.space().size(), norm_, monitor.iterations());
+    probation_ = Probation(run.r.space().size(), norm_, monitor.iterations());
     guard_.reset(), best_.reset();
     new_shadow_ = anew_ = false;
     p_is_r_ = true;
@@ -200,13 +200,13 @@ class CaBicgstab final : public SStepIteration<T, M> {
     });
   }
   bool pays(Monitor& monitor, int done, bool lost) override {
-    trial_.block(done, lost, step_.most(), norm_);
-    if (!adapts_ || !trial_.is_over()) return true;
-    return monitor.end(trial_.is_wasted(monitor.iterations()) ? Outcome::discarded : Outcome::too_costly);
+    probation_.block(done, lost, step_.most(), norm_);
+    if (!adapts_ || !probation_.is_over()) return true;
+    return monitor.end(probation_.is_wasted(monitor.iterations()) ? Outcome::discarded : Outcome::too_costly);
   }
 
   bool new_shadow_ = false, shadow_blurred_ = false, anew_ = false, p_is_r_ = true;
-  Trial trial_;
+  Probation probation_;
   std::vector<W> d_, w_, Td_;
   const W* g_ = nullptr;  // (r0, Y_i)
   W rho_{}, between_{};   // (r0, r); beta / (r0, r) of the next r

@@ -59,11 +59,11 @@ class Step {
 };
 
 /// Ends a variant whose blocks keep ending early, which costs up to twice the products of the classical method.
-class Trial {
+class Probation {
  public:
-  Trial() = default;
+  Probation() = default;
   /// The patience is about the width of a plane grid with n points, at least 16 iterations.
-  Trial(std::int64_t n, double norm, int iteration)
+  Probation(std::int64_t n, double norm, int iteration)
       : length_(std::max(16, int(std::sqrt(std::min(double(n), 1e12))))), began_(iteration), norm_(norm) {}
 
   /// A block of `done` iterations out of `most`, which lost its digits or not.
