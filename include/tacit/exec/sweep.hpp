@@ -187,8 +187,10 @@ struct Pass<F, Reads<R...>, Updates<U...>, Writes<W...>> {
     T acc[K][lanes] = {};
     const std::size_t full = begin + (end - begin) / lanes * lanes;
     for (std::size_t i = begin; i < full; i += lanes) {
-#pragma GCC ivdep
+#ifndef __CUDACC__  // nvcc's reader does not know it, and warns
 #pragma GCC unroll 1
+#endif
+#pragma GCC ivdep
       for (std::size_t l = 0; l < lanes; ++l) add(acc, l, pass(i + l), each);
     }
     for (std::size_t i = full; i < end; ++i) add(acc, i - full, pass(i), each);
