@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from . import _core
-from ._files import Array, refuse
+from . import _core, _files
+from ._files import Array
 
 _FORMAT = re.compile(r"\(\s*(?:(-?\d+)\s*P\s*,?\s*)?(\d*)\s*([IEDFG])\s*(\d+)(?:\.\d+)?(?:E\d+)?\s*\)")
 _TYPE = re.compile(rb"[rcpiq][suhzr][ae](?=\s)", re.I)
@@ -43,6 +43,11 @@ def recognised(path: str) -> bool:
     if len(lines) < 4 or not lines[1].strip() or not _TYPE.match(lines[2]):
         return False
     return all(word.isdigit() for word in lines[1].split()) and lines[3].lstrip().startswith(b"(")
+
+
+def refuse(path: str, text: str) -> NoReturn:
+    """InputError that also says what the file was taken for."""
+    _files.refuse(path, f"a Harwell-Boeing file: {text}")
 
 
 def read_header(path: str) -> Header:

@@ -59,7 +59,7 @@ inline std::string gzip(std::string_view text) {
   state.next_out = reinterpret_cast<Bytef*>(packed.data());
   state.avail_out = uInt(packed.size());
   deflate(&state, Z_FINISH);
-  packed.resize(packed.size() - state.avail_out);
+  packed.erase(state.total_out);
   deflateEnd(&state);
   return packed;
 }

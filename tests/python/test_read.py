@@ -508,7 +508,10 @@ def tar(content: bytes) -> bytes:
         (lambda text: b"\xef\xbb\xbf" + text, "byte order mark"),
         (lambda text: text.decode().encode("utf-16"), "UTF-16"),
         (lambda text: text[1:], "one percent sign"),
-        (lambda text: b"title\n 1 1 1\nRSA   3 3 9 0\n(1X,8I9)\n", "a Harwell-Boeing file"),
+        (
+            lambda text: b"title\n 1 1 1\nRSA   3 3 9 0\n(1X,8I9)\n",
+            "a Harwell-Boeing file: line 2 has 3 numbers|a Rutherford-Boeing matrix",
+        ),
         (lambda text: b"<!DOCTYPE html>" + text, "a web page"),
         (lambda text: b"", "it is empty"),
     ],
