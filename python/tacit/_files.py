@@ -102,7 +102,7 @@ def description(path: str) -> str:
         if start[at:].startswith(magic):
             return text
     if re.match(rb"[^\n]*\n[^\n]*\n[RCPI][SUHZR][AE]\s", start.upper()):
-        return "it is a Harwell-Boeing file: scipy.io.hb_read reads it, tacit.write writes the matrix"
+        return "it begins as a Harwell-Boeing file, but lines 2 to 4 are no header of one"
     return "its first bytes are of none of these"
 
 
