@@ -81,6 +81,15 @@ void bind_properties(nb::class_<Communicator>& c) {
            [](const Communicator& a) {
              return std::hash<const void*>()(a.size() == 1 && a.has_threads() ? nullptr : &a.transport());
            })
+      .def_prop_ro(
+          "counters",
+          [](const Communicator& c) {
+            const auto n = in_turn(c, [&] { return c.counters(); });
+            return dict_of("reductions", n.reductions, "exchanges", n.exchanges, "messages", n.messages, "bytes",
+                           n.bytes);
+          },
+          nb::sig("def counters(self) -> dict[str, int]"),
+          "Reductions and halo exchanges of this rank so far, with the messages and bytes that these sent. Local.")
       .def(
           "duplicate", [](const Communicator& c) { return comm::collective(c, [&] { return c.duplicate(); }); },
           release(), "The same ranks, with messages of their own. Collective.")

@@ -19,6 +19,8 @@
 
 namespace tacit::python {
 
+void bind_contributions(nb::module_& m);  // contributions.cpp
+
 #ifdef TACIT_HAVE_APPLICATIONS
 // Made by CMake: a line for each file of bindings/app.
 #define TACIT_APPLICATION(name) void bind_##name(nb::module_& m);
@@ -237,6 +239,7 @@ NB_MODULE(_core, m) {
   bind_layout(m);
   bind_io(m);
   bind_op(m);
+  bind_contributions(m);
 #ifdef TACIT_HAVE_APPLICATIONS
   bind_clustering(m);
   bind_hmatrix(m);

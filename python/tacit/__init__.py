@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         solve,
     )
     from .op import (
+        Assembler,
         Csr,
         DeviceCsr,
         DeviceHMatrix,
@@ -71,8 +72,8 @@ _HOMES = {
         "explain_plan", "fgmres", "gmres", "idr", "minres", "richardson", "solve"
     ],
     "op": [
-        "Csr", "DeviceCsr", "DeviceHMatrix", "HMatrix", "LowRank", "Operator", "Stencil", "csr", "function", "hmatrix",
-        "low_rank", "poisson", "read", "stencil", "tiled", "write"
+        "Assembler", "Csr", "DeviceCsr", "DeviceHMatrix", "HMatrix", "LowRank", "Operator", "Stencil", "csr",
+        "function", "hmatrix", "low_rank", "poisson", "read", "stencil", "tiled", "write"
     ],
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -113,10 +114,11 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
-    "CallbackState", "ColumnsResult", "Csr", "DeviceArray", "DeviceCsr", "DeviceHMatrix", "EnvironmentFailure",
-    "Error", "HMatrix", "InputError", "LowRank", "NotConverged", "Observer", "Operator", "OutOfMemory", "Plan",
-    "Result", "Stencil", "UsageError", "__version__", "bem", "bicgstab", "cg", "chebyshev", "comm", "csr", "device",
-    "device_array", "explain_plan", "fgmres", "function", "gmres", "grid_problems", "hmatrix", "idr", "inference",
-    "io", "krylov", "layout", "low_rank", "methods", "minres", "multigrid", "op", "poisson", "precond", "read",
-    "read_vector", "richardson", "scipy", "simulate", "solve", "stencil", "tiled", "tomography", "write"
+    "Assembler", "CallbackState", "ColumnsResult", "Csr", "DeviceArray", "DeviceCsr", "DeviceHMatrix",
+    "EnvironmentFailure", "Error", "HMatrix", "InputError", "LowRank", "NotConverged", "Observer", "Operator",
+    "OutOfMemory", "Plan", "Result", "Stencil", "UsageError", "__version__", "bem", "bicgstab", "cg", "chebyshev",
+    "comm", "csr", "device", "device_array", "explain_plan", "fgmres", "function", "gmres", "grid_problems",
+    "hmatrix", "idr", "inference", "io", "krylov", "layout", "low_rank", "methods", "minres", "multigrid", "op",
+    "poisson", "precond", "read", "read_vector", "richardson", "scipy", "simulate", "solve", "stencil", "tiled",
+    "tomography", "write"
 ]  # fmt: skip

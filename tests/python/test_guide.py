@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from cli_support import LONG, clean_environment
-from conftest import ROOT
+from conftest import ROOT, Run
 
 sys.path.insert(0, str(ROOT / "docs/site"))
 import blocks
@@ -20,6 +20,7 @@ PAGES = [
     *sorted(page for page in (ROOT / "docs/guide").glob("*.md") if page.stem not in blocks.NOT_RUN),
 ]
 QUICK = {"choosing", "gpu", "coming-from"}  # the others take more than a few seconds
+NEEDS = {"plot_12_scikit_fem": "skfem"}  # what examples need beside the requirements of the tests
 EXAMPLES = sorted((ROOT / "examples/python").glob("*.py"))
 
 
@@ -41,6 +42,7 @@ def test_what_a_page_shows_runs(page: Path, tmp_path: Path, monkeypatch: pytest.
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda file: file.stem)
 def test_an_example_of_the_gallery_runs(example: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
+    pytest.importorskip(NEEDS.get(example.stem, "tacit"))
     variables = clean_environment(
         PYTHONPATH=os.environ.get("PYTHONPATH", str(ROOT / "python")), MPLBACKEND="Agg", PYTHONWARNINGS="error"
     )
@@ -48,6 +50,25 @@ def test_an_example_of_the_gallery_runs(example: Path, tmp_path: Path) -> None:
         [sys.executable, example], cwd=tmp_path, env=variables, text=True, capture_output=True, timeout=LONG
     )
     assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+
+
+@pytest.mark.slow
+def test_elements_on_two_processes(python: Run) -> None:
+    """The example of the gallery as its text says it is started, with mpi4py."""
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("mpi4py")
+    example = (ROOT / "examples/python/plot_11_elements.py").read_text()
+    done = python(example, ranks=2, MPLBACKEND="Agg")
+    assert "step 15: " in done.stdout
+    assert "change " in done.stdout.splitlines()[-1]
+
+
+def test_assembling_page_shows_the_example() -> None:
+    """Lines of scikit-fem on the page are lines of the example, which needs it."""
+    example = (ROOT / "examples/python/plot_12_scikit_fem.py").read_text()
+    page = blocks.blocks((ROOT / "docs/guide/assembling.md").read_text())
+    (shown,) = [block.text for block in page if block.kind == "not run"]
+    assert shown in example
 
 
 def test_cpp_page_shows_the_example() -> None:

@@ -118,6 +118,8 @@ def checked(given: Given, on: _core.Communicator, place: type[Place]) -> Request
     scalar = chosen_scalar(given.scalar) or least_scalar(given.A, b=b, x0=x0)
     if isinstance(given.A, op.Operator) and given.A.comm != on:
         raise ValueError("A lives on another communicator than the one given as comm=")
+    if given.options.get(SPACES[0]) is None and getattr(given.A, "null_spaces", None):
+        given = given._replace(options={**given.options, **given.A.null_spaces})
     null, left = (given.options.get(key) for key in SPACES)
     if left is not None and null is None:
         raise ValueError("left_nullspace goes with nullspace, which was not given")

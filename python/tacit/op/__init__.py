@@ -10,6 +10,7 @@ the same form. Products are collective.
 
 from __future__ import annotations
 
+from .assembler import Assembler
 from .factors import LowRank, low_rank
 from .files import read, write
 from .grids import poisson, stencil
@@ -32,6 +33,6 @@ from .tiles import filled as filled
 from .tiles import tiled
 
 __all__ = [
-    "Composed", "Csr", "DeviceCsr", "DeviceHMatrix", "HMatrix", "LowRank", "Operator", "Stencil", "as_operator", "csr",
-    "function", "hmatrix", "low_rank", "poisson", "read", "stencil", "tiled", "write"
+    "Assembler", "Composed", "Csr", "DeviceCsr", "DeviceHMatrix", "HMatrix", "LowRank", "Operator", "Stencil",
+    "as_operator", "csr", "function", "hmatrix", "low_rank", "poisson", "read", "stencil", "tiled", "write"
 ]  # fmt: skip

@@ -14,7 +14,7 @@ from .. import comm as _comm
 from .. import device as _device
 from .._alike import Entries, alike, alike_and_least
 from .._outcome import table
-from .._support import SCALARS, Array, agreed, as_array, choose, chosen_scalar, core, to_scalar
+from .._support import SCALARS, Array, agreed, as_array, choose, chosen_scalar, core, to_scalar, vectors_of
 
 T = TypeVar("T")
 
@@ -131,7 +131,10 @@ class Operator:
         if not has_entries(self):
             raise ValueError(f"a GPU needs the entries of the matrix; the {self.name} operator knows products only")
         matrix = _stored(self)
-        return DeviceCsr(core("device_csr", self._scalar)(matrix._handle, gpu), comm, self.dtype, matrix.is_hermitian())
+        made = core("device_csr", self._scalar)(matrix._handle, gpu)
+        moved = DeviceCsr(made, comm, self.dtype, matrix.is_hermitian())
+        moved.null_spaces = matrix.null_spaces  # which solves there refuse
+        return moved
 
     @property
     def own_range(self) -> tuple[int, int]:
@@ -394,11 +397,12 @@ class Operator:
 class StoredMatrix(Operator):
     """What :class:`Csr` and :class:`DeviceCsr` share. A version of its values tells what was made from older ones."""
 
-    __slots__ = ("_version",)
+    __slots__ = ("_version", "null_spaces")
 
     def __init__(self, handle: Any, comm: _core.Communicator, dtype: npt.DTypeLike) -> None:
         super().__init__(handle, comm, dtype)
         self._version = 0  # changes with the values
+        self.null_spaces: dict[str, Any] = {}  # arguments of solves, see Csr.set_nullspace
 
     nnz = FromHandle(int, "entries")
     format = FromHandle(str, "format")
@@ -493,10 +497,39 @@ class Csr(StoredMatrix):
             counts = [int.from_bytes(n, "little") for n in comm.all_gather(self._own_entries().to_bytes(8, "little"))]
             offsets = np.concatenate([[0], np.cumsum(counts)]).tolist()
             own = layout.own_part(given, comm, offsets, layout.form(comm, given, offsets, "values"))
-        self._handle.update_values(np.ascontiguousarray(own))
+        self._take_values(np.ascontiguousarray(own))
+
+    def _take_values(self, own: Array) -> None:
+        """The values of this rank's entries, in the order of :meth:`local_rows`. Collective."""
+        self._handle.update_values(own)
         self._has_new_values(None)
         for chooser in list(self._automatic.values()):
             chooser.refresh()
+
+    def set_nullspace(self, nullspace: Any, left_nullspace: Any = None) -> None:
+        """Attaches what this singular matrix maps to zero: solves with it take these as their ``nullspace`` and
+        ``left_nullspace`` (:func:`tacit.solve`), unless they are given others. Copies and pickles of the matrix keep
+        them, new values do, too. None removes them.
+
+        Parameters
+        ----------
+        nullspace, left_nullspace : "constant", array of shape (n,) or (n, k), or None
+            Whole or this rank's own part. Checked at a solve.
+
+        Examples
+        --------
+        >>> import numpy as np, tacit
+        >>> A = tacit.csr(np.array([[1.0, -1.0], [-1.0, 1.0]]))
+        >>> A.set_nullspace("constant")
+        >>> tacit.solve(A, np.array([1.0, -1.0])).x
+        array([ 0.5, -0.5])
+        """
+        if left_nullspace is not None and nullspace is None:
+            raise ValueError("left_nullspace goes with nullspace, which was not given")
+        given = {"nullspace": nullspace, "left_nullspace": left_nullspace}
+        for what, space in given.items():
+            vectors_of(space, what)
+        self.null_spaces = {what: space for what, space in given.items() if space is not None}
 
     def _own_entries(self) -> int:
         return int(self._handle.own_entries)
@@ -520,14 +553,16 @@ class Csr(StoredMatrix):
 
     def _state(self) -> tuple[Any, ...]:
         handle = self._handle
-        return self._scalar, handle.range_offsets, handle.domain_offsets, *self.local_rows(), self.format
+        rows = self.local_rows()
+        return self._scalar, handle.range_offsets, handle.domain_offsets, *rows, self.format, self.null_spaces
 
     @classmethod
     def _made_from(cls, comm: _core.Communicator, *state: Any) -> Csr:
-        scalar, rows, columns, start, column, value, format = state
-        return Csr(
-            core("csr", scalar)(comm, rows, columns, rows[comm.rank], start, column, value, format), comm, scalar
-        )
+        scalar, rows, columns, start, column, value, format, *spaces = state
+        handle = core("csr", scalar)(comm, rows, columns, rows[comm.rank], start, column, value, format)
+        made = Csr(handle, comm, scalar)
+        made.null_spaces = spaces[0] if spaces else {}  # pickles of Tacit 0.3 have none
+        return made
 
     def local_rows(self) -> tuple[Array, Array, Array]:
         """This rank's rows as compressed rows: (starts, global columns, values), columns ascending. Local; a copy."""
@@ -560,9 +595,9 @@ class Csr(StoredMatrix):
         return self if chosen == self.format else self._made_anew(self._scalar, chosen)
 
     def _made_anew(self, scalar: str, format: str) -> Csr:
-        _, rows, columns, start, column, value, _ = self._state()
+        _, rows, columns, start, column, value, _, spaces = self._state()
         value = agreed(self.comm, lambda: to_scalar(value, scalar, "the matrix"))
-        return self._made_from(self.comm, scalar, rows, columns, start, column, value, format)
+        return self._made_from(self.comm, scalar, rows, columns, start, column, value, format, spaces)
 
 
 class DeviceCsr(StoredMatrix):
@@ -597,7 +632,7 @@ class DeviceCsr(StoredMatrix):
     def to(self, device: str) -> Operator:
         if alike(self.comm, lambda: _device.kind_of(device), lambda kind: {"device": kind})[0] == "host":
             made = Csr(self._handle.to_host(), self.comm, self.dtype)
-            made._hermitian = self._hermitian
+            made._hermitian, made.null_spaces = self._hermitian, self.null_spaces
             return made
         return super().to(device)
 
