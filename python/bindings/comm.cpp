@@ -81,6 +81,9 @@ void bind_properties(nb::class_<Communicator>& c) {
            [](const Communicator& a) {
              return std::hash<const void*>()(a.size() == 1 && a.has_threads() ? nullptr : &a.transport());
            })
+      // A copy of what holds a communicator is on the same ranks.
+      .def("__copy__", [](nb::object c) { return c; })
+      .def("__deepcopy__", [](nb::object c, nb::handle) { return c; })
       .def_prop_ro(
           "counters",
           [](const Communicator& c) {

@@ -14,6 +14,7 @@ ranks.
 from __future__ import annotations
 
 import atexit
+import copyreg
 import functools
 import os
 import sys
@@ -26,6 +27,27 @@ __all__ = ["Communicator", "launched", "library", "resolve", "run_threads", "sel
 
 T = TypeVar("T")
 Communicator = _core.Communicator
+
+
+def _reduce(comm: Communicator) -> tuple[Any, ...]:
+    """A pickle of a communicator has its number of ranks: one, or all that mpiexec started."""
+    if comm.size > 1 and not (launched() and comm == world()):
+        raise TypeError(
+            f"a communicator of {comm.size} ranks can be pickled where these are all ranks of mpiexec"
+            " (tacit.comm.world()); make another one where the pickle is loaded"
+        )
+    return of_ranks, (comm.size, "this communicator")
+
+
+def of_ranks(ranks: int, what: str) -> Communicator:
+    """The communicator for `what` was pickled on so many ranks: one of one rank, or all that mpiexec started."""
+    comm = self_() if ranks == 1 else resolve()
+    if comm.size != ranks:
+        raise ValueError(f"{what} was pickled on {ranks} ranks and cannot be loaded on {comm.size}")
+    return comm
+
+
+copyreg.pickle(Communicator, _reduce)
 # Before mpi4py finalises MPI: ranks that wait for this one in a further call learn that it has ended.
 atexit.register(_core.mpi_depart)
 

@@ -301,6 +301,7 @@ def test_new_values_in_place(scalar: str, ranks: int) -> None:
         K.add_rhs(i[part], v[part])
         A, b = K.finish()
         plan = K._matrix._plan
+        assert plan is not None
         for factor in (2.0, -0.5):
             K.add(i[part], j[part], factor * v[part])
             B, c = K.finish()
@@ -332,6 +333,7 @@ def test_an_update_sends_values_only() -> None:
         K.finish()
         begin, end = K.own_range
         away = cells[part][(cells[part] < begin) | (cells[part] >= end)]
+        plan = K._matrix._plan
         owners = set(np.searchsorted(K._rows, away, "right").tolist())
         for round_ in range(3):
             K.add_elements(cells[part], (2 + round_) * ke[part])
@@ -343,6 +345,7 @@ def test_an_update_sends_values_only() -> None:
             assert sent["messages"] == 2 * len(owners)
             assert sent["bytes"] == 8 * (3 * len(away) + len(away))
             assert sent["reductions"] == 0
+            assert K._matrix._plan is plan
 
     on_ranks(2, rank)
 
@@ -373,6 +376,17 @@ def test_later_contributions_to_some_of_the_entries(ranks: int) -> None:
         return [(0, count)] if ranks == 1 else [(0, count // 3), (0, 0), (count // 3, count)]
 
     on_ranks(ranks, rank)
+
+
+def test_two_parts_of_a_pattern_one_after_the_other() -> None:
+    K, i = tacit.Assembler(6), np.arange(6)
+    K.add(i, i, 1.0)
+    A, _ = K.finish()
+    for part, other in ((i[:3], i[3:]), (i[3:], i[:3])):
+        K.add(part, part, 2.0)
+        K.finish()
+        assert np.array_equal(A.diagonal()[part], [2, 2, 2])
+        assert not A.diagonal()[other].any()
 
 
 def test_an_entry_that_was_not_there_before_is_refused() -> None:
@@ -599,6 +613,7 @@ def test_an_attached_null_space_is_pickled_and_gives_way() -> None:
 WRONG: list[tuple[Callable[[Any], None], str]] = [
     (lambda K: K.add([0, 5], [0, 0], 1.0), r"i\[1\] is 5; rows are counted from 0 to 4"),
     (lambda K: K.add(0, -1, 1.0), r"j is -1; columns are counted from 0 to 4"),
+    (lambda K: K.add(0, np.uint64(2**63), 1.0), r"j is 9223372036854775808; columns are counted from 0 to 4"),
     (lambda K: K.add([0], [0.5], 1.0), r"j has elements of type float64; whole numbers are needed"),
     (lambda K: K.add([0, 1], [0, 1], [1.0, np.nan]), r"v\[1\] is nan; contributions have to be finite"),
     (lambda K: K.add(0, 0, float("inf")), r"v is inf; contributions have to be finite"),
@@ -655,6 +670,7 @@ def test_wrong_assemblers(ranks: int) -> None:
             ({"shape": 4, "own_rows": True, "node": 2}, "node is 2"),
             ({"shape": 4, "scalar": "int8"}, "unknown scalar"),
             ({"shape": 4, "fixed_diagonal": np.nan}, "fixed_diagonal is nan"),
+            ({"shape": 2**33}, "a rank has fewer than 2\\^31"),
         ):
             with pytest.raises(ValueError, match=text):
                 tacit.Assembler(comm=comm, **arguments)  # type: ignore[arg-type]

@@ -78,6 +78,12 @@ class Projector:
         self.nnz = int(handle.entries)
         self.storage = str(handle.storage)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError(
+            "a Projector can be neither pickled nor copied; make it anew by tacit.tomography.projector, with the same"
+            " angles and sizes"
+        )
+
     @property
     def ray_order(self) -> Array:
         return np.asarray(self._handle.ray_order)

@@ -39,6 +39,12 @@ class CallbackState:
     def x(self) -> Array:
         return self._form(self._state.solution())
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError(
+            "a CallbackState can be neither pickled nor copied, since it is that of a running solve; keep what you need"
+            " of it: state.iteration, state.residual_norm, state.x.copy()"
+        )
+
     def __repr__(self) -> str:
         return f"<iteration {self.iteration}: residual {self.residual_norm:.3e}>"
 

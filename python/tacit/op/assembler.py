@@ -144,7 +144,7 @@ class Assembler:
         self._entries = Entries(on, self._rows, self.shape[1])
         self._matrix = self._entries.given
         self._vectors = Sums(on, self._rows, 1, self._k)
-        self._fixed = Fixed(on, self._rows, self._k)
+        self._fixed = agreed(on, lambda: Fixed(on, self._rows, self._k))
         self._result: Csr | None = None
         self._reader: Reader | None = None
         self._values: Array | None = None  # of the entries that were added to

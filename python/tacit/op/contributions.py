@@ -180,6 +180,10 @@ class Fixed:
     def __init__(self, comm: _core.Communicator, rows: list[int], k: int) -> None:
         self._comm, self._rows = comm, rows
         self._begin, end = rows[comm.rank], rows[comm.rank + 1]
+        if end - self._begin >= 2**31:
+            raise ValueError(
+                f"rank {comm.rank} has {end - self._begin} rows; a rank has fewer than 2^31, take more ranks"
+            )
         self.given = Sums(comm, rows, 1, k)
         self._is_fixed = np.zeros(end - self._begin, bool)
         self._there = False  # on any rank
@@ -336,8 +340,7 @@ def index_of(given: Any, what: str, n: int, kind: str) -> Array:
     array = as_array(given, what)
     if array.dtype.kind not in "iu" and array.size:
         raise TypeError(f"{what} has elements of type {array.dtype}; whole numbers are needed")
-    index = np.array(array, np.int64)
-    if index.size and (index.min() < 0 or index.max() >= n):
-        at = tuple(int(p) for p in np.argwhere((index < 0) | (index >= n))[0])
-        raise ValueError(f"{what}{list(at) if at else ''} is {index[at]}; {kind} are counted from 0 to {n - 1}")
-    return index
+    if array.size and (array.min() < 0 or array.max() >= n):
+        at = tuple(int(p) for p in np.argwhere((array < 0) | (array >= n))[0])
+        raise ValueError(f"{what}{list(at) if at else ''} is {array[at]}; {kind} are counted from 0 to {n - 1}")
+    return np.array(array, np.int64)

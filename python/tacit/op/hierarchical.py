@@ -34,6 +34,7 @@ class HMatrix(Operator):
     """A dense matrix in hierarchical form. See :func:`tacit.hmatrix`."""
 
     __slots__ = ("symmetry", "tolerance")
+    _cure = "pickle its points and what computes its entries, and make it anew by tacit.hmatrix"
 
     def __init__(
         self, handle: Any, comm: _core.Communicator, dtype: npt.DTypeLike, tolerance: float, symmetry: str = "none"

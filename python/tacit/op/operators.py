@@ -60,6 +60,7 @@ class Operator:
     __array_ufunc__ = None  # NumPy leaves `array @ operator` to the operator
     __slots__ = ("_handle", "_hermitian", "comm", "dtype", "shape")
     _composes = True  # whether others may be made of it
+    _cure = "make it anew"  # what there is in place of a pickle
 
     def __init__(self, handle: Any, comm: _core.Communicator, dtype: npt.DTypeLike) -> None:
         self._handle = handle
@@ -361,7 +362,7 @@ class Operator:
 
     def _state(self) -> tuple[Any, ...]:
         """What `_made_from` needs to make this operator again. Local."""
-        raise TypeError(f"an operator of kind {self.name!r} can be neither pickled nor copied; make it anew")
+        raise TypeError(f"an operator of kind {self.name!r} can be neither pickled nor copied; {self._cure}")
 
     @classmethod
     def _made_from(cls, comm: _core.Communicator, *state: Any) -> Operator:
@@ -621,6 +622,7 @@ class DeviceCsr(StoredMatrix):
     """
 
     __slots__ = ()
+    _cure = "A.to('host') can be both"
 
     def __init__(self, handle: Any, comm: _core.Communicator, dtype: npt.DTypeLike, hermitian: bool) -> None:
         super().__init__(handle, comm, dtype)
@@ -939,7 +941,4 @@ def _place_of(comm: _core.Communicator) -> int:
 
 
 def _unpickled(kind: type[Operator], ranks: int, state: tuple[Any, ...]) -> Operator:
-    comm = _comm.self_() if ranks == 1 else _comm.resolve()
-    if comm.size != ranks:
-        raise ValueError(f"this operator was pickled on {ranks} ranks and cannot be loaded on {comm.size}")
-    return kind._made_from(comm, *state)
+    return kind._made_from(_comm.of_ranks(ranks, "this operator"), *state)
