@@ -48,15 +48,29 @@ Real sum_of(std::span<Real> v) {
 
 }  // namespace
 
+/// A contribution on its way to its entry.
 struct Contributions::Slot {
-  Global row, column;
-  Local sequence;  // among all, by rank and then as given
+  Global column;  // as in Place
   Local source;
   Global place() const { return column >> 1; }
-  bool operator<(const Slot& other) const {
-    return place() != other.place() ? place() < other.place() : sequence < other.sequence;
-  }
 };
+
+namespace {
+
+/// Sorts by place; equal ones stay in their order.
+template <class Slot>
+void sort_by_place(Slot* first, Slot* last) {
+  const auto before = [](const Slot& a, const Slot& b) { return a.place() < b.place(); };
+  if (last - first > 64) return std::stable_sort(first, last, before);
+  for (Slot* i = first + 1; i < last; ++i) {
+    const Slot moving = *i;
+    Slot* to = i;
+    for (; to > first && before(moving, to[-1]); --to) *to = to[-1];
+    *to = moving;
+  }
+}
+
+}  // namespace
 
 Contributions::Contributions(const comm::Communicator& comm, layout::Partition rows, Global columns,
                              std::span<const Global> row, std::span<const Global> column,
@@ -66,102 +80,99 @@ Contributions::Contributions(const comm::Communicator& comm, layout::Partition r
     require(row.size() == column.size() && (inserted.empty() || inserted.size() == row.size()), "contributions with ",
             row.size(), " rows, ", column.size(), " columns and ", inserted.size(), " marks");
     given_ = checked_cast<Local>(row.size(), "the number of a rank's contributions");
-    auto all = slots(row, column, inserted);
-    order(all);
+    const Places places{row, column, inserted};
+    const auto arrived = send(places);
+    order(places, arrived);
   });
 }
 
-/// Sends the places of other ranks' rows; returns all places of this rank's rows, by sender and as given.
-std::vector<Contributions::Slot> Contributions::slots(std::span<const Global> row, std::span<const Global> column,
-                                                      std::span<const std::uint8_t> inserted) {
+/// Sends the places of other ranks' rows, and makes the pattern of their values; returns what has arrived.
+std::vector<Parcel> Contributions::send(const Places& given) {
+  const auto& [row, column, inserted] = given;
   const Global begin = rows_.begin(comm_.rank()), end = rows_.end(comm_.rank());
-  const auto column_of = [&](std::size_t i) { return 2 * column[i] + (inserted.empty() ? 0 : inserted[i]); };
-  std::map<int, std::vector<Local>> sent;
-  std::size_t own = 0;
+  std::map<int, std::vector<Local>> away;
   for (std::size_t i = 0; i < row.size(); ++i) {
     require(row[i] >= 0 && row[i] < rows_.size() && column[i] >= 0 && column[i] < columns_, "entry (", row[i], ", ",
             column[i], ") lies outside a matrix of ", rows_.size(), " by ", columns_, " (counted from 0)");
-    if (row[i] >= begin && row[i] < end) ++own;
-    else sent[rows_.owner(row[i])].push_back(Local(i));
+    if (row[i] < begin || row[i] >= end) away[rows_.owner(row[i])].push_back(Local(i));
   }
   std::vector<Parcel> parcels;
-  for (const auto& [rank, positions] : sent) {
+  for (const auto& [rank, positions] : away) {
     pattern_->send_ranks.push_back(rank);
     pattern_->send_offsets.push_back(Local(pattern_->send_index.size()));
     pattern_->send_index.insert(pattern_->send_index.end(), positions.begin(), positions.end());
-    Parcel parcel{rank, std::vector<std::byte>(positions.size() * sizeof(Place))};
-    auto* to = reinterpret_cast<Place*>(parcel.bytes.data());
-    for (const Local i : positions) *to++ = {row[std::size_t(i)], column_of(std::size_t(i))};
-    parcels.push_back(std::move(parcel));
+    std::vector<Place> places;
+    for (const Local i : positions) places.push_back({row[std::size_t(i)], given.key(std::size_t(i))});
+    const auto bytes = std::as_bytes(std::span(places));
+    parcels.push_back({rank, {bytes.begin(), bytes.end()}});
   }
   pattern_->send_offsets.push_back(Local(pattern_->send_index.size()));
-  const auto arrived = comm_.sparse_exchange(parcels);
-  parcels.clear();
-  std::size_t total = own;
-  for (const auto& parcel : arrived) total += parcel.bytes.size() / sizeof(Place);
-  checked_cast<Local>(row.size() + total, "the number of contributions to a rank's rows");
-  std::vector<Slot> all;
-  all.reserve(total);
-  const auto add_own = [&] {
-    for (std::size_t i = 0; i < row.size(); ++i)
-      if (row[i] >= begin && row[i] < end) all.push_back({row[i] - begin, column_of(i), Local(all.size()), Local(i)});
+  auto arrived = comm_.sparse_exchange(parcels);
+  std::size_t ghosts = 0;
+  for (const auto& parcel : arrived) {
+    pattern_->receive_ranks.push_back(parcel.rank);
+    pattern_->receive_offsets.push_back(Local(ghosts));
+    ghosts += parcel.bytes.size() / sizeof(Place);
+    checked_cast<Local>(row.size() + ghosts, "the number of contributions to a rank's rows");
+  }
+  pattern_->receive_offsets.push_back(Local(ghosts));
+  pattern_->ghosts.resize(ghosts);  // arrivals by their numbers
+  std::iota(pattern_->ghosts.begin(), pattern_->ghosts.end(), Global(0));
+  return arrived;
+}
+
+/// f(row from 0, column key, source) for all contributions to this rank's rows, by sender and as given.
+template <class F>
+void Contributions::each(const Places& given, const std::vector<Parcel>& arrived, F&& f) const {
+  const Global begin = rows_.begin(comm_.rank()), end = rows_.end(comm_.rank());
+  const auto own = [&] {
+    for (std::size_t i = 0; i < given.row.size(); ++i)
+      if (given.row[i] >= begin && given.row[i] < end) f(std::size_t(given.row[i] - begin), given.key(i), Local(i));
   };
   bool done = false;
-  Local ghost = 0;
+  Local source = given_;
   for (const auto& parcel : arrived) {
-    if (!done && parcel.rank > comm_.rank()) add_own(), done = true;
-    pattern_->receive_ranks.push_back(parcel.rank);
-    pattern_->receive_offsets.push_back(ghost);
-    for (std::size_t i = 0; i < parcel.bytes.size() / sizeof(Place); ++i) {
+    if (!done && parcel.rank > comm_.rank()) own(), done = true;
+    for (std::size_t at = 0; at < parcel.bytes.size(); at += sizeof(Place)) {
       Place place;
-      std::memcpy(&place, parcel.bytes.data() + i * sizeof place, sizeof place);
-      all.push_back({place.row - begin, place.column, Local(all.size()), given_ + ghost++});
+      std::memcpy(&place, parcel.bytes.data() + at, sizeof place);
+      f(std::size_t(place.row - begin), place.column, source++);
     }
   }
-  if (!done) add_own();
-  pattern_->receive_offsets.push_back(ghost);
-  pattern_->ghosts.resize(std::size_t(ghost));  // arrivals by their numbers
-  std::iota(pattern_->ghosts.begin(), pattern_->ghosts.end(), Global(0));
-  return all;
+  if (!done) own();
 }
 
 /// Finds the entries, and the contributions to each.
-void Contributions::order(std::vector<Slot>& slots) {
+void Contributions::order(const Places& given, const std::vector<Parcel>& arrived) {
   const std::size_t rows = std::size_t(rows_.end(comm_.rank()) - rows_.begin(comm_.rank()));
-  std::vector<Local> row_start(rows + 1, 0);
-  for (const Slot& s : slots) ++row_start[std::size_t(s.row) + 1];
-  std::partial_sum(row_start.begin(), row_start.end(), row_start.begin());
-  std::vector<Slot> by_row(slots.size());
-  {
-    std::vector<Local> next(row_start.begin(), row_start.end() - 1);
-    for (const Slot& s : slots) by_row[std::size_t(next[std::size_t(s.row)]++)] = s;
-    slots = {};
-  }
+  // After the second pass next[r + 1] is where row r ends, so that next[r] is where it begins.
+  std::vector<Local> next(rows + 2, 0);
+  each(given, arrived, [&](std::size_t r, Global, Local) { ++next[r + 2]; });
+  std::partial_sum(next.begin(), next.end(), next.begin());
+  std::vector<Slot> slots(std::size_t(next.back()));
+  each(given, arrived, [&](std::size_t r, Global key, Local source) {
+    slots[std::size_t(next[r + 1]++)] = {key, source};
+  });
   start_.assign(rows + 1, 0);
   exec::parallel_for(rows, rows > few, [&](std::size_t r) {
-    Slot *const first = by_row.data() + row_start[r], *const last = by_row.data() + row_start[r + 1];
-    std::sort(first, last);
+    Slot *const first = slots.data() + next[r], *const last = slots.data() + next[r + 1];
+    sort_by_place(first, last);
     Global entries = first < last;
     for (const Slot* s = first; s + 1 < last; ++s) entries += s[0].place() != s[1].place();
     start_[r + 1] = entries;
   });
   std::partial_sum(start_.begin(), start_.end(), start_.begin());
   const auto entries = std::size_t(start_.back());
-  column_.resize(entries), first_.resize(entries + 1), source_.resize(by_row.size()), inserted_.resize(entries);
-  first_[entries] = Local(by_row.size());
+  column_.resize(entries), first_.resize(entries + 1), source_.resize(slots.size()), inserted_.resize(entries);
+  first_[entries] = Local(slots.size());
   std::atomic<bool> any_inserted = false;
   exec::parallel_for(rows, rows > few, [&](std::size_t r) {
     auto e = std::size_t(start_[r]);
-    for (Local k = row_start[r]; k < row_start[r + 1]; ++k) {
-      const Slot& s = by_row[std::size_t(k)];
-      const bool same = k > row_start[r] && by_row[std::size_t(k) - 1].place() == s.place();
+    for (Local k = next[r]; k < next[r + 1]; ++k) {
+      const Slot& s = slots[std::size_t(k)];
       source_[std::size_t(k)] = s.source;
-      if (same) {
-        const Slot& before = by_row[std::size_t(k) - 1];
-        require((before.column & 1) == (s.column & 1), "entry (", rows_.begin(comm_.rank()) + s.row, ", ", s.place(),
-                ") is both added to (by rank ", rank_of(before.column & 1 ? s.source : before.source),
-                ") and inserted (by rank ", rank_of(before.column & 1 ? before.source : s.source),
-                "); choose one for each entry");
+      if (k > next[r] && slots[std::size_t(k) - 1].place() == s.place()) {
+        if (((slots[std::size_t(k) - 1].column ^ s.column) & 1) != 0) refuse_both(r, slots[std::size_t(k) - 1], s);
         continue;
       }
       column_[e] = s.place(), first_[e] = k, inserted_[e] = std::uint8_t(s.column & 1);
@@ -170,6 +181,14 @@ void Contributions::order(std::vector<Slot>& slots) {
     }
   });
   if (!any_inserted) inserted_ = {};
+}
+
+void Contributions::refuse_both(std::size_t row, const Slot& a, const Slot& b) const {
+  const Slot &added = a.column & 1 ? b : a, &inserted = a.column & 1 ? a : b;
+  throw Error(ErrorKind::usage,
+              message("entry (", rows_.begin(comm_.rank()) + Global(row), ", ", a.place(),
+                      ") is both added to (by rank ", rank_of(added.source), ") and inserted (by rank ",
+                      rank_of(inserted.source), "); choose one for each entry"));
 }
 
 comm::Exchange& Contributions::exchange(std::size_t bytes) {

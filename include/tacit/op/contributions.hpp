@@ -21,7 +21,7 @@ namespace tacit::op {
 /// nor on the ranks of the contributions; an entry that is inserted is the last value that a rank gives. Vectors have
 /// one column, 0.
 ///
-/// Memory: 4 bytes for each contribution given or received, 20 for each entry; while it is made, 24 more for each
+/// Memory: 4 bytes for each contribution given or received, 20 for each entry; while it is made, 16 more for each
 /// contribution.
 class Contributions {
  public:
@@ -52,9 +52,16 @@ class Contributions {
 
  private:
   struct Slot;
-  std::vector<Slot> slots(std::span<const Global> row, std::span<const Global> column,
-                          std::span<const std::uint8_t> inserted);
-  void order(std::vector<Slot>& slots);
+  struct Places {
+    std::span<const Global> row, column;
+    std::span<const std::uint8_t> inserted;
+    Global key(std::size_t i) const { return 2 * column[i] + (inserted.empty() ? 0 : inserted[i]); }
+  };
+  std::vector<comm::Communicator::Parcel> send(const Places& given);
+  template <class F>
+  void each(const Places& given, const std::vector<comm::Communicator::Parcel>& arrived, F&& f) const;
+  void order(const Places& given, const std::vector<comm::Communicator::Parcel>& arrived);
+  [[noreturn]] void refuse_both(std::size_t row, const Slot& a, const Slot& b) const;
   comm::Exchange& exchange(std::size_t bytes);
   int rank_of(Local source) const;
   /// What several contributions of one part come to; false where ranks insert different values.
