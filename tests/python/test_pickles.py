@@ -43,6 +43,7 @@ def test_joblib() -> None:
     P = tacit.precond.make(A, "ic0")
     found = joblib.Parallel(n_jobs=2)(joblib.delayed(solved)(A, P, k) for k in (1.0, 2.0))
     assert np.allclose(2 * found[0].x, found[1].x)
+    assert found[1].iterations == solved(A, P, 2.0).iterations
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
