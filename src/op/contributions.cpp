@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <numeric>
 #include <utility>
 
@@ -149,13 +150,14 @@ void Contributions::order(const Places& given, const std::vector<Parcel>& arrive
   std::vector<Local> next(rows + 2, 0);
   each(given, arrived, [&](std::size_t r, Global, Local) { ++next[r + 2]; });
   std::partial_sum(next.begin(), next.end(), next.begin());
-  std::vector<Slot> slots(std::size_t(next.back()));
+  const auto count = std::size_t(next.back());
+  const auto slots = std::make_unique_for_overwrite<Slot[]>(count);
   each(given, arrived, [&](std::size_t r, Global key, Local source) {
     slots[std::size_t(next[r + 1]++)] = {key, source};
   });
   start_.assign(rows + 1, 0);
   exec::parallel_for(rows, rows > few, [&](std::size_t r) {
-    Slot *const first = slots.data() + next[r], *const last = slots.data() + next[r + 1];
+    Slot *const first = slots.get() + next[r], *const last = slots.get() + next[r + 1];
     sort_by_place(first, last);
     Global entries = first < last;
     for (const Slot* s = first; s + 1 < last; ++s) entries += s[0].place() != s[1].place();
@@ -163,8 +165,8 @@ void Contributions::order(const Places& given, const std::vector<Parcel>& arrive
   });
   std::partial_sum(start_.begin(), start_.end(), start_.begin());
   const auto entries = std::size_t(start_.back());
-  column_.resize(entries), first_.resize(entries + 1), source_.resize(slots.size()), inserted_.resize(entries);
-  first_[entries] = Local(slots.size());
+  column_.resize(entries), first_.resize(entries + 1), source_.resize(count), inserted_.resize(entries);
+  first_[entries] = Local(count);
   std::atomic<bool> any_inserted = false;
   exec::parallel_for(rows, rows > few, [&](std::size_t r) {
     auto e = std::size_t(start_[r]);
