@@ -57,12 +57,14 @@ def candidates(a: Any, b: Any) -> dict[str, Callable[[], Any]]:
 
 
 def least(rounds: int, work: dict[str, Callable[[], Any]]) -> dict[str, float]:
-    """The least microseconds of each, over rounds in which each runs for some milliseconds."""
+    """The least microseconds of each, over rounds in which each runs in short pieces, between which others may run."""
 
     def runs(f: Callable[[], Any]) -> Callable[[], float]:
         timer = timeit.Timer(f)
-        once = max(1, int(0.01 / max(1e-7, min(timer.repeat(3, 3)) / 3)))
-        return lambda: 1e6 * min(timer.repeat(3, once)) / once
+        took = max(1e-7, min(timer.repeat(5, 1)))
+        once = max(1, int(3e-4 / took))
+        pieces = max(1, int(0.05 / (once * took)))
+        return lambda: 1e6 * min(timer.repeat(pieces, once)) / once
 
     found = harness.turns(rounds, {name: runs(f) for name, f in work.items()})
     return {name: min(times) for name, times in found.items()}

@@ -46,17 +46,18 @@ B = np.ones(100)
 @pytest.mark.parametrize(
     ("work", "most"),
     [
-        pytest.param(lambda: tacit.cg(A, B), (70, 80), id="cg"),
-        pytest.param(lambda: tacit.cg(OF_CSR, B), (55, 60), id="cg of Csr"),
-        pytest.param(lambda: tacit.gmres(OF_CSR, B), (55, 60), id="gmres of Csr"),
-        pytest.param(lambda: tacit.solve(OF_CSR, B), (55, 60), id="solve of Csr"),
-        pytest.param(lambda: tacit.scipy.cg(A, B), (80, 90), id="scipy.cg"),
+        pytest.param(lambda: tacit.cg(A, B), (86, 55), id="cg"),
+        pytest.param(lambda: tacit.cg(OF_CSR, B), (60, 40), id="cg of Csr"),
+        pytest.param(lambda: tacit.gmres(OF_CSR, B), (60, 40), id="gmres of Csr"),
+        pytest.param(lambda: tacit.solve(OF_CSR, B), (56, 40), id="solve of Csr"),
+        pytest.param(lambda: tacit.scipy.cg(A, B), (98, 70), id="scipy.cg"),
     ],
 )
 def test_a_small_solve_calls_few_functions(work: Callable[[], Any], most: tuple[int, int]) -> None:
     found = calls_of(work)
-    assert found[0] <= most[0], found
-    assert found[1] <= most[1], found
+    print(found)
+    assert found[0] <= most[0]
+    assert found[1] <= most[1]
 
 
 def test_options_of_the_call_before_do_not_count() -> None:

@@ -208,7 +208,8 @@ def _options(given: Given, place: type[Place]) -> _core.Options:
             real[key] = value
         elif key not in _NOT_IN_TABLE:
             fixed[key] = value
-    values = (given.partition, given.ordering, given.path, given.relative_to, given.verbose, *fixed.values())
+    relative_to = given.options.get("relative_to", "b")
+    values = (given.partition, given.ordering, given.path, relative_to, given.verbose, *fixed.values())
     settle = _settled if _PLAIN.issuperset(map(type, values)) else _settled.__wrapped__
     options = _core.Options(settle(method, tuple(fixed), *values))
     for key, value in real.items():

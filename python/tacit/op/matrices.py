@@ -187,9 +187,9 @@ def as_operator(
         Collective. An operator of Tacit with this scalar is returned as it is.
     """
     if isinstance(a, Operator):
-        if comm is not None and _comm.resolve(comm) != a.comm:
+        if comm is not None and comm is not a.comm and _comm.resolve(comm) != a.comm:
             raise ValueError(f"{what} lives on another communicator than the one given as comm=")
-        return a if scalar is None else _converted(a, scalar, what)
+        return a if scalar is None or scalar == SCALAR_OF[a.dtype] else _converted(a, scalar, what)
     on = _comm.resolve(comm)
     name = chosen_scalar(scalar)
     if is_petsc(a):
