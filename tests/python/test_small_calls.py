@@ -18,6 +18,7 @@ from conftest import laplacian
 
 import tacit
 import tacit.scipy
+from tacit import _core
 
 
 def calls_of(work: Callable[[], Any]) -> tuple[int, int]:
@@ -67,6 +68,9 @@ def test_options_of_the_call_before_do_not_count() -> None:
             r = tacit.solve(OF_CSR, b, method=method, rtol=rtol)
             assert (r.converged, r.rtol) == (True, rtol)
             assert np.linalg.norm(b - A @ r.x) <= 1.01 * rtol * np.linalg.norm(b)
+    for rtol in (1e-3, None, 1e-4, None):
+        given = {} if rtol is None else {"rtol": rtol}
+        assert tacit.solve(OF_CSR, B, method="gmres", **given).rtol == (1e-8 if rtol is None else rtol)
     most = [tacit.cg(OF_CSR, B, maxiter=k).iterations for k in (7, None, 3, 7)]
     assert most == [7, 50, 3, 7]
     assert len(tacit.solve(OF_CSR, B, method="cg", history=False).history) == 0
@@ -77,6 +81,8 @@ def test_goals_relative_to_the_first_residual_stay_with_their_solve() -> None:
     x0 = np.linspace(0, 1, 100) ** 2
     first = tacit.solve(OF_CSR, B, x0, method="cg", rtol=1e-6, relative_to="first")
     again = tacit.solve(OF_CSR, B, x0, method="cg", rtol=1e-6)
+    near, far = (tacit.solve(OF_CSR, B, c * x0, method="cg", relative_to="first").atol for c in (1, 1e3))
+    assert 100 * near < far
     assert first.rtol == 0
     assert first.atol > 0
     assert (again.rtol, again.atol) == (1e-6, 0)
@@ -108,6 +114,12 @@ def test_what_was_accepted_before_does_not_let_others_pass(
         tacit.solve(OF_CSR, B, method="gmres", **accepted)
         with pytest.raises(error, match=text):
             tacit.solve(OF_CSR, B, method="gmres", **refused)
+
+
+def test_a_callback_that_only_looks_leaves_the_next_one_its_answer() -> None:
+    assert tacit.solve(OF_CSR, B, method="cg", callback=tacit.Observer(lambda state: True)).converged
+    stopped = tacit.solve(OF_CSR, B, method="cg", callback=lambda state: state.iteration == 3)
+    assert (stopped.reason, stopped.iterations) == ("stopped", 3)
 
 
 def test_options_of_numpy_are_taken() -> None:
@@ -171,7 +183,7 @@ def test_new_values_in_place_are_seen() -> None:
 
 @pytest.mark.parametrize("index", [np.int32, np.int64])
 def test_arrays_of_a_matrix_in_any_form(index: type) -> None:
-    """Unsorted rows, duplicates, 64-bit indices, values in another byte order, and more of them than belong to rows."""
+    """Unsorted rows, duplicates, 64-bit indices, values in another byte order, and more entries than belong to rows."""
     n = 20
     a = laplacian(n)
     expected = np.linalg.solve(a.toarray(), np.ones(n))
@@ -183,6 +195,33 @@ def test_arrays_of_a_matrix_in_any_form(index: type) -> None:
     twice = sp.csr_array((np.repeat(value / 2, 2), np.repeat(column, 2), 2 * start), shape=(n, n))
     swapped = sp.csr_array((value, column, start), shape=(n, n))
     swapped.data = value.astype(value.dtype.newbyteorder())
-    for one in (sp.csr_array((value, column, start), shape=(n, n)), turned, twice, swapped):
+    longer = sp.csr_array((value, column, start), shape=(n, n))
+    longer.data, longer.indices = np.append(value, [7.0, np.nan]), np.append(column, [3, 99]).astype(index)
+    for one in (sp.csr_array((value, column, start), shape=(n, n)), turned, twice, swapped, longer):
         assert np.allclose(tacit.cg(one, np.ones(n), rtol=1e-10).x, expected)
         assert np.allclose(tacit.cg(one, np.ones(n).astype(">f8"), rtol=1e-10).x, expected)
+    longer.indices = column  # fewer than values, by which a product would read beyond its arrays
+    with pytest.raises(ValueError, match="58 column indices and 60 values"):
+        tacit.cg(longer, np.ones(n))
+
+
+def test_systems_of_a_loop_have_nothing_to_do_with_each_other() -> None:
+    rng = np.random.default_rng(1)
+    kept = []
+    for k in range(60):
+        n = int(rng.integers(1, 40))
+        a = laplacian(n) + sp.diags_array(rng.random(n))
+        b = rng.standard_normal(n)
+        one, other = tacit.cg(a, b, rtol=1e-10), tacit.scipy.gmres(a, b, rtol=1e-10, restart=n)
+        expected = np.linalg.solve(a.toarray(), b)
+        assert np.allclose(one.x, expected), k
+        assert np.allclose(other[0], expected), k
+        kept.append((one, expected))
+    assert all(np.allclose(r.x, expected) and r.unknowns == len(expected) for r, expected in kept)
+
+
+def test_threads_do_not_change_a_small_solve() -> None:
+    one, two = (tacit.solve(OF_CSR, B, method="cg", threads=threads) for threads in (1, 2))
+    assert (one.threads, two.threads) == (1, 2)
+    assert np.array_equal(one.x, two.x)
+    assert tacit.cg(OF_CSR, B).threads == _core.threads()
