@@ -9,7 +9,7 @@ and "one", 2 I, which every method solves in one. Each figure is the least of ma
     compiled  what of tacit.cg is compiled: the operator made of the three arrays, and the solve ("solve" is that alone)
     call      tacit.cg(A, b); "over" is what it costs beyond "compiled", the part that checks, places and reports
     of Csr    tacit.cg with A made once by tacit.csr, for many right-hand sides
-    others    tacit.solve, tacit.gmres(restart=20), tacit.scipy.cg and scipy.sparse.linalg.cg
+    others    tacit.solve, tacit.gmres(maxiter=20), tacit.scipy.cg and scipy.sparse.linalg.cg
 """
 
 import timeit
@@ -49,8 +49,8 @@ def candidates(a: Any, b: Any) -> dict[str, Callable[[], Any]]:
         "cg of Csr": lambda: tacit.cg(A, b),
         "tacit.solve": lambda: tacit.solve(a, b),
         "tacit.solve of Csr": lambda: tacit.solve(A, b),
-        "gmres": lambda: tacit.gmres(a, b, restart=20),
-        "gmres of Csr": lambda: tacit.gmres(A, b, restart=20),
+        "gmres": lambda: tacit.gmres(a, b, maxiter=20),
+        "gmres of Csr": lambda: tacit.gmres(A, b, maxiter=20),
         "tacit.scipy.cg": lambda: tacit.scipy.cg(a, b),
         "SciPy's cg": lambda: spl.cg(a, b),
     }
