@@ -25,6 +25,7 @@ nb::dict dict_of_counts(const Report::Counts& c) {
 
 void bind_krylov(nb::module_& m) {
   bind_options<Options>(m, "Options", "solve", krylov::options(), krylov::methods())
+      .def(nb::init<const Options&>())
       .def_prop_rw(
           "method", [](const Options& o) { return to_string(o.method); },
           [](Options& o, const std::string& name) { o.method = value_of<krylov::Method>(name); })

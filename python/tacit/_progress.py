@@ -171,6 +171,16 @@ def attempts(choice: str) -> list[str]:
     return [part for part in re.split(r", then (?![^()]*\))", rest or head) if part]
 
 
+def said_to_somebody() -> bool:
+    """Whether the logger has an ear for more than warnings."""
+    return LOGGER.isEnabledFor(logging.INFO)
+
+
+def warn_of(result: Any) -> None:
+    for text in result.warnings:
+        LOGGER.warning("%s", text)
+
+
 class Watch:
     """Follows a solve on one rank: logs it, and with `verbose` shows its progress and prints how it ended.
 
@@ -183,27 +193,30 @@ class Watch:
 
     def __init__(self, verbose: bool, first: bool) -> None:
         self._first_rank, self._verbose = first, verbose and first
-        self._log = first and LOGGER.isEnabledFor(logging.INFO)
-        self._each = first and LOGGER.isEnabledFor(logging.DEBUG)
-        self._line = Line(shown=self._verbose)
+        self._log = first and said_to_somebody()
+        self._each = self._log and LOGGER.isEnabledFor(logging.DEBUG)
+        self._line = Line() if self._verbose else None
         self._goal = 0.0
         self._first: dict[int, float] = {}
         self._worst: dict[int, float] = {}
 
     def __enter__(self) -> Watch:
-        self._line.__enter__()
+        if self._line is not None:
+            self._line.__enter__()
         return self
 
     def __exit__(self, *error: Any) -> None:
-        self._line.__exit__(*error)
+        if self._line is not None:
+            self._line.__exit__(*error)
 
     def now(self, text: str) -> None:
-        self._line.now(text)
+        if self._line is not None:
+            self._line.now(text)
 
     def observed(self, call: Callable[[Any], bool] | None, goal: float) -> Callable[[Any], bool] | None:
         """The callback, with a look at each iteration where somebody wants to know."""
         self._goal = goal
-        if not (self._each or self._line.live):
+        if not self._each and (self._line is None or not self._line.live):
             return call
 
         def both(state: Any) -> bool:
@@ -218,7 +231,7 @@ class Watch:
             LOGGER.debug("iteration %d%s: residual %.3e", iteration, of, residual)
         self._first.setdefault(column, max(residual, 1.0))
         self._worst[column] = residual
-        if self._line.live:
+        if self._line is not None and self._line.live:
             shares = [share_of(r, self._first[c], self._goal) for c, r in self._worst.items()]
             known = [share for share in shares if share is not None]
             share = min(known) if len(known) == len(shares) else None
@@ -231,8 +244,7 @@ class Watch:
         if self._each:
             for k, text in enumerate(attempts(result.choice)):
                 LOGGER.debug("attempt %d: %s", k + 1, text)
-        for text in result.warnings:
-            LOGGER.warning("%s", text)
+        warn_of(result)
         if not (self._log or self._verbose):
             return
         line = line_of(result)

@@ -98,7 +98,7 @@ def launched() -> bool:
     """Whether mpiexec started this process, or MPI is initialised already. Does not initialise MPI. False in processes
     that a rank starts: workers of multiprocessing, forks, and, once the rank has initialised MPI by Tacit, others.
     """
-    if not _mpi.ready(search=launch.launched() is not None):
+    if not (_core.mpi_built() or (_mpi.modules() and _mpi.ready(search=launch.launched() is not None))):
         return False
     return _core.mpi_launched() and (_core.mpi_initialized() or not launch.inherited())
 

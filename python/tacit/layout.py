@@ -29,10 +29,10 @@ def blocks(n: int, ranks: int, node: int = 1) -> list[int]:
     >>> tacit.layout.blocks(15, 2, node=3)
     [0, 9, 15]
     """
+    if type(node) is int and node == 1:
+        return _core.block_offsets(n, ranks)
     if whole_number(node, "node") < 1:
         raise ValueError(f"node is {node}; at least 1 index is needed")
-    if node == 1:
-        return _core.block_offsets(n, ranks)
     return [min(n, node * offset) for offset in _core.block_offsets(-(-n // node), ranks)]
 
 
@@ -49,6 +49,8 @@ def form(comm: _core.Communicator, array: Array, offsets: Sequence[int], what: s
     """:func:`is_whole` for the rows of `array`; ValueError on every rank also where whole arrays differ between ranks
     by more than rounding. Collective; one small reduction, and each rank reads its array once.
     """
+    if comm.size == 1 and len(array) == offsets[-1]:
+        return True
     return _form(comm, len(array), Whole(array), offsets, what)
 
 

@@ -219,9 +219,12 @@ def split(given: str | dict[str, Any] | Described | None) -> tuple[str, dict[str
     return utf8(name.replace("_", "-")), options
 
 
+NONE = {"name": "none"}  #: what ``precond=None`` stands for; not to be changed
+
+
 def is_none(given: Any) -> bool:
     """Whether ``precond=given`` certainly stands for none; so that small solves need not look further. Local."""
-    return given is None or (type(given) in (str, dict) and given in ("none", {"name": "none"}))
+    return given is NONE or given is None or (type(given) in (str, dict) and given in ("none", NONE))
 
 
 def node_of(given: Any) -> int:

@@ -19,6 +19,7 @@ ranks, with b whole on each of them.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from typing import Any, Literal
@@ -26,7 +27,7 @@ from typing import Any, Literal
 import numpy as np
 
 from . import op
-from ._support import Array, as_array, common_scalar, scalar_name
+from ._support import SCALAR_OF, Array, as_array, common_scalar, scalar_name
 from .krylov import CallbackState, Observer, Result, solve
 from .krylov.signatures import hinted, refuse_unsymmetric, shifted
 
@@ -61,6 +62,11 @@ class _User:
         self.matvec, self.shape = matvec, shape
 
 
+def _norm(b: Array) -> float:
+    """``numpy.linalg.norm``, which takes longer to call than a product of a small matrix."""
+    return math.sqrt(b.dot(b)) if SCALAR_OF.get(b.dtype) == "float64" else float(np.linalg.norm(b))
+
+
 class _System:
     """A x = b, M and x0, checked as SciPy checks them."""
 
@@ -86,11 +92,13 @@ class _System:
             self.x0 = self.applied(self.b).copy()
         elif x0 is not None:
             self.x0 = self._vector(as_array(x0, "x0"), "x0").copy()
-        self.b_norm = float(np.linalg.norm(self.b))
+        self.b_norm = _norm(self.b)
 
     def _vector(self, array: Array, what: str) -> Array:
         if array.shape not in ((self.n,), (self.n, 1)):
             raise ValueError(f"A has shape {self.A.shape} and {what} {array.shape}; ({self.n},) or ({self.n}, 1) fits")
+        if array.ndim == 1 and SCALAR_OF.get(array.dtype) == self.scalar and array.flags.c_contiguous:
+            return array
         return np.ascontiguousarray(array.ravel(), dtype=self.scalar)
 
     def applied(self, r: Array) -> Array:

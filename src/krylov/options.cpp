@@ -79,8 +79,28 @@ bool takes(Method method, std::string_view option) {
 }
 
 void check(const Options& o) {
-  check_values(options(), o);
-  check_taken(options(), o, methods(), to_string(o.method));
+  // Defaults are in their ranges, and every method takes them: only other values need a look, and a solve has few.
+  struct Usual {
+    OptionValue value;
+    bool of_some;  // some methods take the option, and others do not
+  };
+  const auto all = options();
+  static const std::vector<Usual> usual = [all] {
+    const Options defaults;
+    check_values(all, defaults);
+    std::vector<Usual> found;
+    for (const auto& one : all) {
+      const auto has = [&](const Described& method) { return detail::taken(method.takes, one.name).has_value(); };
+      found.push_back({one.get(defaults), std::ranges::any_of(methods(), has)});
+    }
+    return found;
+  }();
+  std::vector<std::size_t> others;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (all[i].get(o) != usual[i].value) others.push_back(i);
+  for (const auto i : others) check_values(all[i].needs.empty() ? all.subspan(i, 1) : all, o);
+  for (const auto i : others)
+    if (usual[i].of_some) check_taken(all.subspan(i, 1), o, methods(), to_string(o.method));
   if (o.block_qr)
     require(o.orthogonalisation == Orthogonalisation::bcgs || o.orthogonalisation == Orthogonalisation::bcgs2,
             "block_qr ", to_string(*o.block_qr), " goes with orthogonalisation bcgs or bcgs2; it is ",

@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import _core, op
 from .. import comm as _comm
-from .._progress import Watch
+from .._progress import Watch, said_to_somebody, warn_of
 from .._support import default_threads, using_threads
 from .callbacks import stopping
 from .compared import agreed_request
@@ -20,9 +20,12 @@ def run(given: Given) -> Result:
     """:func:`tacit.solve`. Collective."""
     begin = _core.wall_time()
     A = given.A
-    on = A.comm if given.comm is None and isinstance(A, op.Operator) else _comm.resolve(given.comm)
-    if op.is_petsc(A):
-        given = given._replace(A=op.as_operator(A, on))
+    if isinstance(A, op.Operator):
+        on = A.comm if given.comm is None else _comm.resolve(given.comm)
+    else:
+        on = _comm.resolve(given.comm)
+        if op.is_petsc(A):
+            given = given._replace(A=op.as_operator(A, on))
 
     def look() -> tuple[type[Placed], Request]:
         place = place_of(given)
@@ -30,40 +33,72 @@ def run(given: Given) -> Result:
 
     place, request = agreed_request(on, look)
     threads = default_threads(on) if given.threads is None else int(given.threads)
-    path_before = on.path
-    if given.path is not None:
-        on.path = given.path
-    with using_threads(threads):
-        if given.trace:
-            on.barrier()
-            _core.trace_start()
-        origin = _core.wall_time()
-        try:
-            with Watch(bool(given.verbose), on.rank == 0) as watch:
-                watch.now("setting up")
-                result = _solved(place(request, on), begin, origin, threads, watch)
-        finally:
-            on.path = path_before
-            if given.trace:
-                _core.trace_stop()
-    watch.end(result)
+    if given.path is None and not given.trace and threads == _core.threads():
+        result = _watched(place, request, on, begin, threads)
+    else:
+        result = _elsewhere(place, request, on, begin, threads)
     if given.raise_on_failure and not result.converged:
         raise NotConverged.of(result)
     return result
 
 
-def _solved(problem: Placed, begin: float, origin: float, threads: int, watch: Watch) -> Result:
+def _elsewhere(place: type[Placed], request: Request, on: _core.Communicator, begin: float, threads: int) -> Result:
+    """The result of a request that changes what is around it: threads, the path of exchanges, the tracing of events.
+    Collective.
+    """
+    given, path_before = request.given, on.path
+    with using_threads(threads):
+        try:
+            if given.path is not None:
+                on.path = given.path
+            if given.trace:
+                on.barrier()
+                _core.trace_start()
+            return _watched(place, request, on, begin, threads, _core.wall_time())
+        finally:
+            on.path = path_before
+            if given.trace:
+                _core.trace_stop()
+
+
+def _watched(
+    place: type[Placed], request: Request, on: _core.Communicator, begin: float, threads: int, origin: float = 0.0
+) -> Result:
+    """The result of a request, with what is said about it meanwhile. Collective."""
+    first = on.rank == 0
+    if not (request.given.verbose or said_to_somebody()):
+        result = _solved(place(request, on), begin, origin, threads, None)
+        if result.warnings and first:
+            warn_of(result)
+        return result
+    with Watch(bool(request.given.verbose), first) as watch:
+        watch.now("setting up")
+        result = _solved(place(request, on), begin, origin, threads, watch)
+    watch.end(result)
+    return result
+
+
+def _solved(problem: Placed, begin: float, origin: float, threads: int, watch: Watch | None) -> Result:
     """The result of a placed problem. Collective."""
     on, request, given = problem.on, problem.request, problem.request.given
     call = None if given.callback is None else stopping(given.callback, problem.vectors.form)
-    problem.begin_from_first()
-    rtol = _core.default_rtol(problem.scalar) if request.options.rtol is None else request.options.rtol
-    observed = watch.observed(call, rtol)
-    if call is None and observed is not None:
-        request.options.callback_stops = False  # it is this rank's own
-    setup = on.all_max_real(_core.wall_time() - begin)
-    watch.now("solving")
-    own, report = problem.solve(observed)
+    if "relative_to" in given.options and given.relative_to == "first":
+        problem.begin_from_first()
+    options = request.options
+    rtol = options.rtol
+    if rtol is None:
+        rtol = _core.default_rtol(problem.scalar)
+    if watch is not None:
+        stops = call is not None
+        call = watch.observed(call, rtol)
+        if call is not None and not stops:
+            options.callback_stops = False  # it is this rank's own
+    setup = _core.wall_time() - begin
+    if on.size > 1:
+        setup = on.all_max_real(setup)
+    if watch is not None:
+        watch.now("solving")
+    own, report = problem.solve(call)
     levels = problem.levels()
     facts: dict[str, Any] = {
         "unknowns": problem.matrix.shape[0],
@@ -72,9 +107,9 @@ def _solved(problem: Placed, begin: float, origin: float, threads: int, watch: W
         "rank": on.rank,
         "threads": threads,
         "scalar": problem.scalar,
-        "device": problem.operator.device,
+        "device": problem.device,
         "rtol": rtol,
-        "atol": request.options.atol,
+        "atol": options.atol,
         "levels": levels,
         "traffic": problem.traffic,
         "seconds": {"setup": setup + problem.setup_seconds, "solve": report.seconds, "explain": report.explain_seconds},
@@ -83,7 +118,7 @@ def _solved(problem: Placed, begin: float, origin: float, threads: int, watch: W
     many = problem.vectors.many
     log = Log(report.columns if many else [report])
     problem.note(log, levels)
-    return (ColumnsResult if many else Result)(problem.vectors.result(own), report, log, **facts)
+    return (ColumnsResult if many else Result)(problem.vectors.result(own), report, log, facts)
 
 
 def _gathered_trace(on: _core.Communicator, origin: float) -> list[TraceEvent]:

@@ -25,9 +25,10 @@ Call = Callable[[_core.CallbackState], bool]
 
 def place_of(given: Given) -> type[Placed]:
     """Where a solve runs. ValueError or TypeError for a device that is none. Local."""
-    hierarchical = isinstance(given.A, (op.HMatrix, op.DeviceHMatrix))
+    A = given.A
+    hierarchical = isinstance(A, (op.HMatrix, op.DeviceHMatrix))
     kind = _device.kind_of(given.device, several=hierarchical)
-    if kind != "cuda" and not (isinstance(given.A, op.Operator) and given.A.device != "host"):
+    if kind != "cuda" and not (isinstance(A, op.Operator) and A.device != "host"):
         return OnHost
     return HMatrixOnGpus if hierarchical else OnGpu
 
@@ -39,21 +40,22 @@ class Placed(Place):
     """
 
     vectors: Vectors
+    _vectors: Callable[..., Vectors] = HostVectors
     setup_seconds = 0.0  #: of preconditioners that were made during the solve
     traffic: dict[str, float] | None = None
+    P: op.Operator | None = None
+    _P: Any = None  # its handle
+    symmetric = False  # P, where A is
+    hermitian = False  # A and P, where the method is chosen by that
+    _levels: _precond.Multilevel | None = None
+    _levels_before: dict[str, Any]  # where there are levels
 
     def __init__(self, request: Request, on: _core.Communicator) -> None:
         self.request, self.on = request, on
         self.matrix = self._square_operator()
         self.scalar = self.matrix._scalar
-        self.vectors = self._vectors()
-        self.operator, numbers = self._renumbered()
-        self.P: op.Operator | None = None
-        self._P: Any = None  # its handle
-        self.symmetric = False  # P, where A is
-        self.hermitian = False  # A and P, where the method is chosen by that
-        self._levels: _precond.Multilevel | None = None
-        self._levels_before: dict[str, Any] = {}
+        self.vectors = self._vectors(request, on, self.matrix, self.scalar)
+        self.operator, numbers = self._renumbered() if request.given.renumbers else (self.matrix, None)
         self._prepare(numbers)
         self.vectors.enter(self.operator, numbers)
 
@@ -67,33 +69,31 @@ class Placed(Place):
             raise ValueError(f"A has shape {matrix.shape}; a square matrix is needed")
         return op.worth_storing(matrix) if self.request.automatic else matrix
 
-    def _vectors(self) -> Vectors:
-        return HostVectors(self.request, self.on, self.matrix, self.scalar)
-
     def _renumbered(self) -> tuple[op.Operator, Any]:
         """The matrix in the order of ``partition`` and ``ordering``, and that renumbering; None for none."""
         given = self.request.given
-        if given.renumbers:
-            # Numbers that are not finite are reported with the user's indices, so nothing is renumbered then.
-            finite = self.vectors.finite() and not self.matrix._handle.fault
-            if self.on.all_min(int(finite)):
-                return op.renumbered(self.matrix, given.partition == "graph", given.ordering == "rcm")
+        # Numbers that are not finite are reported with the user's indices, so nothing is renumbered then.
+        finite = self.vectors.finite() and not self.matrix._handle.fault
+        if self.on.all_min(int(finite)):
+            return op.renumbered(self.matrix, given.partition == "graph", given.ordering == "rcm")
         return self.matrix, None
 
     def _prepare(self, numbers: Any) -> None:
         """Takes the operator to its place, and makes P there."""
         users = None if numbers is None else (self.matrix, numbers)
         self.P, self.symmetric = _precond.build(self.operator, self.request.precond, users)
-        self._P = None if self.P is None else self.P._handle
         chosen = self.symmetric and traits.is_chosen(self.request.options.method)
         self.hermitian = chosen and self.matrix.is_hermitian()
+        if self.P is None:
+            return
+        self._P = self.P._handle
         for one in (self.P, self.request.precond):  # a given one may be wrapped, for renumbered rows
             if self._levels is None and isinstance(one, _precond.Multilevel):
                 self._levels, self._levels_before = one, one.report
 
     def begin_from_first(self) -> None:
-        """Makes the goal relative to b - A x0, where that was asked for. Collective; one product."""
-        if self.request.given.relative_to != "first" or self.vectors.x0 is None:
+        """Makes the goal relative to b - A x0. Collective; one product."""
+        if self.vectors.x0 is None:
             return
         options = self.request.options
         order = math.inf if options.norm == "max" else 2
@@ -108,6 +108,10 @@ class Placed(Place):
     def solve(self, call: Call | None) -> tuple[Any, Any]:
         """This rank's part of x, and the compiled report. Collective."""
         raise NotImplementedError
+
+    @property
+    def device(self) -> str:
+        return self.operator.device
 
     def levels(self) -> dict[str, Any] | None:
         """The levels of a multigrid preconditioner, as they are now. Local."""
@@ -129,6 +133,7 @@ class OnHost(Placed):
     """In host memory; the preconditioner may be chosen by trial."""
 
     vectors: HostVectors
+    device = "host"
     _chooser: Any = None
     _null_space: Any = None
 
@@ -162,9 +167,9 @@ class OnHost(Placed):
 class OnGpu(Placed):
     """In the memory of one GPU for each rank; b and x0 may be there, too."""
 
-    def _vectors(self) -> Vectors:
-        there = not isinstance(self.request.b, np.ndarray)
-        return DeviceVectors(self.request, self.on, self.matrix, self.scalar) if there else super()._vectors()
+    @staticmethod
+    def _vectors(request: Request, *more: Any) -> Vectors:
+        return (HostVectors if isinstance(request.b, np.ndarray) else DeviceVectors)(request, *more)
 
     def _prepare(self, numbers: Any) -> None:
         if self.operator.device == "host":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ from .. import precond as _precond
 from .._described import PATHS, SOLVE, SOLVE_NAMES
 from .._options import Described, Method, fill, named
 from .._support import (
+    SCALAR_OF,
     as_array,
     as_columns,
     choose,
@@ -63,7 +65,8 @@ class Given(NamedTuple):
         return self.partition != "rows" or self.ordering != "none"
 
 
-_BESIDE = (*(name for name in Given._fields if name != "options"), *SPACES, "relative_to")
+_NOT_IN_TABLE = (*SPACES, "relative_to")
+_BESIDE = (*(name for name in Given._fields if name != "options"), *_NOT_IN_TABLE)
 
 
 class Request(NamedTuple):
@@ -85,6 +88,8 @@ class Place:
     @staticmethod
     def vector(value: Any, what: str) -> Any:
         """b or x0 as an array, or as the view of one in the memory of a GPU."""
+        if type(value) is np.ndarray:
+            return as_columns(value, what)
         return vector_of(_device.read_by_numpy(value), what)
 
     @staticmethod
@@ -101,11 +106,12 @@ class Place:
     @staticmethod
     def preconditioner(given: Any, options: _core.Options) -> tuple[Any, str]:
         """The preconditioner that is meant, and whether others are tried (:class:`Request`)."""
-        own = traits.own_precond(options.method)
+        method = options.method
+        own = traits.own_precond(method)
         if own is not None:
-            return _only(own, given, options.method), ""
-        if given is None and options.fallbacks and traits.is_chosen(options.method):
-            return as_named(given), "default"
+            return _only(own, given, method), ""
+        if given is None:
+            return _precond.NONE, "default" if traits.is_chosen(method) and options.fallbacks else ""
         return as_named(given), "named" if is_tried(given) else ""
 
 
@@ -115,17 +121,19 @@ def checked(given: Given, on: _core.Communicator, place: type[Place]) -> Request
     x0 = None if given.x0 is None else place.vector(given.x0, "x0")
     if x0 is not None:
         _refuse_unlike(b, x0)
-    scalar = chosen_scalar(given.scalar) or least_scalar(given.A, b=b, x0=x0)
-    if isinstance(given.A, op.Operator) and given.A.comm != on:
+    A = given.A
+    scalar = chosen_scalar(given.scalar) or _own_scalar(A, b, x0) or least_scalar(A, b=b, x0=x0)
+    if isinstance(A, op.Operator) and A.comm is not on and A.comm != on:
         raise ValueError("A lives on another communicator than the one given as comm=")
-    if given.options.get(SPACES[0]) is None and getattr(given.A, "null_spaces", None):
-        given = given._replace(options={**given.options, **given.A.null_spaces})
-    null, left = (given.options.get(key) for key in SPACES)
+    null, left = given.options.get(SPACES[0]), given.options.get(SPACES[1])
+    if null is None and getattr(A, "null_spaces", None):
+        given = given._replace(options={**given.options, **A.null_spaces})
+        null, left = given.options.get(SPACES[0]), given.options.get(SPACES[1])
     if left is not None and null is None:
         raise ValueError("left_nullspace goes with nullspace, which was not given")
     spaces = () if null is None else (_space(null, SPACES[0]), _space(left, SPACES[1]))
     place.refuse(given, b)
-    if given.relative_to == "first":
+    if "relative_to" in given.options and given.relative_to == "first":
         _refuse_first(place, b, x0, null)
     options = _options(given, place)
     precond, automatic = place.preconditioner(given.precond, options)
@@ -162,10 +170,16 @@ def _refuse_first(place: type[Place], b: Any, x0: Any, null: Any) -> None:
         )
 
 
+def _own_scalar(A: Any, b: Any, x0: Any) -> str | None:
+    """The scalar of A where b and x0 have it, too: what :func:`least_scalar` finds, but at once. None elsewhere."""
+    dtype = getattr(A, "dtype", None)
+    if dtype is None or b.dtype != dtype or (x0 is not None and x0.dtype != dtype):
+        return None
+    return SCALAR_OF.get(b.dtype)
+
+
 def least_scalar(A: Any, **vectors: Any) -> str:
     """The smallest scalar that holds A, b and x0 on this rank."""
-    if isinstance(A, op.Operator) and all(v is None or v.dtype == A.dtype for v in vectors.values()):
-        return A._scalar
     parts = [op.scalar_of(A, "A") or "float64"] if hasattr(A, "dtype") else []
     parts += [scalar_name(vector.dtype, what) for what, vector in vectors.items() if vector is not None]
     if isinstance(A, (list, tuple)):
@@ -176,25 +190,65 @@ def least_scalar(A: Any, **vectors: Any) -> str:
     return least
 
 
+_METHODS = frozenset(SOLVE_NAMES)
+# Types of values that are equal only where they mean the same to _settled, beside others of the same type.
+_PLAIN = frozenset({type(None), bool, int, float, str})
+# Numbers that may be others at each call, such as the atol of an outer iteration.
+_REAL = frozenset(name for name, option in SOLVE.items() if option.kind == "real")
+
+
 def _options(given: Given, place: type[Place]) -> _core.Options:
-    """The options as the compiled part has them; what stands beside them is checked too."""
-    table = {key: value for key, value in given.options.items() if key not in (*SPACES, "relative_to")}
-    name, own = named("method", given.method, table)
-    options = _core.Options()
-    options.method = place.method(choose("method", name, SOLVE_NAMES), given.precond)
-    fill(options, "solve", SOLVE, own, _BESIDE)
+    """The options as the compiled part has them, to be changed by this solve; what stands beside them is checked too.
+    Those of an earlier solve with the same arguments are a copy away.
+    """
+    name, own = given.method, given.options
+    if not isinstance(name, str):
+        name, own = named("method", name, own)
+    method = place.method(name if name in _METHODS else choose("method", name, SOLVE_NAMES), given.precond)
+    fixed, real = {}, {}
+    for key, value in own.items():
+        if type(value) is float and key in _REAL:
+            real[key] = value
+        elif key not in _NOT_IN_TABLE:
+            fixed[key] = value
+    relative_to = given.options.get("relative_to", "b")
+    values = (given.partition, given.ordering, given.path, relative_to, given.verbose, *fixed.values())
+    settle = _settled if _PLAIN.issuperset(map(type, values)) else _settled.__wrapped__
+    options = _core.Options(settle(method, tuple(fixed), *values))
+    for key, value in real.items():
+        setattr(options, key, value)
     _core.check_solve(options)
-    if given.path is not None:
-        choose("path", given.path, PATHS)
-    choose("relative_to", given.options.get("relative_to", "b"), RELATIVE_TO)
-    choose("partition", given.partition, ("rows", "graph"))
-    choose("ordering", given.ordering, ("none", "rcm"))
-    thread_count(given.threads)
-    if not isinstance(given.verbose, (bool, int, np.bool_)):
-        raise TypeError(f"verbose is {given.verbose!r}; True or False is needed")
-    if given.callback is not None and not callable(given.callback):
-        raise TypeError(f"callback is {given.callback!r}; a function of one argument is needed")
-    options.callback_stops = not isinstance(given.callback, Observer)
+    if given.threads is not None:
+        thread_count(given.threads)
+    if given.callback is not None:
+        if not callable(given.callback):
+            raise TypeError(f"callback is {given.callback!r}; a function of one argument is needed")
+        options.callback_stops = not isinstance(given.callback, Observer)
+    return options
+
+
+@functools.lru_cache(maxsize=256, typed=True)
+def _settled(
+    method: str,
+    names: tuple[str, ...],
+    partition: Any,
+    ordering: Any,
+    path: Any,
+    relative_to: Any,
+    verbose: Any,
+    *values: Any,
+) -> _core.Options:
+    """The options of these names, with types and names checked, not yet ranges. Depends on its arguments alone."""
+    options = _core.Options()
+    options.method = method
+    fill(options, "solve", SOLVE, dict(zip(names, values, strict=True)), _BESIDE)
+    if path is not None:
+        choose("path", path, PATHS)
+    choose("relative_to", relative_to, RELATIVE_TO)
+    choose("partition", partition, ("rows", "graph"))
+    choose("ordering", ordering, ("none", "rcm"))
+    if not isinstance(verbose, (bool, int, np.bool_)):
+        raise TypeError(f"verbose is {verbose!r}; True or False is needed")
     return options
 
 
@@ -211,14 +265,16 @@ def vector_of(value: Any, what: str) -> Any:
 def as_named(given: Any) -> Any:
     """``precond=given``, a name as a dict."""
     if given is None:
-        return {"name": "none"}
-    return {"name": given} if isinstance(given, str) else given
+        return _precond.NONE
+    if isinstance(given, str):
+        return _precond.NONE if given == "none" else {"name": given}
+    return given
 
 
 def is_tried(given: Any) -> bool:
     """Whether ``precond=given`` lets preconditioners be tried; TypeError for options beside."""
     P = as_named(given)
-    if not isinstance(P, dict) or P.get("name") != "auto":
+    if P is _precond.NONE or not isinstance(P, dict) or P.get("name") != "auto":
         return False
     refuse_unknown("precond 'auto'", {key: value for key, value in P.items() if key != "name"}, ())
     return True

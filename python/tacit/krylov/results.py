@@ -44,12 +44,9 @@ class TraceEvent(NamedTuple):
 
 
 class Log:
-    """What a solve chose and what it noticed, for one or more columns; of it a :class:`Result` has ``choice`` and
-    ``warnings``.
-    """
+    """What a solve noticed, for one or more columns: the ``warnings`` of its :class:`Result`."""
 
     def __init__(self, reports: Sequence[_core.Report]) -> None:
-        self.choice: str = reports[0].choice
         self.warnings: list[str] = reports[0].warnings if len(reports) == 1 else _shared([r.warnings for r in reports])
 
 
@@ -70,6 +67,19 @@ if TYPE_CHECKING:
     _Pair = tuple[npt.NDArray[Any], int]
 else:
     _Pair = object
+
+
+# Attributes of a result by those of the compiled report.
+_OF_REPORT = {
+    "_iterations": "iterations",
+    **{
+        name: name
+        for name in (
+            "reason", "detail", "advice", "restarts", "residual_norm", "recurrence_residual_norm", "projected_norm",
+            "norm", "history", "counts", "method", "precond", "choice"
+        )
+    },
+}  # fmt: skip
 
 
 class Result(Outcome, _Pair):
@@ -142,25 +152,40 @@ class Result(Outcome, _Pair):
     trace: list[TraceEvent] | None = None
     traffic: dict[str, float] | None = None
 
-    def __init__(self, x: Any, report: _core.Report, log: Log, **facts: Any) -> None:
-        vars(self).update(facts)  # the attributes above
-        self.x: npt.NDArray[Any] = x
-        self.converged: bool = report.converged
-        self.reason: str = report.reason
-        self.detail: str = report.detail
-        self.advice: str = report.advice
-        self._iterations: int = report.iterations
-        self.restarts: int = report.restarts
-        self.residual_norm: float = report.residual_norm
-        self.recurrence_residual_norm: float = report.recurrence_residual_norm
-        self.projected_norm: float = report.projected_norm
-        self.norm: str = report.norm
-        self.history: npt.NDArray[np.float64] = report.history
-        self.counts: dict[str, int] = report.counts
-        self.method: str = report.method
-        self.precond: str = report.precond
-        self.choice: str = log.choice
-        self.warnings: list[str] = log.warnings
+    # Of the compiled report, from which each is read when it is first asked for.
+    x: npt.NDArray[Any]
+    detail: str
+    advice: str
+    restarts: int
+    recurrence_residual_norm: float
+    projected_norm: float
+    norm: str
+    history: npt.NDArray[np.float64]
+    method: str
+    precond: str
+    choice: str
+    _iterations: int
+
+    def __init__(self, x: Any, report: _core.Report, log: Log, facts: dict[str, Any]) -> None:
+        facts["x"], facts["converged"], facts["warnings"], facts["_report"] = x, report.converged, log.warnings, report
+        self.__dict__ = facts  # the attributes above
+
+    if not TYPE_CHECKING:  # which knows them
+
+        def __getattr__(self, name: str) -> Any:
+            report = self.__dict__.get("_report") if name in _OF_REPORT else None
+            if report is None:
+                return super().__getattribute__(name)  # which says that there is none
+            value = self.__dict__[name] = getattr(report, _OF_REPORT[name])
+            return value
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything that there is, for copies and pickles, which cannot have the report."""
+        read = {name: getattr(self, name) for name in _OF_REPORT}
+        return {name: value for name, value in (read | vars(self)).items() if name != "_report"}
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *_OF_REPORT})
 
     @property
     def iterations(self) -> int:
@@ -326,14 +351,15 @@ class ColumnsResult(Result):
         Where that is 1, the reason; else "".
     """
 
-    def __init__(self, x: Any, reports: Any, log: Log, **facts: Any) -> None:
+    def __init__(self, x: Any, reports: Any, log: Log, facts: dict[str, Any]) -> None:
         each: list[_core.Report] = list(reports.columns)
         slowest = max(range(len(each)), key=lambda c: each[c].iterations)
         shown = next((c for c, r in enumerate(each) if not r.converged), slowest)
-        super().__init__(x, each[shown], log, **facts)
+        super().__init__(x, each[shown], log, facts)
         self.columns: list[ColumnResult] = [
             ColumnResult(*(getattr(r, name) for name in ColumnResult._fields)) for r in each
         ]
+        self.choice = each[0].choice
         self.together: int = reports.together
         self.alone: str = reports.alone
         self.converged = all(r.converged for r in each)

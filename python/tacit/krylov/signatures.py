@@ -60,7 +60,7 @@ def _scipy(
         callback=OfIterate(callback, as_norm) if callable(callback) else callback,
         **more,
     )
-    if isinstance(result.x, np.ndarray) and not isinstance(result, ColumnsResult):
+    if isinstance(result.x, np.ndarray) and result.x.ndim != 1 and not isinstance(result, ColumnsResult):
         result.x = result.x.reshape(-1)
     return result
 

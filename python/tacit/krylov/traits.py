@@ -5,6 +5,8 @@ The traits are those that include/tacit/krylov/methods.def declares.
 
 from __future__ import annotations
 
+import functools
+
 from .. import _core
 from .._described import GROUP_METHODS
 
@@ -16,11 +18,13 @@ def is_chosen(method: str) -> bool:
     return method == _AUTOMATIC
 
 
+@functools.cache
 def needs_hermitian(method: str) -> bool:
     """Whether the method takes its preconditioner for a Hermitian map."""
     return _core.needs_hermitian(method)
 
 
+@functools.cache
 def own_precond(method: str) -> str | None:
     """The only preconditioner that the method works with, which need not be named; None where any will do."""
     return "direct" if _core.needs_factors(method) else None

@@ -20,19 +20,22 @@ class HostVectors:
         self._on, self._scalar, self._like = on, scalar, request.given.b
         self._offsets = matrix._handle.range_offsets
         self._numbers: Any = None
-        self._whole = layout.form(on, request.b, self._offsets, "b")
         b, x0 = request.b, request.x0
+        self._whole = layout.form(on, b, self._offsets, "b")
         guess_whole = x0 is not None and layout.form(on, x0, self._offsets, "x0")
 
         def cut() -> tuple[Any, Any]:
             return self._own(b, self._whole, "b"), None if x0 is None else self._own(x0, guess_whole, "x0")
 
-        self.b, self.x0 = agreed(on, cut)
-        self.many = self.b.ndim == 2
-        self._reshaped = not self.many and len(np.shape(request.given.b)) == 2
+        self.b, self.x0 = cut() if on.size == 1 else agreed(on, cut)
+        self.many = b.ndim == 2
+        given = request.given.b
+        self._reshaped = not self.many and (given.ndim if isinstance(given, np.ndarray) else np.ndim(given)) == 2
 
     def _own(self, array: Array, whole: bool, what: str) -> Array:
-        return to_scalar(layout.own_part(array, self._on, self._offsets, whole), self._scalar, what)
+        if whole and self._on.size > 1:
+            array = layout.own_part(array, self._on, self._offsets, whole)
+        return to_scalar(array, self._scalar, what)
 
     def finite(self) -> bool:
         """Whether this rank's numbers are all finite. Local."""
@@ -56,12 +59,13 @@ class HostVectors:
         """An iterate in the user's form. Collective where that is whole or renumbered."""
         if self._numbers is not None:
             own = self._moved("backward", own)
-        x = layout.gather(own, self._on) if self._whole else own
+        x = layout.gather(own, self._on) if self._whole and self._on.size > 1 else own
         return x.reshape(-1, 1) if self._reshaped else x
 
     def result(self, own: Array) -> Any:
         """x in the user's form, as an array of the library of b."""
-        return like(self.form(own), self._like)
+        x = self.form(own)
+        return x if type(self._like) is np.ndarray else like(x, self._like)
 
     def null_space(self, spaces: tuple[Any, ...]) -> list[tuple[Array, int]]:
         """Of the right and the left null space the columns, one after the other, and their number. Collective."""

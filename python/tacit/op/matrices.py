@@ -12,8 +12,21 @@ from .. import _core, layout
 from .. import comm as _comm
 from .. import device as _device
 from .._alike import Entries, alike, alike_and_least, scalar_bits, scalar_of_bits
-from .._support import Array, agreed, as_array, choose, chosen_scalar, common_scalar, core, scalar_name, to_scalar
+from .._support import (
+    SCALAR_OF,
+    Array,
+    agreed,
+    as_array,
+    choose,
+    chosen_scalar,
+    common_scalar,
+    core,
+    scalar_name,
+    to_scalar,
+)
 from .operators import FORMATS, Composed, Csr, DeviceCsr, Operator, Stencil, has_entries
+
+_INDICES = frozenset({np.dtype(np.int32), np.dtype(np.int64)})
 
 
 def _is_sparse(a: Any) -> bool:
@@ -60,7 +73,8 @@ def _of_petsc(
 
 def _shape_of(a: Any, what: str) -> tuple[int, int]:
     try:
-        rows, columns = (int(n) for n in a.shape)
+        rows, columns = a.shape
+        rows, columns = int(rows), int(columns)
     except (TypeError, ValueError):
         raise ValueError(f"{what} has shape {getattr(a, 'shape', None)!r}; a matrix has two dimensions") from None
     if rows < 0 or columns < 0:
@@ -86,11 +100,11 @@ def _compressed(a: Any, what: str) -> tuple[tuple[int, int], Array, Array, Array
     """(shape, starts, columns, values) of a SciPy sparse or dense matrix; for a csr matrix its own arrays, without a
     copy.
     """
-    if _is_sparse(a):
+    if hasattr(a, "tocsr"):
         shape = _shape_of(a, what)
         a = a.tocsr()
         start, column, value = a.indptr, a.indices, a.data
-        if start.dtype != column.dtype or start.dtype not in (np.int32, np.int64):
+        if start.dtype != column.dtype or start.dtype not in _INDICES:
             start, column = start.astype(np.int64), column.astype(np.int64)
         return shape, np.ascontiguousarray(start), np.ascontiguousarray(column), value
     dense = as_array(a, what)
@@ -173,32 +187,21 @@ def as_operator(
         Collective. An operator of Tacit with this scalar is returned as it is.
     """
     if isinstance(a, Operator):
-        if comm is not None and _comm.resolve(comm) != a.comm:
+        if comm is not None and comm is not a.comm and _comm.resolve(comm) != a.comm:
             raise ValueError(f"{what} lives on another communicator than the one given as comm=")
-        return a if scalar is None else _converted(a, scalar, what)
+        return a if scalar is None or scalar == SCALAR_OF[a.dtype] else _converted(a, scalar, what)
     on = _comm.resolve(comm)
     name = chosen_scalar(scalar)
     if is_petsc(a):
         return _of_petsc(a, on, name, what, offsets, format)
-
-    def look() -> Any:
-        if _is_matrix(a):
-            shape, start, column, value = _compressed(a, what)
-            chosen = name or scalar_name(value.dtype, what)
-            return shape, chosen, start, column, value
-        call = getattr(a, "matvec", None) or (a if callable(a) else None)
-        if call is None and hasattr(a, "shape") and hasattr(a, "__matmul__"):
-            call = a.__matmul__
-        if call is None or not hasattr(a, "shape"):
-            raise TypeError(f"{what} is a {type(a).__name__}; a matrix, or something with shape and matvec, is needed")
-        return _shape_of(a, what), name or scalar_of(a, what) or "float64", call, getattr(a, "rmatvec", None)
-
-    found, chosen = _the_same(on, look, what, name, str(offsets))
+    found, chosen = _the_same(on, lambda: _looked_at(a, name, what), what, name, offsets)
     rows, columns = found[0]
     by_row = list(offsets) if offsets is not None and offsets[-1] == rows else layout.blocks(rows, on.size)
     by_column = by_row if columns == rows else layout.blocks(columns, on.size)
     if len(found) == 5:
-        start, column, value = found[2], found[3], agreed(on, lambda: to_scalar(found[4], chosen, what))
+        start, column, value = found[2:]
+        if on.size > 1 or SCALAR_OF.get(value.dtype) != chosen or not value.flags.c_contiguous:
+            value = agreed(on, lambda: to_scalar(found[4], chosen, what))
         return Csr(core("csr", chosen)(on, by_row, by_column, 0, start, column, value, format), on, chosen)
     call, adjoint = found[2:]
     label = type(a).__name__ if hasattr(a, "matvec") else getattr(a, "__name__", type(a).__name__)
@@ -207,16 +210,38 @@ def as_operator(
     return Function._made_from(on, chosen, by_row, by_column, label, product, back, True)
 
 
+def _looked_at(a: Any, name: str | None, what: str) -> Any:
+    """A matrix as (shape, scalar, starts, columns, values), others as (shape, scalar, product, adjoint product or
+    None); TypeError or ValueError where it is neither. Local.
+    """
+    if _is_matrix(a):
+        shape, start, column, value = _compressed(a, what)
+        return shape, name or scalar_name(value.dtype, what), start, column, value
+    call = getattr(a, "matvec", None) or (a if callable(a) else None)
+    if call is None and hasattr(a, "shape") and hasattr(a, "__matmul__"):
+        call = a.__matmul__
+    if call is None or not hasattr(a, "shape"):
+        raise TypeError(f"{what} is a {type(a).__name__}; a matrix, or something with shape and matvec, is needed")
+    return _shape_of(a, what), name or scalar_of(a, what) or "float64", call, getattr(a, "rmatvec", None)
+
+
 def _the_same(
-    on: _core.Communicator, look: Callable[[], Any], what: str, scalar: str | None, offsets: str = "None"
+    on: _core.Communicator,
+    look: Callable[[], Any],
+    what: str,
+    scalar: str | None,
+    offsets: Sequence[int] | None = None,
 ) -> tuple[Any, str]:
     """What look() finds, a matrix or a function that must be the same on every rank, and the scalar for all: the given
     one, else the smallest that holds what each rank has. Collective.
     """
+    if on.size == 1:
+        found = look()
+        return found, scalar or found[1]
 
     def tell(found: Any) -> dict[str, Any]:
         shape, _, *rest = found
-        spread = {f"scalar of {what}": str(scalar), f"offsets of {what}": offsets}
+        spread = {f"scalar of {what}": str(scalar), f"offsets of {what}": str(offsets)}
         if len(rest) == 3:
             return {what: Entries(shape, *rest), **spread}
         has_adjoint = "none" if rest[1] is None else "a function"

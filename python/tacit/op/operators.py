@@ -14,11 +14,9 @@ from .. import comm as _comm
 from .. import device as _device
 from .._alike import Entries, alike, alike_and_least
 from .._outcome import table
-from .._support import SCALARS, Array, agreed, as_array, choose, chosen_scalar, core, to_scalar, vectors_of
+from .._support import DTYPES, SCALAR_OF, Array, agreed, as_array, choose, chosen_scalar, core, to_scalar, vectors_of
 
 T = TypeVar("T")
-
-_SCALAR_OF = {np.dtype(scalar): scalar for scalar in SCALARS}
 
 FORMATS: list[str] = _core.choices_formats()  #: storage formats of a matrix
 
@@ -66,7 +64,7 @@ class Operator:
         self._handle = handle
         self._hermitian: bool | None = None
         self.comm = comm
-        self.dtype = np.dtype(dtype)
+        self.dtype = np.dtype(DTYPES.get(dtype, dtype))  # type: ignore[arg-type]
         self.shape: tuple[int, int] = (handle.rows, handle.columns)
 
     ndim = 2
@@ -77,8 +75,7 @@ class Operator:
 
     @property
     def _scalar(self) -> str:
-        """``dtype.name``, which takes NumPy a microsecond."""
-        return _SCALAR_OF[self.dtype]
+        return SCALAR_OF[self.dtype]
 
     @property
     def _gpu(self) -> int | None:
@@ -428,6 +425,7 @@ class Csr(StoredMatrix):
     """
 
     __slots__ = ("_automatic",)
+    device = "host"  # others of this name look at the compiled object
 
     def __init__(self, handle: Any, comm: _core.Communicator, dtype: npt.DTypeLike) -> None:
         super().__init__(handle, comm, dtype)

@@ -1,0 +1,227 @@
+"""What a small solve costs beside its arithmetic, counted instead of timed; and that what is kept for the next call
+changes no result and no error.
+"""
+
+from __future__ import annotations
+
+import copy
+import gc
+import pickle
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from conftest import laplacian
+
+import tacit
+import tacit.scipy
+from tacit import _core
+
+
+def calls_of(work: Callable[[], Any]) -> tuple[int, int]:
+    """How many functions of Python, and of others, are called."""
+    counts = {"call": 0, "c_call": 0}
+
+    def count(_: Any, event: str, __: Any) -> None:
+        if event in counts:
+            counts[event] += 1
+
+    for _ in range(3):  # the first calls import, and keep what later ones find
+        work()
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return counts["call"], counts["c_call"]
+
+
+A = laplacian(100)
+OF_CSR = tacit.csr(A)
+B = np.ones(100)
+
+
+@pytest.mark.parametrize(
+    ("work", "most"),
+    [
+        pytest.param(lambda: tacit.cg(A, B), (86, 55), id="cg"),
+        pytest.param(lambda: tacit.cg(OF_CSR, B), (60, 40), id="cg of Csr"),
+        pytest.param(lambda: tacit.gmres(OF_CSR, B), (60, 40), id="gmres of Csr"),
+        pytest.param(lambda: tacit.solve(OF_CSR, B), (56, 40), id="solve of Csr"),
+        pytest.param(lambda: tacit.scipy.cg(A, B), (98, 70), id="scipy.cg"),
+    ],
+)
+def test_a_small_solve_calls_few_functions(work: Callable[[], Any], most: tuple[int, int]) -> None:
+    found = calls_of(work)
+    print(found)
+    assert found[0] <= most[0]
+    assert found[1] <= most[1]
+
+
+def test_options_of_the_call_before_do_not_count() -> None:
+    small = 1e-6 * B
+    for method in ("cg", "minres", "bicgstab", "gmres", "idr"):
+        for b, rtol in ((B, 1e-3), (small, 1e-10), (B, 1e-5), (small, 1e-10)):
+            r = tacit.solve(OF_CSR, b, method=method, rtol=rtol)
+            assert (r.converged, r.rtol) == (True, rtol)
+            assert np.linalg.norm(b - A @ r.x) <= 1.01 * rtol * np.linalg.norm(b)
+    for rtol in (1e-3, None, 1e-4, None):
+        given = {} if rtol is None else {"rtol": rtol}
+        assert tacit.solve(OF_CSR, B, method="gmres", **given).rtol == (1e-8 if rtol is None else rtol)
+    most = [tacit.cg(OF_CSR, B, maxiter=k).iterations for k in (7, None, 3, 7)]
+    assert most == [7, 50, 3, 7]
+    assert len(tacit.solve(OF_CSR, B, method="cg", history=False).history) == 0
+    assert len(tacit.solve(OF_CSR, B, method="cg", history=True).history) == 51
+
+
+def test_goals_relative_to_the_first_residual_stay_with_their_solve() -> None:
+    x0 = np.linspace(0, 1, 100) ** 2
+    first = tacit.solve(OF_CSR, B, x0, method="cg", rtol=1e-6, relative_to="first")
+    again = tacit.solve(OF_CSR, B, x0, method="cg", rtol=1e-6)
+    near, far = (tacit.solve(OF_CSR, B, c * x0, method="cg", relative_to="first").atol for c in (1, 1e3))
+    assert 100 * near < far
+    assert first.rtol == 0
+    assert first.atol > 0
+    assert (again.rtol, again.atol) == (1e-6, 0)
+
+
+@pytest.mark.parametrize(
+    ("accepted", "refused", "error", "text"),
+    [
+        ({"restart": 1}, {"restart": True}, TypeError, "restart is True"),
+        ({"restart": 20}, {"restart": "20"}, TypeError, "restart is '20'"),
+        ({"history": True}, {"history": "True"}, TypeError, "history is 'True'"),
+        ({"verbose": False}, {"verbose": 0.0}, TypeError, "verbose is 0.0"),
+        ({"rtol": 1e-5}, {"rtol": -1e-5}, ValueError, "rtol is -1e-05"),
+        ({"rtol": 1e-5}, {"rtol": float("nan")}, ValueError, "rtol is nan"),
+        ({"rtol": 1e-5}, {"rtol": True}, TypeError, "rtol is True"),
+        ({"side": "right"}, {"side": ["right"]}, TypeError, "side is"),
+        ({"partition": "rows"}, {"partition": ["rows"]}, TypeError, "partition is"),
+        ({"path": "auto"}, {"path": "nowhere"}, ValueError, "unknown path"),
+        ({"max_iterations": 5}, {"max_iteration": 5}, TypeError, "did you mean"),
+        ({"relative_to": "b"}, {"relative_to": "c"}, ValueError, "relative_to"),
+        ({"threads": 1}, {"threads": 0}, ValueError, "threads is 0"),
+        ({"threads": None}, {"threads": -1}, ValueError, "threads is -1"),
+    ],
+)
+def test_what_was_accepted_before_does_not_let_others_pass(
+    accepted: dict[str, Any], refused: dict[str, Any], error: type[Exception], text: str
+) -> None:
+    for _ in range(2):
+        tacit.solve(OF_CSR, B, method="gmres", **accepted)
+        with pytest.raises(error, match=text):
+            tacit.solve(OF_CSR, B, method="gmres", **refused)
+
+
+def test_a_callback_that_only_looks_leaves_the_next_one_its_answer() -> None:
+    assert tacit.solve(OF_CSR, B, method="cg", callback=tacit.Observer(lambda state: True)).converged
+    stopped = tacit.solve(OF_CSR, B, method="cg", callback=lambda state: state.iteration == 3)
+    assert (stopped.reason, stopped.iterations) == ("stopped", 3)
+
+
+def test_options_of_numpy_are_taken() -> None:
+    for rtol in (np.float32(0.25), np.float64(1e-4), np.float64(1e-6)):
+        assert tacit.cg(OF_CSR, B, rtol=rtol).rtol == float(rtol)
+    assert tacit.cg(OF_CSR, B, maxiter=np.int64(4)).iterations == 4
+
+
+def test_a_result_reads_what_is_asked_for() -> None:
+    r = tacit.cg(OF_CSR, B)
+    for again in (copy.copy(r), copy.deepcopy(r), pickle.loads(pickle.dumps(r))):
+        assert type(again) is type(r)
+        assert again.summary() == r.summary()
+        assert again.facts() == r.facts()
+        assert np.array_equal(again.history, r.history)
+    fresh = tacit.cg(OF_CSR, B)
+    assert {"history", "counts", "reason", "residual_norm", "converged", "x"} <= set(dir(fresh))
+    assert fresh.history is fresh.history
+    fresh.method = "mine"  # as any attribute, it can be set
+    assert fresh.method == "mine"
+    assert pickle.loads(pickle.dumps(fresh)).method == "mine"
+    with pytest.raises(AttributeError, match="no attribute 'histroy'"):
+        _ = fresh.histroy
+    many = tacit.solve(OF_CSR, np.stack([B, 2 * B], axis=1), method="cg")
+    assert pickle.loads(pickle.dumps(many)).summary() == many.summary()
+    assert copy.deepcopy(many).choice == many.choice
+
+
+def test_a_result_outlives_its_system() -> None:
+    r = tacit.cg(laplacian(30), np.ones(30))
+    gc.collect()
+    assert r.counts["operator_applies"] >= r.iterations
+    assert r.nonzeros == 88
+
+
+def test_many_solves_leave_nothing_behind() -> None:
+    def run() -> None:
+        for k in range(100):
+            tacit.cg(A, (1 + k) * B, atol=1e-3 * k, rtol=1e-5 / (1 + k))
+            tacit.scipy.gmres(A, B, rtol=1e-3 / (1 + k), restart=5)
+            tacit.solve(A, B, method="gmres", max_iterations=1 + k % 5)
+
+    run()
+    gc.collect()
+    before = len(gc.get_objects())
+    run()
+    gc.collect()
+    assert len(gc.get_objects()) <= before + 50
+
+
+def test_new_values_in_place_are_seen() -> None:
+    a = laplacian(100)
+    first = tacit.cg(a, B, rtol=1e-10).x
+    a.data *= 2  # nothing of the matrix is kept between calls
+    assert np.allclose(2 * tacit.cg(a, B, rtol=1e-10).x, first)
+    M = tacit.csr(a)
+    one = tacit.cg(M, B, rtol=1e-10).x
+    M.update_values(3 * a.data)
+    assert np.allclose(3 * tacit.cg(M, B, rtol=1e-10).x, one)
+
+
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+def test_arrays_of_a_matrix_in_any_form(index: type) -> None:
+    """Unsorted rows, duplicates, 64-bit indices, values in another byte order, and more entries than belong to rows."""
+    n = 20
+    a = laplacian(n)
+    expected = np.linalg.solve(a.toarray(), np.ones(n))
+    start, column, value = a.indptr.astype(index), a.indices.astype(index), a.data
+    turned = sp.csr_array((value, column, start), shape=(n, n))
+    for i in range(n):
+        part = slice(start[i], start[i + 1])
+        turned.indices[part], turned.data[part] = turned.indices[part][::-1], turned.data[part][::-1].copy()
+    twice = sp.csr_array((np.repeat(value / 2, 2), np.repeat(column, 2), 2 * start), shape=(n, n))
+    swapped = sp.csr_array((value, column, start), shape=(n, n))
+    swapped.data = value.astype(value.dtype.newbyteorder())
+    longer = sp.csr_array((value, column, start), shape=(n, n))
+    longer.data, longer.indices = np.append(value, [7.0, np.nan]), np.append(column, [3, 99]).astype(index)
+    for one in (sp.csr_array((value, column, start), shape=(n, n)), turned, twice, swapped, longer):
+        assert np.allclose(tacit.cg(one, np.ones(n), rtol=1e-10).x, expected)
+        assert np.allclose(tacit.cg(one, np.ones(n).astype(">f8"), rtol=1e-10).x, expected)
+    longer.indices = column  # fewer than values, by which a product would read beyond its arrays
+    with pytest.raises(ValueError, match="58 column indices and 60 values"):
+        tacit.cg(longer, np.ones(n))
+
+
+def test_systems_of_a_loop_have_nothing_to_do_with_each_other() -> None:
+    rng = np.random.default_rng(1)
+    kept = []
+    for k in range(60):
+        n = int(rng.integers(1, 40))
+        a = laplacian(n) + sp.diags_array(rng.random(n))
+        b = rng.standard_normal(n)
+        one, other = tacit.cg(a, b, rtol=1e-10), tacit.scipy.gmres(a, b, rtol=1e-10, restart=n)
+        expected = np.linalg.solve(a.toarray(), b)
+        assert np.allclose(one.x, expected), k
+        assert np.allclose(other[0], expected), k
+        kept.append((one, expected))
+    assert all(np.allclose(r.x, expected) and r.unknowns == len(expected) for r, expected in kept)
+
+
+def test_threads_do_not_change_a_small_solve() -> None:
+    one, two = (tacit.solve(OF_CSR, B, method="cg", threads=threads) for threads in (1, 2))
+    assert (one.threads, two.threads) == (1, 2)
+    assert np.array_equal(one.x, two.x)
+    assert tacit.cg(OF_CSR, B).threads == _core.threads()
