@@ -29,7 +29,8 @@ def page(file: Path) -> Page:
 
 
 def check(folder: Path) -> list[str]:
-    pages = {file: page(file) for file in sorted(folder.rglob("*.html")) if "_static" not in file.parts}
+    own = (file for file in sorted(folder.rglob("*.html")) if not file.is_relative_to(folder / "_static"))
+    pages = {file: page(file) for file in own}
     wrong: list[str] = []
     leads: dict[Path, set[Path]] = {}
     for file, (_, targets) in pages.items():

@@ -42,8 +42,8 @@ def write(file: Path, text: str) -> None:
 
 def places() -> dict[Path, str]:
     """Each page and image of the repository that is in the site, and its place there."""
-    kept = [file for kind in ("*.md", "*.png", "*.svg") for file in DOCS.rglob(kind) if "site" not in file.parts]
-    found = {file: str(file.relative_to(DOCS)) for file in kept}
+    files = [file for kind in ("*.md", "*.png", "*.svg") for file in DOCS.rglob(kind)]
+    found = {file: str(file.relative_to(DOCS)) for file in files if not file.is_relative_to(DOCS / "site")}
     found |= {ROOT / name: f"project/{name.lower()}" for name in PROJECT}
     found[DOCS / "README.md"] = found[ROOT / "README.md"] = "index.md"
     return {file: place.replace("README.md", "index.md") for file, place in found.items()}

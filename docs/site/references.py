@@ -177,7 +177,7 @@ def write_cpp(folder: Path, out: Path) -> None:
     )
     for floor, what in FLOORS.items():
         entries = []
-        for header in sorted(file for file in (INCLUDE / floor).rglob("*.h*") if "kernels" not in file.parts):
+        for header in sorted(file for file in (INCLUDE / floor).rglob("*.h*") if file.parent.name != "kernels"):
             name = str(header.relative_to(INCLUDE.parent))
             page = name.rpartition(".")[0].replace("/", "-")
             first = lead(header).partition(". ")[0].rstrip(".")

@@ -16,6 +16,7 @@ sys.path.insert(0, str(ROOT / "docs/site"))
 import blocks
 import check
 import notebooks
+import prepare
 
 PAGES = [
     ROOT / "README.md",
@@ -180,3 +181,11 @@ def test_the_check_of_a_site_finds_what_is_wrong(tmp_path: Path) -> None:
         "one.html: b.png is not there",
         "lonely.html: no page leads there",
     ]
+
+
+def test_a_site_is_made_in_a_folder_of_any_name() -> None:
+    """Its own folder of sources is left out, wherever the repository is."""
+    places = prepare.places()
+    assert places[ROOT / "docs/guide/tutorial.md"] == "guide/tutorial.md"
+    assert places[ROOT / "docs/reference/README.md"] == "reference/index.md"
+    assert ROOT / "docs/site/index.md" not in places
