@@ -340,8 +340,9 @@ def console(stderr: bool = False, quiet: bool = False) -> Console:
     terminal = stream is not None and stream.isatty()  # a process without standard output has None
     wide = None if terminal or "COLUMNS" in os.environ else 100
     # FORCE_COLOR (notebooks and some CI set it) means colours, not lines that are drawn again.
-    colours = "standard" if os.environ.get("FORCE_COLOR") and not terminal else "auto"
-    return Output(stderr=stderr, width=wide, force_terminal=terminal, color_system=colours, **style)
+    if os.environ.get("FORCE_COLOR") and not terminal:
+        style["color_system"] = "standard"
+    return Output(stderr=stderr, width=wide, force_terminal=terminal, **style)
 
 
 def print_facts(rows: Iterable[tuple[str, str | Text]], out: Console) -> None:
