@@ -74,7 +74,8 @@ def cells(text: str) -> list[Cell]:
         at = block.end
     found.append(Cell("markdown", prose(text[at:])))
     found = [cell for cell in found if cell.text]
-    return [Cell("markdown", f"{found[0].text}\n\n{START}"), *found[1:]]
+    title, _, rest = found[0].text.partition("\n")
+    return [Cell("markdown", f"{title}\n\n{START}\n{rest}"), *found[1:]]
 
 
 # --- the notebook -----------------------------------------------------------------------------------------------------

@@ -129,7 +129,8 @@ def lead(header: Path) -> str:
         if not line.startswith("//"):
             break
         lines.append(line.lstrip("/ "))
-    return re.sub(r"([*_`|\\])", r"\\\1", " ".join(lines))
+    # In reStructuredText a word before a colon may be taken for the scheme of a link (FILE:LINE).
+    return re.sub(r"([*_`|\\]|(?<=\w):(?=\w))", r"\\\1", " ".join(lines))
 
 
 def name_by_path(xml: Path) -> None:
