@@ -51,7 +51,8 @@ def check(folder: Path) -> list[str]:
         if file not in reached:
             reached.add(file)
             ahead += leads.get(file, ())
-    return wrong + [f"{file.relative_to(folder)}: no page leads there" for file in sorted(set(pages) - reached)]
+    lonely = (file.relative_to(folder) for file in sorted(set(pages) - reached))
+    return wrong + [f"{file}: no page leads there (left by an earlier build? --clean)" for file in lonely]
 
 
 if __name__ == "__main__":

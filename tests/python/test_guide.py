@@ -176,7 +176,7 @@ def test_the_check_of_a_site_finds_what_is_wrong(tmp_path: Path) -> None:
         "index.html: one.html#part: no such place in the page",
         "one.html: index.html#bottom: no such place in the page",
         "one.html: b.png is not there",
-        "lonely.html: no page leads there",
+        "lonely.html: no page leads there (left by an earlier build? --clean)",
     ]
 
 
