@@ -1,7 +1,7 @@
 #!/bin/sh
-# Makes the site of the documents: build/docs/html/index.html. Runs the blocks of the guide and the gallery's examples, which
-# takes some minutes the first time, and is repeated for pages that have changed, or all of them where the package has. Warnings
-# are errors: a link that leads nowhere, a page in no list, a docstring that is no valid text.
+# Makes the site of the documents: build/docs/html/index.html. Runs the blocks of the guide, notebooks of some pages and the
+# gallery's examples, which takes some minutes the first time, and is repeated for pages that have changed, or all of them where
+# the package has. Warnings are errors: a link that leads nowhere, a page in no list, a docstring that is no valid text.
 #
 #   scripts/docs.sh           what ./run docs does after it has built the module
 #   scripts/docs.sh --clean   from nothing
@@ -28,4 +28,5 @@ fi
 export PYTHONPATH="$root/python" TACIT_ROOT="$root" TACIT_DOCS_BUILD="$out" MPLBACKEND=Agg
 "$venv/bin/python" docs/site/prepare.py "$out/source" "$out/shown"
 "$venv/bin/python" -m sphinx -q -W --keep-going -c docs/site -d "$out/doctrees" "$out/source" "$out/html"
+"$venv/bin/python" docs/site/check.py "$out/html"
 echo "the site: $out/html/index.html"

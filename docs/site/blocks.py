@@ -7,13 +7,15 @@ The tests run every page in this way (tests/python/test_guide.py), and the site 
 <!-- file: name.py -->      a file that the reader saves
 
 Commands are run by a shell that stops at the first failure. As in a reader's terminal `./run` is there, and `tacit` and
-`python` only after the line `. .venv/bin/activate`.
+`python` only after the line `. .venv/bin/activate`. Where the last line of a Python block is a value that notebooks
+show, the page has it too.
 
 docs/site/blocks.py PAGE FOLDER      runs a page; FOLDER gets its pictures, and shown.json
 """
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import io
 import json
@@ -52,7 +54,8 @@ class Block(NamedTuple):
     what: str
     language: str
     text: str
-    end: int  # where it ends in the page's text
+    start: int  # where it begins in the page's text, with its comment
+    end: int
 
 
 class Shown(NamedTuple):
@@ -60,6 +63,7 @@ class Shown(NamedTuple):
 
     block: Block
     text: str
+    html: str  # of the value in its last line
     pictures: list[Path]
 
 
@@ -67,7 +71,7 @@ def blocks(text: str) -> list[Block]:
     found = []
     for m in BLOCK.finditer(text):
         line = text.count("\n", 0, m.start("text")) + 1
-        found.append(Block(line, m["kind"] or "", m["what"] or "", m["language"], m["text"], m.end()))
+        found.append(Block(line, m["kind"] or "", m["what"] or "", m["language"], m["text"], m.start(), m.end()))
     return found
 
 
@@ -148,12 +152,16 @@ def run_commands(block: Block, folder: Path, activated: bool) -> str:
     return done.stdout
 
 
-def run_python(block: Block, page: Path, names: dict[str, Any]) -> str:
-    said = io.StringIO()
-    code = "\n" * (block.line - 1) + block.text  # a failure names the page's line
+def run_python(block: Block, page: Path, names: dict[str, Any]) -> tuple[str, str]:
+    """What a block prints, and the HTML of the value in its last line, if it has one."""
+    said, value = io.StringIO(), None
+    code = ast.parse("\n" * (block.line - 1) + block.text, str(page))  # a failure names the page's line
+    last = code.body.pop() if code.body and isinstance(code.body[-1], ast.Expr) else None
     with contextlib.redirect_stdout(said):
         exec(compile(code, str(page), "exec"), names)
-    return said.getvalue()
+        if isinstance(last, ast.Expr):
+            value = eval(compile(ast.Expression(last.value), str(page), "eval"), names)
+    return said.getvalue(), value._repr_html_() if hasattr(value, "_repr_html_") else ""
 
 
 def pictures_of(folder: Path) -> dict[Path, int]:
@@ -171,15 +179,20 @@ def run_page(page: Path, folder: Path) -> Iterator[Shown]:
         elif block.kind == "not run":
             continue
         elif block.language == "python":
-            yield Shown(block, run_python(block, page, names), new_pictures(folder, before))
+            yield Shown(block, *run_python(block, page, names), new_pictures(folder, before))
         elif block.language in SHELL:
             text = run_commands(block, folder, activated)
             activated |= ACTIVATION in block.text
-            yield Shown(block, text, new_pictures(folder, before))
+            yield Shown(block, text, "", new_pictures(folder, before))
 
 
 def new_pictures(folder: Path, before: dict[Path, int]) -> list[Path]:
     return sorted(file for file, made in pictures_of(folder).items() if before.get(file) != made)
+
+
+def cleaned(text: str, folder: Path) -> str:
+    """Without the places of this machine."""
+    return text.replace(f"{folder}/", "").replace(str(ROOT), "/home/me/tacit")
 
 
 def main(page: Path, out: Path) -> None:
@@ -199,8 +212,9 @@ def main(page: Path, out: Path) -> None:
             for picture in one.pictures:
                 names.append(f"{page.stem}-{number}-{picture.name}")
                 shutil.copy(picture, out / names[-1])
-            text = one.text.replace(f"{folder}/", "").replace(str(ROOT), "/home/me/tacit")
-            shown.append({"line": one.block.line, "text": text, "pictures": names})
+            shown.append(
+                {"line": one.block.line, "text": cleaned(one.text, folder), "html": one.html, "pictures": names}
+            )
     (out / "shown.json").write_text(json.dumps(shown, indent=1))
 
 

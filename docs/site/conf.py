@@ -71,6 +71,7 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "show_memory": False,
     "min_reported_time": 1e9,
+    "write_computation_times": False,
     "plot_gallery": "True",
     "abort_on_example_error": True,
     "download_all_examples": True,
@@ -82,10 +83,12 @@ html_theme = "furo"
 html_title = f"Tacit {release}"
 html_static_path = [str(ROOT / "docs/site/static")]
 html_css_files = ["tacit.css"]
+html_js_files = [("tacit.js", {"defer": "defer"})]
 html_theme_options: dict[str, Any] = {
     "light_css_variables": {"color-brand-primary": "#0b6e63", "color-brand-content": "#0b6e63"},
     "dark_css_variables": {"color-brand-primary": "#5fd0c0", "color-brand-content": "#5fd0c0"},
 }
+html_domain_indices = False  # of modules; the side lists them
 html_show_sphinx = False
 html_show_sourcelink = False
 copybutton_selector = "div:not(.printed) > div.highlight > pre"
@@ -109,5 +112,12 @@ def no_substitutions(app: Any, what: str, name: str, thing: Any, options: Any, l
         lines[index] = "".join(part if i % 2 else part.replace("|", r"\|") for i, part in enumerate(parts))
 
 
+def links_to_pages(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """Docstrings name pages by their files."""
+    for index, line in enumerate(lines):
+        lines[index] = re.sub(r"(?<![`/\w])docs/([\w-]+/[\w-]+)\.md\b(?!`)", r":doc:`/\1`", line)
+
+
 def setup(app: Any) -> None:
+    app.connect("autodoc-process-docstring", links_to_pages, priority=5)
     app.connect("autodoc-process-docstring", no_substitutions, priority=10)  # before napoleon

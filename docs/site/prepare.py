@@ -1,9 +1,9 @@
-"""Makes the sources of the site in a folder: the pages of docs/ with what their blocks print and draw, lists of pages
-from docs/README.md, and the pages of the references.
+"""Makes the sources of the site in a folder: the pages of docs/ with what their blocks print and draw, notebooks of
+some of them, lists of pages from docs/README.md, and the pages of the references.
 
 The pages of docs/ are written for readers of the repository. Here links that lead out of docs/ are redirected, and
-behind each block that runs comes what it has printed and drawn (docs/site/blocks.py). A page is run again when it or
-the package has changed.
+behind each block that runs comes what it has printed and drawn (docs/site/blocks.py); docs/site/notebooks.py makes the
+notebooks. A page is run again when it or the package has changed.
 
 docs/site/prepare.py SOURCE CACHE      writes SOURCE; CACHE keeps what pages printed and drew
 """
@@ -23,6 +23,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import blocks
+import notebooks
 import references
 
 ROOT = blocks.ROOT
@@ -41,8 +42,8 @@ def write(file: Path, text: str) -> None:
 
 def places() -> dict[Path, str]:
     """Each page and image of the repository that is in the site, and its place there."""
-    kept = [file for kind in ("*.md", "*.png", "*.svg") for file in DOCS.rglob(kind) if "site" not in file.parts]
-    found = {file: str(file.relative_to(DOCS)) for file in kept}
+    files = [file for kind in ("*.md", "*.png", "*.svg") for file in DOCS.rglob(kind)]
+    found = {file: str(file.relative_to(DOCS)) for file in files if not file.is_relative_to(DOCS / "site")}
     found |= {ROOT / name: f"project/{name.lower()}" for name in PROJECT}
     found[DOCS / "README.md"] = found[ROOT / "README.md"] = "index.md"
     return {file: place.replace("README.md", "index.md") for file, place in found.items()}
@@ -84,7 +85,7 @@ def copy(file: Path, place: Path) -> None:
 def fingerprint() -> str:
     """Of the package and the reader of pages: what pages print depends on them."""
     digest = hashlib.sha256()
-    files = [*sorted((ROOT / "python/tacit").rglob("*.py")), DOCS / "site/blocks.py"]
+    files = [*sorted((ROOT / "python/tacit").rglob("*.py")), DOCS / "site/blocks.py", DOCS / "site/notebooks.py"]
     for file in files:
         digest.update(file.read_bytes())
     for module in sorted((ROOT / "python/tacit").glob("_core*.so")):
@@ -92,19 +93,35 @@ def fingerprint() -> str:
     return digest.hexdigest()
 
 
-def shown_of(page: Path, cache: Path, base: str) -> tuple[list[dict[str, Any]], Path]:
-    """What the blocks of a page have left, from an earlier run where nothing has changed since."""
-    folder = cache / page.stem
+def run_again(script: str, page: Path, out: Path, stamp: Path, base: str) -> None:
+    """Runs a page by one of the scripts beside this one, unless nothing has changed since the last time."""
     key = hashlib.sha256((base + page.read_text()).encode()).hexdigest()
-    stamp = folder / "key"
-    if not stamp.exists() or stamp.read_text() != key:
-        print(f"running {page.relative_to(ROOT)}", flush=True)
-        command = [sys.executable, DOCS / "site/blocks.py", page, folder]
-        done = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        if done.returncode:
-            raise SystemExit(f"{page.relative_to(ROOT)} does not run:\n{done.stdout[-4000:]}")
-        stamp.write_text(key)
+    if stamp.exists() and stamp.read_text() == key:
+        return
+    print(f"running {page.relative_to(ROOT)}" + (" as a notebook" if script == "notebooks.py" else ""), flush=True)
+    command = [sys.executable, DOCS / "site" / script, page, out]
+    done = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    if done.returncode:
+        raise SystemExit(f"{page.relative_to(ROOT)} does not run ({script}):\n{done.stdout[-4000:]}")
+    stamp.write_text(key)
+
+
+def shown_of(page: Path, cache: Path, base: str) -> tuple[list[dict[str, Any]], Path]:
+    """What the blocks of a page have left."""
+    folder = cache / page.stem
+    run_again("blocks.py", page, folder, folder / "key", base)
     return json.loads((folder / "shown.json").read_text()), folder
+
+
+def with_notebook(text: str, page: Path, source: Path, cache: Path, base: str) -> str:
+    """The text with a link to the page's notebook under its title."""
+    if page.stem not in notebooks.PAGES:
+        return text
+    made = cache / "notebooks" / f"{page.stem}.ipynb"
+    run_again("notebooks.py", page, made, made.with_suffix(".key"), base)
+    copy(made, source / "notebooks" / made.name)
+    title, _, rest = text.partition("\n")
+    return f"{title}\n\n[This page as a notebook](../notebooks/{made.name}) that has been run, to download\n{rest}"
 
 
 def output(text: str) -> str:
@@ -132,6 +149,8 @@ def with_output(text: str, page: Path, source: Path, cache: Path, base: str) -> 
         if one is None:
             continue
         added = output(one["text"])
+        if one["html"]:
+            added += '\n\n<div class="shown">\n' + re.sub(r"\n\s*", " ", one["html"]) + "\n</div>\n"
         for name in one["pictures"]:
             picture = source / "pictures" / name
             copy(folder / name, picture)
@@ -182,7 +201,7 @@ def main(source: Path, cache: Path) -> None:
             continue
         text = redirected(file.read_text(), file, place, source, known)
         if file.parent == DOCS / "guide":
-            text = with_output(text, file, source, cache, base)
+            text = with_notebook(with_output(text, file, source, cache, base), file, source, cache, base)
         elif file.name == "README.md":
             text += "\n" + toctree([page for page in pages_in(text) if "/" not in page])
         write(source / place, text)

@@ -129,7 +129,8 @@ def lead(header: Path) -> str:
         if not line.startswith("//"):
             break
         lines.append(line.lstrip("/ "))
-    return re.sub(r"([*_`|\\])", r"\\\1", " ".join(lines))
+    # In reStructuredText a word before a colon may be taken for the scheme of a link (FILE:LINE).
+    return re.sub(r"([*_`|\\]|(?<=\w):(?=\w))", r"\\\1", " ".join(lines))
 
 
 def name_by_path(xml: Path) -> None:
@@ -177,7 +178,7 @@ def write_cpp(folder: Path, out: Path) -> None:
     )
     for floor, what in FLOORS.items():
         entries = []
-        for header in sorted(file for file in (INCLUDE / floor).rglob("*.h*") if "kernels" not in file.parts):
+        for header in sorted(file for file in (INCLUDE / floor).rglob("*.h*") if file.parent.name != "kernels"):
             name = str(header.relative_to(INCLUDE.parent))
             page = name.rpartition(".")[0].replace("/", "-")
             first = lead(header).partition(". ")[0].rstrip(".")

@@ -74,6 +74,13 @@ def read_header(path: str) -> Header:
     return Header(kind, rows, columns, entries, tuple(counts[1:4]), formats, 5 if right else 4)
 
 
+def _a_column_short(block: list[bytes], count: int, each: int, width: int) -> bool:
+    """Whether all lines have fields of width - 1: so SciPy's hb_write writes real numbers, whatever its header says."""
+    last = count - each * (len(block) - 1)
+    lengths = [each * (width - 1)] * (len(block) - 1) + [last * (width - 1)]
+    return [len(line) for line in block] == lengths
+
+
 class _Fields:
     """The fields of a file, block after block."""
 
@@ -95,6 +102,8 @@ class _Fields:
         if len(block) < lines:
             refuse(self._path, f"the file ends after line {len(self._lines)}, within the {what}")
         self._next += lines
+        if found[3] in "DE" and min(count, each) > 1 and _a_column_short(block, count, each, width):
+            width -= 1
         text = b"".join(line[: each * width].ljust(each * width) for line in block)
         return np.frombuffer(text, f"S{width}")[:count], int(found[1] or 0)
 

@@ -64,7 +64,8 @@ class Outcome:
         """What notebooks show, by name."""
         ended = "converged" if self.converged else self.reason.replace("_", " ")
         rows = [("ended", ended), ("iterations", report.count(self.iterations))]
-        rows += [("residual", report.residual(self.residual_norm))]
+        if len(self.history) or not np.isnan(self.residual_norm):  # an inference has none
+            rows.append(("residual", report.residual(self.residual_norm)))
         times = [f"{name.replace('_', ' ')} {report.seconds(value)}" for name, value in self.seconds.items() if value]
         counts = [f"{report.count(value)} {name.replace('_', ' ')}" for name, value in self.counts.items() if value]
         rows += [(name, ", ".join(found)) for name, found in (("time", times), ("counts", counts)) if found]

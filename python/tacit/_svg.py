@@ -1,4 +1,7 @@
-"""Small pictures in SVG for notebooks and reports, made without matplotlib: curves on a logarithmic scale."""
+"""Small pictures in SVG for notebooks and reports, made without matplotlib: curves on a logarithmic scale.
+
+Their ground is white, as notebooks and pages may be dark.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +36,8 @@ class Picture:
 def _open(width: int, height: int, label: str) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img"'
-        f' style="width:100%;max-width:{1.3 * width:.0f}px;height:auto" font-family="system-ui, sans-serif"'
-        f' font-size="12" fill="#444"'
+        f' style="width:100%;max-width:{1.3 * width:.0f}px;height:auto;background:#fff"'
+        f' font-family="system-ui, sans-serif" font-size="12" fill="#444"'
         f' aria-label="{escape(label)}">'
     )
 

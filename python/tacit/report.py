@@ -339,7 +339,10 @@ def console(stderr: bool = False, quiet: bool = False) -> Console:
     stream = sys.stderr if stderr else sys.stdout
     terminal = stream is not None and stream.isatty()  # a process without standard output has None
     wide = None if terminal or "COLUMNS" in os.environ else 100
-    return Output(stderr=stderr, width=wide, **style)
+    # FORCE_COLOR (notebooks and some CI set it) means colours, not lines that are drawn again.
+    if os.environ.get("FORCE_COLOR") and not terminal:
+        style["color_system"] = "standard"
+    return Output(stderr=stderr, width=wide, force_terminal=terminal, **style)
 
 
 def print_facts(rows: Iterable[tuple[str, str | Text]], out: Console) -> None:

@@ -6,7 +6,9 @@ import doctest
 import importlib
 import inspect
 import pkgutil
+import re
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -79,6 +81,46 @@ def test_every_public_function_is_documented() -> None:
             thing = getattr(module, name)
             if inspect.isfunction(thing) or inspect.isclass(thing):
                 assert inspect.getdoc(thing), f"{module.__name__}.{name}"
+
+
+def callables() -> Iterator[tuple[str, Any]]:
+    """Public functions, and public methods of public classes."""
+    modules = [tacit, tacit.methods, tacit.multigrid, tacit.grid_problems, tacit.bem, tacit.tomography, tacit.inference]
+    for module in [*modules, comm, io, layout, op, precond, simulate]:
+        for name in module.__all__:
+            thing = getattr(module, name)
+            if inspect.isfunction(thing):
+                yield f"{module.__name__}.{name}", thing
+            elif inspect.isclass(thing):
+                yield from (
+                    (f"{module.__name__}.{name}.{method}", function)
+                    for method, function in vars(thing).items()
+                    if inspect.isfunction(function) and not method.startswith("_")
+                )
+
+
+def test_lists_of_parameters_are_complete() -> None:
+    """Where a docstring has a section of parameters, each parameter is in it, and nothing else."""
+    wrong, seen = [], 0
+    for name, function in callables():
+        section = re.search(
+            r"^Parameters\n-+\n(.*?)(?=^\w[\w ]*\n-+\n|\Z)", inspect.getdoc(function) or "", re.S | re.M
+        )
+        if section is None:
+            continue
+        seen += 1
+        heads = re.findall(r"^\*{0,2}(\w[^\n:]*?)(?: :|$)", section[1], re.M)
+        named = {word.strip(" *") for head in heads for word in head.split(",")}
+        taken = {
+            p.name: p.kind for p in inspect.signature(function).parameters.values() if p.name not in ("self", "cls")
+        }
+        open_ended = inspect.Parameter.VAR_KEYWORD in taken.values()
+        wrong += [
+            f"{name}: {p} is not described" for p, kind in taken.items() if p not in named and kind.value not in (2, 4)
+        ]
+        wrong += [f"{name}: there is no {p}" for p in sorted(named - set(taken)) if not open_ended]
+    assert wrong == []
+    assert seen > 50
 
 
 @pytest.mark.parametrize("name", ["cg", "bicgstab", "gmres", "minres"])

@@ -14,6 +14,9 @@ from conftest import ROOT, Run
 
 sys.path.insert(0, str(ROOT / "docs/site"))
 import blocks
+import check
+import notebooks
+import prepare
 
 PAGES = [
     ROOT / "README.md",
@@ -112,3 +115,95 @@ def test_a_page_that_does_not_run_is_found(tmp_path: Path, monkeypatch: pytest.M
             list(blocks.run_page(page, tmp_path))
     page.write_text(f"```\n{blocks.ACTIVATION}\n```\n```\npython -c 'print(6 * 7)' | cat\n```\n")
     assert [shown.text for shown in blocks.run_page(page, tmp_path)] == ["", "42\n"]
+
+
+def test_the_value_of_a_last_line_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = tmp_path / "page.md"
+    page.write_text("```python\nimport tacit\nprint(7)\ntacit.poisson((9,))\n```\n```python\n1 + 1\n```\n")
+    first, second = blocks.run_page(page, tmp_path)
+    assert first.text == "7\n"
+    assert first.html.startswith("<table>")
+    assert (second.text, second.html) == ("", "")
+
+
+def test_a_page_becomes_cells() -> None:
+    text = """# A page
+
+Of [another](other.md#part), [a site](https://example.org), ![a picture](../images/tooth.png).
+
+```
+./run build
+. .venv/bin/activate
+```
+
+<!-- not run: why -->
+```
+tacit bem human.obj
+```
+Between.
+<!-- file: own.py -->
+```python
+x = 1
+```
+```
+./run solve a.mtx --plot c.png      # not d.png
+```
+```python
+r.plot("levels.png")
+```
+"""
+    page, build, human, between, own, solve, shown, levels, again = notebooks.cells(text)
+    assert page.text.startswith(f"# A page\n\n{notebooks.START}\n\nOf another, [a site](https://example.org), ![a pic")
+    assert [cell.kind for cell in (build, human, between)] == ["markdown"] * 3
+    assert own == ("code", "%%writefile own.py\nx = 1")
+    assert solve == ("code", "%%sh -e\ntacit solve a.mtx --plot c.png      # not d.png")
+    assert 'Image("c.png")' in shown.text
+    assert "d.png" not in shown.text
+    assert levels == ("code", 'r.plot("levels.png")')
+    assert 'Image("levels.png")' in again.text
+    text, images = notebooks.attached(page.text, ROOT / "docs/guide/page.md")
+    assert "(attachment:tooth.png)" in text
+    assert list(images) == ["tooth.png"]
+
+
+@pytest.mark.parametrize("name", notebooks.PAGES)
+def test_notebooks_have_all_of_their_pages(name: str) -> None:
+    """`./run docs` runs them; here only that nothing is left out or leads out of the file."""
+    text = (ROOT / f"docs/guide/{name}.md").read_text()
+    cells = notebooks.cells(text)
+    code = "\n".join(cell.text for cell in cells if cell.kind == "code")
+    assert all(block.text.rstrip() in code for block in blocks.blocks(text) if block.language == "python")
+    assert not re.search(r"\./run|activate|\bmodule load", code)
+    for cell in cells:
+        if cell.kind == "markdown" and not cell.text.startswith("```"):
+            assert not re.search(
+                r"(?<!!)\[[^\]]*\]\((?!https?:)", notebooks.attached(cell.text, ROOT / "docs/guide/x.md")[0]
+            )
+
+
+def test_the_check_of_a_site_finds_what_is_wrong(tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text(
+        '<h1 id="top">x</h1><a class="a" href="one.html#part">1</a><a href="#top">2</a><a href="https://example.org">3</a>'
+        '<img src="_static/a.png?v=1"/><code>href=&quot;no&quot;</code>'
+    )
+    (tmp_path / "one.html").write_text('<a href="index.html">0</a><p\n id="part">a</p>')
+    (tmp_path / "_static").mkdir()
+    (tmp_path / "_static/a.png").write_bytes(b"")
+    assert check.check(tmp_path) == []
+    (tmp_path / "one.html").write_text('<a href="index.html#bottom">0</a><img src="b.png">')
+    (tmp_path / "lonely.html").write_text("")
+    assert check.check(tmp_path) == [
+        "index.html: one.html#part: no such place in the page",
+        "one.html: index.html#bottom: no such place in the page",
+        "one.html: b.png is not there",
+        "lonely.html: no page leads there (left by an earlier build? --clean)",
+    ]
+
+
+def test_a_site_is_made_in_a_folder_of_any_name() -> None:
+    """Its own folder of sources is left out, wherever the repository is."""
+    places = prepare.places()
+    assert places[ROOT / "docs/guide/tutorial.md"] == "guide/tutorial.md"
+    assert places[ROOT / "docs/reference/README.md"] == "reference/index.md"
+    assert ROOT / "docs/site/index.md" not in places

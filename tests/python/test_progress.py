@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cli_support import LONG, clean_environment, needs_mpi, poisson
+from cli_support import tacit as command
 from conftest import Run, laplacian
 
 import tacit
@@ -187,3 +188,12 @@ def test_ranks(one: bool, python: Run) -> None:
     assert out.count("tacit: converged") == 1
     assert out.count("INFO:tacit:converged") == 1
     assert "DEBUG:tacit:iteration 1: residual" in out
+
+
+def test_colours_without_a_terminal_bring_no_progress(tmp_path: Path) -> None:
+    """Notebooks set FORCE_COLOR for their commands; a line that is drawn again would be shown many times there."""
+    poisson(tmp_path / "a.mtx", 60)
+    done = command("solve", "a.mtx", cwd=tmp_path, FORCE_COLOR="1")
+    assert "\x1b[1;32mconverged" in done.stdout
+    assert set(re.findall(r"\x1b\[[^a-zA-Z]*([a-zA-Z])", done.stdout)) == {"m"}, "only colours"
+    assert "reading" not in done.stdout.splitlines()[0]

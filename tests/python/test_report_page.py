@@ -57,7 +57,10 @@ def test_results_and_operators_in_notebooks() -> None:
     assert f"{400:,} unknowns, 1,920 nonzeros, float64" in table
     assert r.advice.split(",")[0] in table
     assert len(points(svg)) == 4
+    assert "background:#fff" in svg, "dark text on the ground of a dark notebook"
     assert "1,920 (4.8 a row)" in a._repr_html_()
+    inferred = tacit.inference.radixnet(neurons=1024, layers=1).infer(np.ones((2, 1024)))
+    assert "residual" not in inferred._repr_html_(), "there is none"
     picture = r.plot()
     assert picture is not None
     assert picture._repr_html_() == svg

@@ -20,6 +20,7 @@ __all__ = ["Cells", "FiniteVolume", "cells", "finite_volume", "stencils"]
 
 
 def stencils() -> list[str]:
+    """Names for `stencil` of :func:`finite_volume`."""
     return list(STENCILS)
 
 

@@ -121,6 +121,7 @@ class Network:
         ----------
         images : array_like, (k, inputs)
             Numbers or booleans; with `packed`, bits as numpy.packbits(.., axis=1) packs them into bytes.
+        packed : bool
         callback : callable, optional
             ``callback(layers_done, images_alive)`` after each group of layers; returning True ends the inference.
         threads : int, optional

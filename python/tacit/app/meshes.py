@@ -176,6 +176,7 @@ class Mesh:
         return Mesh(np.concatenate([self.vertices, other.vertices]), triangles)
 
     def moved(self, by: Sequence[float]) -> Mesh:
+        """The same mesh, its vertices moved by a vector of three numbers."""
         return Mesh(self.vertices + np.asarray(by, dtype=np.float64), self.triangles, self.cell_data)
 
     def write(self, path: str | os.PathLike[str], cell_data: dict[str, Any] | None = None) -> None:

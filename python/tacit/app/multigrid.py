@@ -208,6 +208,9 @@ def solve(A: FiniteVolume, f: Any, *, device: str = "host", **options: Unpack[So
 
     Parameters
     ----------
+    A : FiniteVolume
+    f : array_like
+        The right-hand side.
     device : str
         "host"; "cuda": levels, vectors and cycles in the memory of this rank's GPU; "cuda:1": of that one; "virtual":
         the same kernels, run on the CPU. On "cuda" and "virtual" there are V-, W-, F- and U-cycles for 3, 5 and 7

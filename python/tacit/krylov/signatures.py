@@ -369,6 +369,11 @@ def richardson(
 ) -> Result:
     """Richardson's iteration x += relaxation M (b - A x).
 
+    Parameters
+    ----------
+    relaxation : float
+        The factor of each step.
+
     Examples
     --------
     >>> import numpy as np, tacit

@@ -119,6 +119,8 @@ class HMatrix(Operator):
         cut : str
             "count": a batch ends after `count` tasks; "ranges": it also ends where the number of rows passes one of
             `ranges`.
+        count : int
+            Tasks of a batch, at most.
         ranges : sequence of int
             The smallest number of rows in each range but the first: (8, 32) means 1 to 7, 8 to 31, and 32 or more.
         padded : bool

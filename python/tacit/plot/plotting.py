@@ -98,10 +98,11 @@ def _draw(axes: Axes, xs: Sequence[float], curve: Curve, colour: str, line: str)
 
 
 def _axes(axes: Axes, label: str, goal: float | None, curves: Sequence[Curve]) -> None:
-    from matplotlib.ticker import LogLocator
+    from matplotlib.ticker import LogLocator, MaxNLocator
 
     axes.set(yscale="log", xlabel=label)
     axes.set_xlim(left=0)
+    axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))  # numbers such as 0.0025 are wide
     axes.yaxis.set_major_locator(LogLocator(base=10, numticks=12))
     axes.minorticks_off()
     values = [r for c in curves for r in (*c.history, c.verified or 0.0) if math.isfinite(r) and r > 0]
