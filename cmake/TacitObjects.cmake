@@ -1,13 +1,13 @@
 # tacit_take_objects(TARGET FOLDER): with TACIT_OBJECTS_FROM, a build folder without CUDA, whose objects of this target lie in
-# FOLDER there, the target takes them in place of its .cpp files that do not depend on CUDA: those that name neither
-# TACIT_HAVE_CUDA nor its headers. So a build with CUDA compiles its .cu files and little else. That the options are the
-# same is the caller's part (CMAKE_BUILD_TYPE, TACIT_MPI, TACIT_ARCH, the compiler).
+# FOLDER there, the target takes them in place of its .cpp files. A build with CUDA takes those that do not depend on it, that
+# name neither TACIT_HAVE_CUDA nor its headers, and so compiles its .cu files and little else. A build without CUDA takes all:
+# its module is for another Python. That the options are the same is the caller's part (CMAKE_BUILD_TYPE, TACIT_MPI, TACIT_ARCH,
+# the compiler).
 function(tacit_take_objects target folder)
-  if(NOT TACIT_CUDA)
-    message(FATAL_ERROR "TACIT_OBJECTS_FROM is for builds with CUDA (TACIT_CUDA=ON or host); without it, it has no meaning")
+  set(headers)
+  if(TACIT_CUDA)  # a header that depends on CUDA would do so in every file
+    file(GLOB_RECURSE headers ${CMAKE_SOURCE_DIR}/include/*.hpp)
   endif()
-  # A header that depends on CUDA would do so in every file.
-  file(GLOB_RECURSE headers ${CMAKE_SOURCE_DIR}/include/*.hpp)
   foreach(header IN LISTS headers)
     file(STRINGS ${header} depends REGEX "TACIT_HAVE_CUDA" LIMIT_COUNT 1)
     if(depends)
@@ -26,7 +26,10 @@ function(tacit_take_objects target folder)
     set(object ${TACIT_OBJECTS_FROM}/${folder}/${name}.o)
     set(depends yes)
     if(file MATCHES "\\.cpp$" AND EXISTS ${object})
-      file(STRINGS ${file} depends REGEX "TACIT_HAVE_CUDA|cuda(_runtime|_on_host)?\\.h" LIMIT_COUNT 1)
+      set(depends)
+      if(TACIT_CUDA)
+        file(STRINGS ${file} depends REGEX "TACIT_HAVE_CUDA|cuda(_runtime|_on_host)?\\.h" LIMIT_COUNT 1)
+      endif()
     endif()
     if(depends)
       list(APPEND kept ${source})
@@ -40,7 +43,10 @@ function(tacit_take_objects target folder)
     message(FATAL_ERROR "TACIT_OBJECTS_FROM=${TACIT_OBJECTS_FROM} has no objects of ${target} in ${folder}: build it there first")
   endif()
   message(STATUS "${target}: ${count} objects of ${TACIT_OBJECTS_FROM}")
-  set_target_properties(${target} PROPERTIES SOURCES "${kept}")
+  set_target_properties(${target} PROPERTIES SOURCES "${kept}" LINKER_LANGUAGE CXX)
+  if(NOT kept)  # else this header would be all that is compiled
+    set_target_properties(${target} PROPERTIES PRECOMPILE_HEADERS "")
+  endif()
   target_sources(${target} PRIVATE ${taken})
   set_source_files_properties(${taken} PROPERTIES EXTERNAL_OBJECT TRUE)
 endfunction()

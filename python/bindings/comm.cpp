@@ -202,7 +202,7 @@ void bind_comm(nb::module_& m) {
   });
   comm::set_interrupt_check(&interrupted);
   comm::set_around_waits([](const std::function<void()>& wait) {
-    if (!Py_IsInitialized() || PyGILState_Check() == 0) return wait();
+    if (!holds_gil()) return wait();
     WithoutGil free;
     wait();
   });

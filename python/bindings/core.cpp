@@ -68,8 +68,8 @@ std::string bytes_of(nb::handle text) {
     PyErr_Clear();
     return "(a text that cannot be shown)";
   }
-  const nb::object kept = nb::steal(bytes);
-  std::string all(PyBytes_AS_STRING(bytes), std::size_t(PyBytes_GET_SIZE(bytes)));
+  const auto kept = nb::steal<nb::bytes>(bytes);
+  std::string all(kept.c_str(), kept.size());
   for (std::size_t zero; (zero = all.find('\0')) != all.npos;) all.replace(zero, 1, "\\x00");  // what() ends at one
   return all;
 }

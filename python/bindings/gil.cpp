@@ -34,6 +34,10 @@ bool python_ends() noexcept {
 
 }  // namespace
 
+bool holds_gil() noexcept {
+  return !counted && Py_IsInitialized() && PyGILState_GetThisThreadState() != nullptr;
+}
+
 void stay_if_python_ends() noexcept {
   if (python_ends()) stay();
 }

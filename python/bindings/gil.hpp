@@ -34,6 +34,10 @@ class WithGil {
   PyGILState_STATE state_;
 };
 
+/// Whether this thread has the GIL. PyGILState_Check is not in the stable ABI; a thread of Python's has the GIL
+/// wherever it is not within WithoutGil.
+bool holds_gil() noexcept;
+
 /// Does not return if the interpreter has ended, or is ending on another thread, since nobody needs the result of this
 /// thread then. Called at intervals by long computations.
 void stay_if_python_ends() noexcept;

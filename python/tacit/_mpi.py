@@ -54,7 +54,9 @@ def _places() -> Iterator[tuple[str, int]]:
     if "site" in sys.modules and (user := getattr(sys.modules["site"], "USER_BASE", None)):
         folders.append(Path(user, "lib"))
     if mpiexec := shutil.which("mpiexec"):
-        folders.append(Path(os.path.realpath(mpiexec)).parent.parent / "lib")
+        # lib64: openSUSE; lib/release: Intel MPI before 2021.11.
+        above = Path(os.path.realpath(mpiexec)).parent.parent
+        folders += (above / name for name in ("lib", "lib64", "lib/release"))
     for group in (_NAMES.get(_launched_kind(), ()), names):
         for folder in folders:
             yield from ((str(folder / name), everywhere) for name in group if (folder / name).exists())

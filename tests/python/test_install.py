@@ -379,6 +379,44 @@ def test_a_module_for_an_mpi_is_linked_to_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_module_for_another_python_takes_the_library_as_it_is(tmp_path: Path) -> None:
+    """TACIT_OBJECTS_FROM without CUDA: packaging/wheel.sh compiles the library once for two Pythons."""
+    first = tmp_path / "first"
+    unit = "CMakeFiles/tacit.dir/src/base/error.cpp.o"
+    assert configure(first).returncode == 0
+    call("ninja", "-C", first, unit)
+    done = configure(tmp_path / "second", f"-DTACIT_OBJECTS_FROM={first}")
+    assert done.returncode == 0, done.stderr
+    assert f"tacit: 1 objects of {first}" in done.stdout
+    commands = call("ninja", "-C", tmp_path / "second", "-t", "commands", "libtacit.a")
+    assert "src/base/error.cpp" not in commands.replace(f"{first}/{unit}", "")
+    assert f"{first}/{unit}" in commands
+    assert "src/base/trace.cpp" in commands  # an object that is not there is compiled
+    nothing = configure(tmp_path / "third", f"-DTACIT_OBJECTS_FROM={tmp_path}")
+    assert nothing.returncode != 0
+    assert "has no objects of tacit" in nothing.stderr
+
+
+def test_the_stable_abi_is_refused_where_it_is_not_to_be_had(tmp_path: Path) -> None:
+    """nanobind would make a module of this Python alone, under the name of a wheel for all."""
+    words = (
+        "-DTACIT_PYTHON=ON",
+        f"-DPython_EXECUTABLE={sys.executable}",
+        "-DSKBUILD_SABI_COMPONENT=Development.SABIModule",
+    )
+    done = configure(tmp_path / "build", *words)
+    version = re.search(r"version (\d+)\.(\d+)", call("cmake", "--version"))
+    assert version
+    said = " ".join(done.stderr.split())
+    if (int(version[1]), int(version[2])) < (3, 26):
+        assert "needs CMake 3.26" in said
+    elif sys.version_info < (3, 12):
+        assert "and not of the stable ABI" in said
+    else:
+        assert done.returncode == 0, said
+
+
+@pytest.mark.slow
 def test_a_prefix_stands_before_every_name_of_lapack(tmp_path: Path) -> None:
     build = tmp_path / "build"
     settings = cache(BUILD) if (BUILD / "CMakeCache.txt").exists() else {}

@@ -93,6 +93,19 @@ def test_the_mpi_of_the_environment_is_taken_before_the_systems(
     assert machine.kind == "mpich"
 
 
+@pytest.mark.parametrize("folder", ["lib", "lib64", "lib/release"])
+def test_the_library_beside_mpiexec_is_taken_before_the_systems(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, folder: str
+) -> None:
+    own = tmp_path / folder / "libmpi.so.12"
+    own.parent.mkdir(parents=True)
+    own.touch()
+    machine = Machine(monkeypatch, BOTH | {str(own): "mpich"})
+    monkeypatch.setattr(_mpi.shutil, "which", lambda name: str(tmp_path / "bin" / name))
+    assert _mpi.ready()
+    assert machine.tried[-1] == str(own)
+
+
 def test_the_mpi_that_is_loaded_is_taken_before_all_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """mpi4py has chosen: another library in the same process would be another MPI."""
     machine = Machine(monkeypatch, BOTH, loaded=("libmpi.so.12",))
