@@ -77,9 +77,9 @@ struct LeastSquaresReport : Report {
   double gradient_norm = 0;  ///< ||A^H r|| / (||A|| ||r||), recomputed, with damp as above; with P of A P
   // The norms themselves, recomputed: of b - A x, of (b - A x; -damp x), of A^H (b - A x) - damp^2 x, and of x.
   double residual = 0, damped_residual = 0, gradient = 0, solution = 0;
-  double matrix_norm = 0;                ///< ||A||, a lower bound of the 2-norm; with P of A P
-  double frobenius_norm = 0;             ///< an estimate that grows with the iterations; with P of A P
-  double condition = 0;                  ///< an estimate of the condition of A, with P of A P
+  double matrix_norm = 0;     ///< ||A||, a lower bound of the 2-norm; with P of A P
+  double frobenius_norm = 0;  ///< an estimate that grows with the iterations; with P of A P
+  double condition = 0;       ///< an estimate of the condition of A, with P of A P; 0: none (normal equations)
   std::vector<double> gradient_history;  ///< the recurrence's ||A^H r_k|| / ||A^H r_0||, with P ||P^H A^H r_k|| ..
 };
 

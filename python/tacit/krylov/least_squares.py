@@ -58,7 +58,8 @@ class LeastSquaresResult(Result):
     residual, damped_residual, gradient, solution : float
         ||r||, (||r||^2 + damp^2 ||x||^2)^(1/2), ||A^H r - damp^2 x|| and ||x||, recomputed.
     matrix_norm, frobenius_norm, condition : float
-        Estimates of (A; damp I) P: a lower bound of the 2-norm, the Frobenius norm, the condition.
+        Estimates of (A; damp I) P: a lower bound of the 2-norm, the Frobenius norm, the condition; the latter two are 0
+        for methods on the normal equations, which have none.
     gradient_history : ndarray
         ||A^H r_k|| / ||A^H r_0|| of the recurrence, with P ||P^H A^H r_k||.
     variance : ndarray or None
