@@ -217,6 +217,11 @@ PRECONDS = "Preconditioners as objects: ``precond=tacit.precond.Ilu0(blocks=4)``
 # Of each page of the reference: title, text, and the tables of its options.
 PAGES = {
     "methods": ("Methods and options of a solve", METHODS, "solve"),
+    "least-squares": (
+        "Methods and options of least squares",
+        "Of `tacit.lstsq`, `tacit.lsqr`, `tacit.lsmr` and, for a rectangular matrix, `tacit solve`.",
+        "least_squares",
+    ),
     "multigrid": (
         "Options of multigrid",
         "Of `tacit.multigrid.multigrid`, `tacit.multigrid.solve` and `tacit multigrid`; then of a solve by cycles.",

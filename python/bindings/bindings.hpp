@@ -34,6 +34,7 @@ void bind_hmatrix_precond(nb::module_& m);
 void bind_precond(nb::module_& m);
 void bind_krylov(nb::module_& m);
 void bind_solve(nb::module_& m);
+void bind_least_squares(nb::module_& m);
 void bind_gpus(nb::module_& m);
 void bind_simulate(nb::module_& m);
 void bind_tiled(nb::module_& m);

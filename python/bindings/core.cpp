@@ -251,6 +251,7 @@ NB_MODULE(_core, m) {
 #endif
   bind_krylov(m);
   bind_solve(m);
+  bind_least_squares(m);
 #ifdef TACIT_HAVE_APPLICATIONS
   bind_simulate(m);
   bind_hmatrix_precond(m);

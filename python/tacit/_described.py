@@ -134,6 +134,16 @@ INFERENCE: Mapping[str, Option] = {
     'keep_outputs': Option('flag', False, (), -INFINITY, INFINITY, False, 0, 'a number', 'the outputs, and not only what has any', '', ('infer',)),
 }
 INFERENCE_NAMES = ('network', 'infer',)
+LEAST_SQUARES: Mapping[str, Option] = {
+    'atol': Option('real', None, (), 0.0, INFINITY, False, 0, 'a number >= 0', 'converged means, recomputed with r = b - A x, that ||r|| <= btol ||b|| + atol ||A|| ||x||, or that ||A^H r|| <= atol ||A|| ||r||', '1e-8; with float32 and complex64 1e-4', ()),
+    'btol': Option('real', None, (), 0.0, INFINITY, False, 0, 'a number >= 0', 'see atol', 'as atol', ()),
+    'damp': Option('real', 0.0, (), 0.0, INFINITY, False, 0, 'a number >= 0', 'what is minimised is ||b - A x||^2 + damp^2 ||x||^2', '', ()),
+    'condition_limit': Option('real', None, (), 1.0, INFINITY, False, 0, 'at least 1 (a condition)', 'ends the solve where the estimated condition of A exceeds it', '1 / epsilon of the scalar', ('lsmr', 'lsqr')),
+    'max_iterations': Option('whole', None, (), 0.0, INFINITY, False, 0, 'at least 0 iterations', 'pairs of products with A and A^H at most', '10 per row or column, from 1000 to 50000', ()),
+    'step': Option('whole', None, (), 1.0, 1000.0, False, 0, 'from 1 to 1000 iterations', 's: iterations for one reduction', '8', ('ca-cg',)),
+    'history': Option('flag', True, (), -INFINITY, INFINITY, False, 0, 'a number', 'keep the residual and the gradient of every iteration', '', ()),
+}
+LEAST_SQUARES_NAMES = ('lsmr', 'lsqr', 'cg', 'pipelined-cg', 'ca-cg',)
 MACHINE: Mapping[str, Option] = {
     'latency': Option('real', 0.0, (), 0.0, 1000000000000000.0, False, 0, 'a number from 0 to 1e15', 'L: seconds of a message on the wire', '', ()),
     'overhead': Option('real', 0.0, (), 0.0, 1000000000000000.0, False, 0, 'a number from 0 to 1e15', 'o: seconds of the processor for a message, at each end', '', ()),
@@ -310,6 +320,18 @@ class InferOptions(TypedDict, total=False):
     group: int
     report_layers: bool
     keep_outputs: bool
+
+
+class LeastSquaresOptions(TypedDict, total=False):
+    """Options of LeastSquares, for type checkers."""
+
+    atol: float | None
+    btol: float | None
+    damp: float
+    condition_limit: float | None
+    max_iterations: int | None
+    step: int | None
+    history: bool
 
 
 class MultigridOptions(TypedDict, total=False):

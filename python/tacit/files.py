@@ -98,6 +98,17 @@ def first_guess(path: str, A: Any, b: Any, comm: Any) -> Any:
     return x0
 
 
+def of_columns(path: str, A: Any, comm: Any) -> Any:
+    """A vector with an element for each column of A from a file, this rank's own part. Collective."""
+    found = comm.collective(lambda: io.read_vector(path)).squeeze()
+    if found.shape != (A.shape[1],):
+        shape = " x ".join(map(str, found.shape))
+        raise InputError(f"{path}: expected a vector of {A.shape[1]} elements, found {shape}")
+    offsets = A._handle.domain_offsets
+    own = np.ascontiguousarray(found[offsets[comm.rank] : offsets[comm.rank + 1]])
+    return own if own.dtype.kind == "c" and A.dtype.kind != "c" else own.astype(A.dtype)
+
+
 def _own_columns(path: str, A: Any, comm: Any) -> Any:
     """This rank's rows of the vector or the columns in a file, one column as a vector. Collective."""
     first, last = A.own_range

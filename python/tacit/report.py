@@ -359,7 +359,10 @@ def show(facts: dict[str, Any], out: Console) -> None:
 
     good, file, precond = facts["converged"], facts.get("file", ""), facts["precond"]
     verdict = "converged" if good else f"NOT CONVERGED: {facts['reason'].replace('_', ' ')}"
-    system = f"{plural(facts['unknowns'], 'unknown')}, {plural(facts['nonzeros'], 'nonzero')}, {facts['scalar']}"
+    equations = f"{plural(facts['equations'], 'equation')}, " if facts.get("equations") is not None else ""
+    system = (
+        f"{equations}{plural(facts['unknowns'], 'unknown')}, {plural(facts['nonzeros'], 'nonzero')}, {facts['scalar']}"
+    )
     method = facts["method"] + ("" if precond in ("none", facts["method"]) else f", preconditioned by {precond}")
     place = f"{plural(facts['ranks'], 'rank')} x {plural(facts['threads'], 'thread')}, {facts['device']}"
     rows: list[tuple[str, str | Text]] = [("system", system), ("method", method)]
@@ -402,10 +405,12 @@ def _columns(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
 def _cost(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Rows of the residual and of what it took."""
     counts, times = facts["counts"], facts["seconds"]
-    wanted = f", asked for {facts['rtol']:.1e}" if facts.get("rtol") is not None else ""
+    wanted = f", asked for {facts['rtol']:.1e}" if facts.get("rtol") is not None and "met" not in facts else ""
     norm = " in the largest element" if facts["norm"] == "max" else ""
     yield "residual", f"{residual(facts['residual_norm'])} = |b - A x| / |b|{norm}, recomputed{wanted}"
     yield "", f"{residual(facts['recurrence_residual_norm'])} by the recurrence"
+    if "gradient_norm" in facts:
+        yield "gradient", f"{residual(facts['gradient_norm'])} = |A^H (b - A x)| / (|A| |b - A x|), recomputed"
     if facts.get("projected_norm"):
         yield "taken out of b", f"{residual(facts['projected_norm'])}, orthogonal to the range of A"
     restarts = f", {plural(facts['restarts'], 'restart')}" if facts["restarts"] else ""

@@ -1,9 +1,10 @@
-"""SciPy's iterative solvers with SciPy's meaning, done by Tacit: ``from tacit.scipy import cg, gmres``.
+"""SciPy's iterative solvers with SciPy's meaning, done by Tacit: ``from tacit.scipy import cg, gmres, lsqr``.
 
 ``cg``, ``bicgstab``, ``gmres`` and ``minres`` take what those of ``scipy.sparse.linalg`` take, and count and report as
 these do: a tuple ``(x, info)``; ``maxiter`` (of gmres in cycles, 10 n by default); ``restart`` of 20 vectors; M from
-the left in gmres; ``x0="Mb"``; callbacks and ``callback_type``; the dtype of A and b. ``tacit.cg`` and the like have
-the same arguments and Tacit's meaning: a :class:`tacit.Result`, products counted, fallbacks, several right-hand sides.
+the left in gmres; ``x0="Mb"``; callbacks and ``callback_type``; the dtype of A and b. ``lsqr`` and ``lsmr`` return
+SciPy's tuples of ten and eight, with its ``istop``. ``tacit.cg`` and the like have the same arguments and Tacit's
+meaning: a :class:`tacit.Result`, products counted, fallbacks, several right-hand sides.
 
 What differs, always to the safe side:
 
@@ -12,6 +13,9 @@ What differs, always to the safe side:
   once, and x is finite. With ``maxiter=0`` info is 1.
 - A callback is given arrays of its own, which later iterations do not change.
 - minres keeps float32, of which SciPy's makes float64.
+- istop of lsqr and lsmr is 1 or 2 only where the recomputed b - A x and A^H (b - A x) pass, and the norms that are
+  returned are those of this x. ||A|| in these tests is a bound from below, where SciPy's estimate grows with the
+  iterations.
 
 M may also be a name of :mod:`tacit.precond`, such as ``"ilu0"``, or an operator of Tacit, and A an operator on several
 ranks, with b whole on each of them.
@@ -28,10 +32,10 @@ import numpy as np
 
 from . import op
 from ._support import SCALAR_OF, Array, as_array, common_scalar, scalar_name
-from .krylov import CallbackState, Observer, Result, solve
+from .krylov import CallbackState, LeastSquaresResult, Observer, Result, lstsq, solve
 from .krylov.signatures import hinted, refuse_unsymmetric, shifted
 
-__all__ = ["bicgstab", "cg", "gmres", "minres"]
+__all__ = ["bicgstab", "cg", "gmres", "lsmr", "lsqr", "minres"]
 
 Guess = Any  # array, "Mb" or None
 
@@ -41,8 +45,6 @@ _NEAREST = {
     "cgs": "bicgstab is its stabilised form",
     "gcrotmk": "tacit.fgmres also takes a preconditioner that changes",
     "lgmres": "gmres with a longer restart, or tacit.idr, which has none",
-    "lsmr": "tacit.solve(A.H @ A, A.H @ b) for a well-conditioned A",
-    "lsqr": "tacit.solve(A.H @ A, A.H @ b) for a well-conditioned A",
     "qmr": "bicgstab, or tacit.idr",
     "tfqmr": "bicgstab and tacit.idr need as few vectors",
 }
@@ -480,3 +482,162 @@ def _is_least(system: _System, x: Array, rtol: float) -> bool:
     images = [float(np.linalg.norm(system.A @ v)) for v in (r, x, system.b)]
     size = max((image / length for image, length in zip(images, lengths, strict=True) if length > 0), default=0.0)
     return lengths[0] <= rtol * size * lengths[1] or images[0] <= rtol * size * lengths[0]
+
+
+# What ended a solve as SciPy's istop; where it has converged, 1 or 2.
+_ISTOP = {"condition": 3, "residual rounding": 4, "gradient rounding": 5, "iterations": 7, "other": 6}
+
+
+class _LeastSquares:
+    """A least-squares problem, checked as SciPy checks it, and solved for x - x0: ``damp`` is of that."""
+
+    def __init__(self, A: Any, b: Any, x0: Any) -> None:
+        if isinstance(A, (list, np.ndarray)):
+            A = np.atleast_2d(A)
+        self.b = np.atleast_1d(as_array(b, "b"))
+        if self.b.ndim > 1:
+            self.b = np.atleast_1d(self.b.squeeze())
+        given = [self.b] if x0 is None else [self.b, as_array(x0, "x0")]
+        parts = [] if (of_A := op.scalar_of(A, "A")) is None else [of_A]
+        parts += [scalar_name(array.dtype, "b") for array in given]
+        known = isinstance(A, op.Operator) and not isinstance(A, op.Csr)
+        self.scalar = common_scalar(*parts) if known else common_scalar("float64", *parts)
+        self.A = op.as_operator(A, scalar=self.scalar)
+        rows, self.n = self.A.shape
+        if self.b.shape != (rows,):
+            raise ValueError(f"A has shape {self.A.shape} and b {self.b.shape}; ({rows},) is needed")
+        self.b = np.ascontiguousarray(self.b, self.scalar)
+        self.b_norm = float(np.linalg.norm(self.b))
+        self.x0: Array | None = None
+        self.right = self.b
+        if x0 is not None:
+            if given[1].size != self.n:
+                raise ValueError(f"A has shape {self.A.shape} and x0 {given[1].shape}; ({self.n},) is needed")
+            if given[1].any():
+                self.x0 = np.ascontiguousarray(given[1].ravel(), self.scalar)
+                self.right = np.asarray(self.b - self.A @ self.x0)
+
+    def solve(self, method: str, damp: Any, atol: Any, btol: Any, conlim: Any, most: int, **more: Any) -> Any:
+        """(x, istop, the result). b = 0 gives x = 0 where nothing is damped."""
+        if self.b_norm == 0 and not damp:
+            self.x0, self.right = None, self.b
+        length = float(np.linalg.norm(self.right))
+        btol = 1e-6 if btol is None else float(btol)
+        result = lstsq(
+            self.A,
+            self.right,
+            method=method,
+            damp=abs(float(damp or 0.0)),
+            atol=1e-6 if atol is None else float(atol),
+            btol=btol * (self.b_norm / length if 0 < length < np.inf and self.b_norm < np.inf else 1.0),
+            condition_limit=max(1.0, float(conlim)) if conlim else None,
+            max_iterations=min(int(most), _MOST),
+            scalar=self.scalar,
+            history=False,
+            **more,
+        )
+        x = result.x if self.x0 is None else self.x0 + result.x
+        return x, _istop(result), result
+
+
+def _istop(result: LeastSquaresResult) -> int:
+    if result.converged:
+        if result.iterations == 0 and result.gradient == 0:
+            return 0
+        return 1 if result.met == "residual" else 2
+    return _ISTOP.get(result.ending, 6)
+
+
+@hinted
+def lsqr(
+    A: Any,
+    b: Any,
+    damp: float = 0.0,
+    atol: float = 1e-6,
+    btol: float = 1e-6,
+    conlim: float = 1e8,
+    iter_lim: int | None = None,
+    show: bool = False,
+    calc_var: bool = False,
+    x0: Any = None,
+) -> tuple[Array, int, int, float, float, float, float, float, float, Array]:
+    """``scipy.sparse.linalg.lsqr``: the least ||b - A x||^2 + damp^2 ||x - x0||^2.
+
+    Parameters
+    ----------
+    A : sparse matrix, array, LinearOperator or operator of Tacit
+        m x n, with its adjoint product.
+    b : array_like
+        Shape (m,) or (m, 1).
+    damp, x0
+        See above; x0 is zero by default.
+    atol, btol : float
+        istop is 1 where ||r|| <= btol ||b|| + atol ||A|| ||x||, 2 where ||A^H r|| <= atol ||A|| ||r||, recomputed.
+    conlim : float
+        istop is 3 where the estimated condition exceeds it; 0: no limit.
+    iter_lim : int, optional
+        Largest number of iterations. Default: 2 n.
+    show : bool
+        Print a summary at the end.
+    calc_var : bool
+        Whether ``var`` is estimated.
+
+    Returns
+    -------
+    x, istop, itn, r1norm, r2norm, anorm, acond, arnorm, xnorm, var
+        istop 0: x0 is the solution; 4, 5, 6: nothing better in this arithmetic; 7: the limit of iterations. r1norm is
+        ||b - A x||, r2norm with the damped part, arnorm ||A^H r - damp^2 (x - x0)||, xnorm ||x||: recomputed; anorm and
+        acond estimate the Frobenius norm and the condition of (A; damp I); var the diagonal of
+        (A^H A + damp^2 I)^-1, or zeros.
+
+    Examples
+    --------
+    >>> import numpy as np, tacit.scipy
+    >>> A = np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
+    >>> x, istop, itn, r1norm = tacit.scipy.lsqr(A, np.array([1.0, 0.0, -1.0]))[:4]
+    >>> istop, itn, np.round(x, 6).tolist()
+    (1, 1, [1.0, -1.0])
+    """
+    problem = _LeastSquares(A, b, x0)
+    most = 2 * problem.n if iter_lim is None else iter_lim
+    x, istop, r = problem.solve("lsqr", damp, atol, btol, conlim, most, variance=bool(calc_var))
+    if show:
+        print(r.summary())
+    norms = (r.residual, r.damped_residual, r.frobenius_norm, r.condition, r.gradient, float(np.linalg.norm(x)))
+    return (x, istop, r.iterations, *norms, np.zeros(problem.n) if r.variance is None else r.variance)
+
+
+@hinted
+def lsmr(
+    A: Any,
+    b: Any,
+    damp: float = 0.0,
+    atol: float = 1e-6,
+    btol: float = 1e-6,
+    conlim: float = 1e8,
+    maxiter: int | None = None,
+    show: bool = False,
+    x0: Any = None,
+) -> tuple[Array, int, int, float, float, float, float, float]:
+    """``scipy.sparse.linalg.lsmr``; arguments as of :func:`lsqr`, ``maxiter`` (min(m, n) by default) for ``iter_lim``.
+
+    Returns
+    -------
+    x, istop, itn, normr, normar, norma, conda, normx
+        As of :func:`lsqr`; normr is with the damped part, norma the Frobenius norm, normx ||x||.
+
+    Examples
+    --------
+    >>> import numpy as np, tacit.scipy
+    >>> A = np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
+    >>> x, istop = tacit.scipy.lsmr(A, np.array([1.0, 0.01, -1.0]))[:2]
+    >>> istop, np.round(x, 6).tolist()
+    (2, [1.003333, -0.996667])
+    """
+    problem = _LeastSquares(A, b, x0)
+    most = min(problem.A.shape) if maxiter is None else maxiter
+    x, istop, r = problem.solve("lsmr", damp, atol, btol, conlim, most)
+    if show:
+        print(r.summary())
+    norms = (r.damped_residual, r.gradient, r.frobenius_norm, r.condition, float(np.linalg.norm(x)))
+    return (x, istop, r.iterations, *norms)

@@ -14,6 +14,10 @@ TEXTS = {".c", ".cpp", ".cu", ".cuh", ".hpp", ".md", ".py", ".pyi"}
 
 # Each publication has one DOI here, and each DOI of the tree is one of these.
 PUBLICATIONS = {
+    "10.1137/10079687X": "Fong 2011, LSMR",
+    "10.1137/0702016": "Golub 1965, bidiagonalisation",
+    "10.1007/BF02165096": "van der Sluis 1969, equilibration",
+    "10.1137/1.9781611971484": "Björck 1996, numerical methods for least squares",
     "10.1002/nla.669": "Olson 2010, strength in multigrid by evolution",
     "10.1002/nla.689": "Yang 2010, interpolation over long ranges",
     "10.1016/S0377-0427(00)00516-1": "Stueben 2001, a review of algebraic multigrid",

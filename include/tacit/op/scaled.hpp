@@ -11,7 +11,7 @@ namespace tacit::op {
 
 /// x -> A (alpha x). With alpha a power of two the result is exact unless it overflows. Refers to A, which must outlive
 /// it. Cost: the product with A and one sweep, or two where alpha or 1 / alpha exceeds the root of the largest number.
-/// Vectors: one for each product in flight. No adjoint.
+/// Vectors: one for each product in flight. Its adjoint is x -> A^H (alpha x).
 template <Scalar T, Memory M = Host>
 class Scaled final : public detail::Around<T, M> {
  public:
@@ -22,7 +22,6 @@ class Scaled final : public detail::Around<T, M> {
     before_ = alpha / after_;
   }
   std::string name() const override { return this->a_->name(); }
-  bool has_adjoint() const override { return false; }
   std::vector<T> diagonal() const override {
     auto d = this->a_->diagonal();
     for (T& v : d) v *= alpha_;
@@ -33,17 +32,18 @@ class Scaled final : public detail::Around<T, M> {
 
  private:
   using typename detail::Composition<T, M>::Flight;
-  Cost cost_of(bool) const override {
-    Cost c = this->a_->cost();
-    c.flops += (is_complex<T> ? 2.0 : 1.0) * this->domain().local_size();
-    c.bytes += 2.0 * this->domain().local_size() * sizeof(T);
+  Cost cost_of(bool adjoint) const override {
+    Cost c = adjoint ? this->a_->adjoint_cost() : this->a_->cost();
+    const double n = (adjoint ? this->range() : this->domain()).local_size();
+    c.flops += (is_complex<T> ? 2.0 : 1.0) * n;
+    c.bytes += 2 * n * sizeof(T);
     return c;
   }
-  void first(Flight& flight, const Vector<T, M>& x, Vector<T, M>& y, bool) const override {
+  void first(Flight& flight, const Vector<T, M>& x, Vector<T, M>& y, bool adjoint) const override {
     auto& scaled = flight.vector(0, x.space(), x.columns());
     layout::copy(x, scaled);
     layout::scale(T(before_), scaled);
-    flight.start(*this->a_, scaled, y, false);
+    flight.start(*this->a_, scaled, y, adjoint);
   }
   void rest(Flight& flight, const Vector<T, M>&, Vector<T, M>& y, bool) const override {
     flight.wait();

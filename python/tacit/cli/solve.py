@@ -11,13 +11,13 @@ from typing import Any
 from tacit import launch, report
 from tacit._described import PRECOND, PRECOND_NAMES, SOLVE, SOLVE_NAMES
 from tacit.cli import arguments as cli
-from tacit.cli import poisson, simulate
+from tacit.cli import least_squares, poisson, simulate
 from tacit.cli.monitor import Monitor
 from tacit.cli.ranks import on_ranks
 
 # Files of arrays for --precond amg.
 AMG_ARRAYS = ("near_null", "coordinates")
-TEXT = "solve A x = b with the matrix of a file"
+TEXT = "solve A x = b with the matrix of a file, or minimise |b - A x|"
 
 
 def add(a: cli.Arguments) -> None:
@@ -28,7 +28,7 @@ def add(a: cli.Arguments) -> None:
     a("--nullspace FILE|constant", "what a singular A maps to zero: vectors (columns), or all ones")
     a("--left-nullspace FILE|constant", "the same for A^H, where it differs")
     a.section("method (in brackets: what is taken when nothing is said)")
-    a.choice("--method", SOLVE_NAMES)
+    a.choice("--method", (*SOLVE_NAMES, *least_squares.OWN))
     named = cli.preconditioner(PRECOND, ("auto", *PRECOND_NAMES))
     text = f"auto (tries several), {', '.join(PRECOND_NAMES)}; say polynomial:degree=6 [auto; with a --method: none]"
     a("--precond NAME[:OPTION=VALUE,...]", text, named, known=("auto", *PRECOND_NAMES))
@@ -36,6 +36,7 @@ def add(a: cli.Arguments) -> None:
     a("--coordinates FILE", "of --precond amg, for elasticity: the nodes (rows), for rigid-body modes")
     a.options(SOLVE, [name for name in SOLVE if name not in ("history", *poisson.SCHEDULE)])
     a.choice("--relative-to", ("b", "first"), "what rtol is relative to: |b|, or |b - A x0|")
+    least_squares.add(a)
     a.section("where it runs")
     a.where()
     a.choice("--partition", ("rows", "graph"), "how rows go to ranks")
@@ -75,6 +76,8 @@ def _here(arguments: argparse.Namespace, comm: Any, out: Any) -> int:
         comm.set_levels(utf8(arguments.levels))
     # Ranks have a callback alike; of these only the first may have a terminal.
     live = comm.all_max_real(float(bool(os.environ.get(launch.TERMINAL)) or (out.is_terminal and not out.quiet))) > 0
+    if least_squares.applies(arguments, comm):
+        return least_squares.here(arguments, comm, out, live, _write)
     monitor = Monitor(out, live, bool(arguments.monitor))
     same = ("method", "path", "partition", "ordering", "threads", "device", "scalar", "relative_to")
     with monitor:

@@ -1,8 +1,8 @@
 """Solving A x = b by Krylov and stationary methods.
 
 ``tacit.solve`` has every option and returns a :class:`Result`; ``tacit.cg``, ``minres``, ``bicgstab``, ``gmres``,
-``fgmres``, ``idr``, ``richardson`` and ``chebyshev`` have SciPy's signature. "Converged" always means that b - A x was
-recomputed at the end.
+``fgmres``, ``idr``, ``richardson`` and ``chebyshev`` have SciPy's signature. ``tacit.lstsq``, ``lsqr`` and ``lsmr``
+minimise ||b - A x||, with an A of any shape. "Converged" always means that b - A x was recomputed at the end.
 
 The path of a solve through the files: its arguments (``solving``) are checked on each rank (``request``) and compared
 between ranks (``compared``); A, the preconditioner, b and x0 are taken to host memory or GPUs (``placed``,
@@ -12,6 +12,7 @@ between ranks (``compared``); A, the preconditioner, b and x0 are taken to host 
 from __future__ import annotations
 
 from .callbacks import CallbackState, Observer
+from .least_squares import LeastSquaresResult, lsmr, lsqr, lstsq
 from .placed import method_on_gpus as method_on_gpus
 from .plan import Plan, explain_plan
 from .request import least_scalar as least_scalar
@@ -24,6 +25,7 @@ __all__ = [
     "CallbackState",
     "ColumnResult",
     "ColumnsResult",
+    "LeastSquaresResult",
     "NotConverged",
     "Observer",
     "Plan",
@@ -36,6 +38,9 @@ __all__ = [
     "fgmres",
     "gmres",
     "idr",
+    "lsmr",
+    "lsqr",
+    "lstsq",
     "minres",
     "richardson",
     "solve",

@@ -66,7 +66,9 @@ class Placed(Place):
         spread = None if node == 1 else agreed(on, lambda: op.of_nodes(given.A, on, node))
         matrix = op.as_operator(given.A, on, self.request.scalar, offsets=spread)
         if matrix.shape[0] != matrix.shape[1]:
-            raise ValueError(f"A has shape {matrix.shape}; a square matrix is needed")
+            raise ValueError(
+                f"A has shape {matrix.shape}; a square matrix is needed: tacit.lstsq minimises ||b - A x||"
+            )
         return op.worth_storing(matrix) if self.request.automatic else matrix
 
     def _renumbered(self) -> tuple[op.Operator, Any]:

@@ -22,7 +22,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def hinted(method: F) -> F:
     """A TypeError for an unknown argument names the one that is meant (SciPy's former ``tol``)."""
-    known = ("A", "b", "x0", *(method.__kwdefaults__ or {}))
+    known = tuple(inspect.signature(method).parameters)
 
     @functools.wraps(method)
     def call(*args: Any, **options: Any) -> Any:
