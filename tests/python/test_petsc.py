@@ -118,6 +118,9 @@ def test_shells_null_spaces_and_guesses(program: Path, plugin: Path, ranks: int)
     assert (reason.startswith("CONVERGED"), residual) == (True, 0)
     ((reason, _, residual),) = solves(run(program, plugin, "-kind baij -ksp_type tacit_cg -pc_type tacit_ic0", ranks))
     assert reason == "CONVERGED_RTOL"
+    for options in ("-pc_type tacit_amg", "-pc_type bjacobi", "-kind shell -pc_type none"):
+        found = solves(run(program, plugin, f"-columns -ksp_type tacit_cg -ksp_rtol 1e-8 {options}", ranks))
+        assert all(residual <= 1.001e-8 for _, _, residual in found), found
     ((reason, _, residual),) = solves(run(program, plugin, "-guess -ksp_type tacit_cg -ksp_rtol 1e-6", ranks))
     assert reason == "CONVERGED_RTOL"
     assert residual <= 1.001e-6
@@ -277,18 +280,73 @@ PETSc.Sys.Print("petsc4py solved")
 """
 
 
-@pytest.mark.parametrize("ranks", [1, 2])
-def test_petsc4py(plugin: Path, tmp_path: Path, ranks: int) -> None:
+def python_with(module: str) -> tuple[str, str]:
+    """A Python that has this module of PETSc's, and PYTHONPATH for it."""
     path = pkg_config("--variable=prefix") + "/lib/python3/dist-packages"  # Debian's place
     for python in ("/usr/bin/python3", sys.executable):
-        command = [python, "-c", "import petsc4py"]
-        if Path(python).exists() and not subprocess.run(command, env={"PYTHONPATH": path}).returncode:
-            break
-    else:
-        pytest.skip("no Python with petsc4py")
+        command = [python, "-c", f"import {module}"]
+        if (
+            Path(python).exists()
+            and not subprocess.run(command, env=os.environ | {"PYTHONPATH": path}, capture_output=True).returncode
+        ):
+            return python, path
+    pytest.skip(f"no Python with {module}")
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_petsc4py(plugin: Path, tmp_path: Path, ranks: int) -> None:
+    python, path = python_with("petsc4py")
     (tmp_path / "script.py").write_text(SCRIPT)
     out = call(
         "mpiexec", "-n", ranks, python, "script.py", "-dll_append", plugin, "-ksp_tacit_step", "3",
         cwd=tmp_path, PYTHONPATH=path,
     )  # fmt: skip
     assert "petsc4py solved" in out
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_unusual_programs(plugin: Path, ranks: int) -> None:
+    """Numbers that are not finite, objects used again, prefixes, inner solves: tests/petsc/hostile.py has the list."""
+    python, path = python_with("petsc4py")
+    script = ROOT / "tests" / "petsc" / "hostile.py"
+    out = call("mpiexec", "-n", ranks, python, script, "-dll_append", plugin, PYTHONPATH=path)
+    assert out.count("passed: ") == len(re.findall(r"^def \w+\(\):$", script.read_text(), re.M))
+
+
+DOLFINX = Path("/usr/share/dolfinx/demo-python")
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_a_demo_of_dolfinx_as_it_is(plugin: Path, tmp_path: Path, ranks: int) -> None:
+    """Stokes' equations: nested vectors and matrices, PETSc's fieldsplit as preconditioner, a null space."""
+    python, path = python_with("dolfinx")
+    if not (DOLFINX / "demo_stokes.py").exists():
+        pytest.skip("the demos of dolfinx are not installed")
+    norms = []
+    for options in ("", f"-dll_append {plugin} -ksp_type tacit_minres -ksp_tacit_report"):
+        out = call(
+            "mpiexec", "-n", ranks, python, DOLFINX / "demo_stokes.py",
+            cwd=tmp_path, PYTHONPATH=path, PETSC_OPTIONS=options,
+        )  # fmt: skip
+        assert out.count("tacit: minres with PETSc fieldsplit: converged") == (2 if options else 0)
+        norms.append([float(one) for one in re.findall(r"\([AB]\) Norm of .*: (\S+)", out)])
+    assert len(norms[0]) == 4
+    assert norms[1] == pytest.approx(norms[0], rel=1e-7)
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_a_demo_of_dolfinx_with_its_options_in_the_text(plugin: Path, tmp_path: Path, ranks: int) -> None:
+    """Poisson's equation: the demo's own text names the solver, and so there Tacit's is named."""
+    python, path = python_with("dolfinx")
+    if not (DOLFINX / "demo_poisson.py").exists():
+        pytest.skip("the demos of dolfinx are not installed")
+    text = (DOLFINX / "demo_poisson.py").read_text()
+    given = '{"ksp_type": "preonly", "pc_type": "lu"}'
+    assert given in text
+    ours = '{"ksp_type": "tacit_cg", "pc_type": "tacit_amg", "ksp_rtol": 1e-8, "ksp_tacit_report": True}'
+    (tmp_path / "demo.py").write_text(text.replace(given, ours))
+    out = call(
+        "mpiexec", "-n", ranks, python, "demo.py",
+        cwd=tmp_path, PYTHONPATH=path, PETSC_OPTIONS=f"-dll_append {plugin}",
+    )  # fmt: skip
+    assert re.search(r"tacit: cg with .*: converged after \d+ iterations", out), out
