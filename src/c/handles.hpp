@@ -20,6 +20,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tacit::c {
@@ -134,6 +135,14 @@ void release(H* handle, const char* what) {
   if (handle) delete &needed(handle, what);
 }
 
+/// Error(environment) where MPI has ended: any call of it would end the program. Local.
+void require_mpi(const comm::Communicator& comm);
+/// comm::collective(), where MPI works.
+template <class F>
+decltype(auto) together(const comm::Communicator& comm, F&& f) {
+  require_mpi(comm);
+  return comm::collective(comm, std::forward<F>(f));
+}
 /// Error(usage) where the ranks call with different arguments, described by these texts: they would wait for each other
 /// for ever. Collective; two reductions of a number.
 void require_alike(const comm::Communicator& comm, const std::string& arguments);

@@ -30,7 +30,7 @@ const OperatorOf<T>& as(const tacit_operator& A) {
 template <Scalar T>
 tacit_operator* new_matrix(const comm::Communicator& comm, std::int32_t rows, const std::int64_t* start,
                            const std::int64_t* column, const void* value) {
-  auto matrix = comm::collective(comm, [&] {
+  auto matrix = together(comm, [&] {
     require_alike(comm, message("a matrix of scalar ", int(scalar_of<T>)));
     const Space space = space_of(comm, rows);
     require(start || rows == 0, "start is null, on a rank of ", rows, " rows");
@@ -52,7 +52,7 @@ tacit_operator* new_matrix(const comm::Communicator& comm, std::int32_t rows, co
 template <Scalar T>
 tacit_operator* new_function(const comm::Communicator& comm, std::int32_t rows, tacit_apply apply, void* context,
                              const void* diagonal) {
-  return comm::collective(comm, [&] {
+  return together(comm, [&] {
     require_alike(comm, message("a function of scalar ", int(scalar_of<T>)));
     const Space space = space_of(comm, rows);
     require(apply != nullptr, "apply is null");
@@ -80,7 +80,7 @@ tacit_operator* new_function(const comm::Communicator& comm, std::int32_t rows, 
 template <Scalar T>
 std::unique_ptr<tacit_operator> new_precond(const OperatorOf<T>& A, const char* name, const char* options) {
   const auto& comm = A.space().comm();
-  return comm::collective(comm, [&]() -> std::unique_ptr<tacit_operator> {
+  return together(comm, [&]() -> std::unique_ptr<tacit_operator> {
     require(A.is_matrix(), "a preconditioner by name needs a stored matrix; this operator is a ", A.of->name());
     precond::Options chosen;
     const std::string known = to_string(value_of<precond::Kind>(&needed(name, "name")));
@@ -99,7 +99,7 @@ std::unique_ptr<tacit_operator> new_precond(const OperatorOf<T>& A, const char* 
 template <Scalar T>
 void set_null_space(OperatorOf<T>& A, int count, const void* right) {
   const Space& space = A.space();
-  comm::collective(space.comm(), [&] {
+  together(space.comm(), [&] {
     require(count >= 0 && (right || count <= 1), "a null space of ", count, " vectors",
             right ? "" : " without them; null stands for the constant vector");
     if (count == 0) return A.null_space.reset();
@@ -162,7 +162,7 @@ tacit_status tacit_matrix_update(tacit_operator* A, int64_t count, const void* v
   return guarded([&] {
     with_scalar(needed(A, "A").scalar, [&]<class T>() {
       auto& own = as<T>(*A);
-      comm::collective(own.space().comm(), [&] {
+      together(own.space().comm(), [&] {
         tacit::require(own.is_matrix(), "only a stored matrix has values; this operator is a ", own.of->name());
         tacit::require(count >= 0 && (value || count == 0), "value is null, or count (", count, ") is below 0");
         own.matrix->update_values({static_cast<const T*>(value), std::size_t(count)});
@@ -189,7 +189,7 @@ tacit_status tacit_operator_apply(const tacit_operator* A, const void* x, void* 
   return guarded([&] {
     with_scalar(needed(A, "A").scalar, [&]<class T>() {
       const auto& own = as<T>(*A);
-      comm::collective(own.space().comm(), [&] {
+      together(own.space().comm(), [&] {
         tacit::layout::Vector<T> from(own.space()), to(own.space());
         from.assign(elements<T>(own.space(), x, "x"));
         elements<T>(own.space(), y, "y");

@@ -16,7 +16,7 @@ namespace {
 /// x and the report of solve(b, x). Collective.
 template <Scalar T, class F>
 krylov::Report solved(const layout::Space& space, const void* b, void* x, const F& solve) {
-  return comm::collective(space.comm(), [&] {
+  return together(space.comm(), [&] {
     layout::Vector<T> right(space), solution(space);
     right.assign(elements<T>(space, b, "b"));
     solution.assign(elements<T>(space, x, "x"));
@@ -119,7 +119,7 @@ template <Scalar T>
 tacit_result solve_columns(const krylov::Options& options, const OperatorOf<T>& A, const tacit_operator* P,
                            std::int32_t columns, const void* b, void* x) {
   const auto& space = A.space();
-  return of_columns(comm::collective(space.comm(), [&] {
+  return of_columns(together(space.comm(), [&] {
     require(columns >= 1, "a solve with ", columns, " right-hand sides");
     const auto most = space.comm().all_max(Global(columns));
     require(most == columns, "rank ", space.comm().rank(), " has ", columns, " right-hand sides, another one ", most);
@@ -200,7 +200,6 @@ tacit_result solve_request(const Request& request, tacit_operator& A, std::int32
 }  // namespace tacit::c
 
 using namespace tacit::c;
-namespace comm = tacit::comm;
 namespace krylov = tacit::krylov;
 
 namespace {
@@ -278,7 +277,7 @@ tacit_status tacit_solve_json(tacit_operator* A, const char* request, int32_t co
                               tacit_result** result) {
   return guarded([&] {
     auto& on = needed(A, "A");
-    const auto read = comm::collective(on.space().comm(), [&] { return Request(&needed(request, "request")); });
+    const auto read = together(on.space().comm(), [&] { return Request(&needed(request, "request")); });
     give(result, solve_request(read, on, columns, b, x));
   });
 }

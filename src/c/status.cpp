@@ -1,5 +1,6 @@
 #include "handles.hpp"
 
+#include <tacit/comm/finalized.hpp>
 #include <tacit/precond/make.hpp>
 
 #include <mutex>
@@ -34,6 +35,11 @@ void enter(const void* handle, const char* type) {
 void leave(const void* handle, const char* type) noexcept {
   const std::lock_guard lock(alive().mutex);
   alive().handles.erase({handle, type});
+}
+
+void require_mpi(const comm::Communicator& comm) {
+  if (comm.size() > 1 && std::string_view(comm.kind()) == "mpi" && comm::mpi_finalized())
+    throw Error(ErrorKind::environment, "MPI has been finalized: objects of several ranks can only be freed now");
 }
 
 void require_alike(const comm::Communicator& comm, const std::string& arguments) {
