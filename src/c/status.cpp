@@ -1,6 +1,6 @@
+#include "comm/finalized.hpp"
 #include "handles.hpp"
 
-#include <tacit/comm/finalized.hpp>
 #include <tacit/precond/make.hpp>
 
 #include <mutex>

@@ -1,9 +1,9 @@
 // MPI's communicators, whichever MPI it is, or none.
+#include "comm/finalized.hpp"
 #include "library.hpp"
 
 #include <tacit/base/trace.hpp>
 #include <tacit/comm/communicator.hpp>
-#include <tacit/comm/finalized.hpp>
 
 #include <atomic>
 #include <mutex>
