@@ -2,6 +2,9 @@
 #pragma once
 
 #include <tacit/c/tacit.h>
+#include "json.hpp"
+
+#include <tacit/base/described.hpp>
 #include <tacit/base/error.hpp>
 #include <tacit/comm/communicator.hpp>
 #include <tacit/krylov/null_space.hpp>
@@ -17,12 +20,36 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
-struct tacit_comm {
+namespace tacit::c {
+
+/// The handles that exist, so that one that was freed, or is of another type, is an error and not a crash.
+bool is_alive(const void* handle, const char* type) noexcept;
+void enter(const void* handle, const char* type);
+void leave(const void* handle, const char* type) noexcept;
+
+/// Base of handles; H::type is its name in messages.
+template <class H>
+class Handle {
+ protected:
+  Handle() { enter(static_cast<const H*>(this), H::type); }
+  Handle(const Handle&) : Handle() {}
+  Handle& operator=(const Handle&) { return *this; }
+  ~Handle() { leave(static_cast<const H*>(this), H::type); }
+};
+
+}  // namespace tacit::c
+
+struct tacit_comm : tacit::c::Handle<tacit_comm> {
+  static constexpr const char* type = "tacit_comm";
+  explicit tacit_comm(tacit::comm::Communicator it) : of(std::move(it)) {}
   tacit::comm::Communicator of;
 };
 
-struct tacit_operator {
+struct tacit_operator : tacit::c::Handle<tacit_operator> {
+  static constexpr const char* type = "tacit_operator";
   explicit tacit_operator(tacit_scalar s) : scalar(s) {}
   tacit_operator(const tacit_operator&) = delete;
   virtual ~tacit_operator() = default;
@@ -30,12 +57,20 @@ struct tacit_operator {
   const tacit_scalar scalar;
 };
 
-struct tacit_solver {
+struct tacit_solver : tacit::c::Handle<tacit_solver> {
+  static constexpr const char* type = "tacit_solver";
   tacit::krylov::Options options;
 };
 
-struct tacit_result {
+struct tacit_result : tacit::c::Handle<tacit_result> {
+  static constexpr const char* type = "tacit_result";
+  explicit tacit_result(tacit::krylov::Report it) : of(std::move(it)) {}
   tacit::krylov::Report of;
+  bool is_column = false;             ///< which the result of all columns has, and frees
+  std::vector<tacit_result> columns;  ///< of several right-hand sides; `of` is then about all of them
+  int together = 1;                   ///< and as in ColumnReports
+  std::string alone;
+  std::string json;  ///< made when it is asked for
 };
 
 namespace tacit::c {
@@ -86,12 +121,43 @@ tacit_status guarded(F&& f) noexcept {
   }
 }
 
-/// Error(usage), naming the argument, where it is null.
+/// Error(usage), naming the argument, where it is null, or a handle that does not exist.
 template <class P>
 P& needed(P* pointer, const char* what) {
   require(pointer != nullptr, what, " is null");
+  if constexpr (requires { P::type; })
+    require(is_alive(pointer, P::type), what, " is no ", P::type, ", or one that was freed");
   return *pointer;
 }
+/// Frees a handle, or null. Error(usage) where it does not exist.
+template <class H>
+void release(H* handle, const char* what) {
+  if (handle) delete &needed(handle, what);
+}
+
+/// Error(environment) where MPI has ended: any call of it would end the program. Local.
+void require_mpi(const comm::Communicator& comm);
+/// comm::collective(), where MPI works.
+template <class F>
+decltype(auto) together(const comm::Communicator& comm, F&& f) {
+  require_mpi(comm);
+  return comm::collective(comm, std::forward<F>(f));
+}
+/// Error(usage) where the ranks call with different arguments, described by these texts: they would wait for each other
+/// for ever. Collective; two reductions of a number.
+void require_alike(const comm::Communicator& comm, const std::string& arguments);
+/// Options that differ from their defaults, as text.
+template <class Options>
+std::string text_of_options(std::span<const Option<Options>> table, const Options& options) {
+  std::string all;
+  const Options defaults;
+  for (const auto& o : table)
+    if (o.get(options) != o.get(defaults)) all += message(" ", o.name, "=", text_of(o.get(options)));
+  return all;
+}
+
+/// The preconditioner of this name for a matrix; null for "none". `options`: "name=value ..". Collective.
+std::unique_ptr<tacit_operator> make_precond(const tacit_operator& A, const char* name, const char* options);
 
 /// This rank's elements of an operator's vectors as a span; `what` names the argument.
 template <Scalar T>
@@ -100,12 +166,16 @@ std::span<const T> elements(const layout::Space& space, const void* values, cons
   return {static_cast<const T*>(values), std::size_t(space.local_size())};
 }
 
-/// Calls set(name, value) for each "name=value" of a text; blanks and commas separate them. Error(usage) at a word
-/// without a name or a value.
+/// Calls set(name, value) for each "name=value" of a text; blanks and commas separate them. The text may be JSON too.
+/// Error(usage) at a word without a name or a value.
 template <class Set>
 void each_option(const char* text, Set&& set) {
   constexpr std::string_view between = " ,\t\n";
   std::string_view left = text ? text : "";
+  if (Members::are_in(left))
+    return Members(left).each(set, [](std::string_view name, const std::string& object) {
+      throw Error(ErrorKind::usage, message("option ", name, " is ", object, "; here options are texts and numbers"));
+    });
   while (true) {
     left.remove_prefix(std::min(left.find_first_not_of(between), left.size()));
     if (left.empty()) return;

@@ -30,7 +30,8 @@ const OperatorOf<T>& as(const tacit_operator& A) {
 template <Scalar T>
 tacit_operator* new_matrix(const comm::Communicator& comm, std::int32_t rows, const std::int64_t* start,
                            const std::int64_t* column, const void* value) {
-  auto matrix = comm::collective(comm, [&] {
+  auto matrix = together(comm, [&] {
+    require_alike(comm, message("a matrix of scalar ", int(scalar_of<T>)));
     const Space space = space_of(comm, rows);
     require(start || rows == 0, "start is null, on a rank of ", rows, " rows");
     const Global none = 0;
@@ -51,13 +52,23 @@ tacit_operator* new_matrix(const comm::Communicator& comm, std::int32_t rows, co
 template <Scalar T>
 tacit_operator* new_function(const comm::Communicator& comm, std::int32_t rows, tacit_apply apply, void* context,
                              const void* diagonal) {
-  return comm::collective(comm, [&] {
+  return together(comm, [&] {
+    require_alike(comm, message("a function of scalar ", int(scalar_of<T>)));
     const Space space = space_of(comm, rows);
     require(apply != nullptr, "apply is null");
-    const auto call = [apply, context](const T* x, T* y, int columns) {
-      require(columns == 1, "a function of C multiplies one column, not ", columns);
+    const auto one = [apply, context](const T* x, T* y) {
       if (const int code = apply(context, x, y))
         throw Error(ErrorKind::input, message("the product of the caller returned ", code));
+    };
+    const auto call = [one, rows](const T* x, T* y, int columns) {
+      if (columns == 1) return one(x, y);
+      const auto n = std::size_t(rows), k = std::size_t(columns);
+      std::vector<T> from(n), to(n);
+      for (std::size_t c = 0; c < k; ++c) {
+        for (std::size_t i = 0; i < n; ++i) from[i] = x[i * k + c];
+        one(from.data(), to.data());
+        for (std::size_t i = 0; i < n; ++i) y[i * k + c] = to[i];
+      }
     };
     std::vector<T> d;
     if (diagonal) d.assign(static_cast<const T*>(diagonal), static_cast<const T*>(diagonal) + rows);
@@ -67,27 +78,28 @@ tacit_operator* new_function(const comm::Communicator& comm, std::int32_t rows, 
 }
 
 template <Scalar T>
-tacit_operator* new_precond(const OperatorOf<T>& A, const char* name, const char* options) {
+std::unique_ptr<tacit_operator> new_precond(const OperatorOf<T>& A, const char* name, const char* options) {
   const auto& comm = A.space().comm();
-  return comm::collective(comm, [&]() -> tacit_operator* {
+  return together(comm, [&]() -> std::unique_ptr<tacit_operator> {
     require(A.is_matrix(), "a preconditioner by name needs a stored matrix; this operator is a ", A.of->name());
     precond::Options chosen;
-    const char* const known = to_string(value_of<precond::Kind>(&needed(name, "name")));
+    const std::string known = to_string(value_of<precond::Kind>(&needed(name, "name")));
     each_option(options, [&](std::string_view option, std::string_view value) {
-      set_from_text(precond::options(), chosen, option, value, known);
+      set_from_text(precond::options(), chosen, option, value, known.c_str());
     });
+    require_alike(comm, known + text_of_options(precond::options(), chosen));
     std::shared_ptr<const op::Operator<T, Host>> made = precond::make<T, Host>(name, *A.matrix, chosen);
     if (!made) return nullptr;
     auto P = std::make_unique<OperatorOf<T>>(std::move(made));
     P->matrix = A.matrix;
-    return P.release();
+    return P;
   });
 }
 
 template <Scalar T>
 void set_null_space(OperatorOf<T>& A, int count, const void* right) {
   const Space& space = A.space();
-  comm::collective(space.comm(), [&] {
+  together(space.comm(), [&] {
     require(count >= 0 && (right || count <= 1), "a null space of ", count, " vectors",
             right ? "" : " without them; null stands for the constant vector");
     if (count == 0) return A.null_space.reset();
@@ -104,6 +116,11 @@ void set_null_space(OperatorOf<T>& A, int count, const void* right) {
 }
 
 }  // namespace
+
+std::unique_ptr<tacit_operator> make_precond(const tacit_operator& A, const char* name, const char* options) {
+  return with_scalar(A.scalar, [&]<class T>() { return new_precond<T>(as<T>(A), name, options); });
+}
+
 }  // namespace tacit::c
 
 using namespace tacit::c;
@@ -113,25 +130,25 @@ namespace comm = tacit::comm;
 extern "C" {
 
 tacit_status tacit_comm_self(tacit_comm** made) {
-  return guarded([&] { needed(made, "comm") = new tacit_comm{comm::Communicator::self()}; });
+  return guarded([&] { needed(made, "comm") = new tacit_comm(comm::Communicator::self()); });
 }
 tacit_status tacit_comm_world(tacit_comm** made) {
   return guarded([&] {
     needed(made, "comm") =
-        new tacit_comm{comm::mpi_built() && comm::mpi_launched() ? comm::mpi_world() : comm::Communicator::self()};
+        new tacit_comm(comm::mpi_built() && comm::mpi_launched() ? comm::mpi_world() : comm::Communicator::self());
   });
 }
 tacit_status tacit_comm_from_fortran(int handle, tacit_comm** made) {
-  return guarded([&] { needed(made, "comm") = new tacit_comm{comm::mpi_from_fortran(handle)}; });
+  return guarded([&] { needed(made, "comm") = new tacit_comm(comm::mpi_from_fortran(handle)); });
 }
 int tacit_comm_rank(const tacit_comm* c) {
-  return c ? c->of.rank() : -1;
+  return c && is_alive(c, tacit_comm::type) ? c->of.rank() : -1;
 }
 int tacit_comm_size(const tacit_comm* c) {
-  return c ? c->of.size() : -1;
+  return c && is_alive(c, tacit_comm::type) ? c->of.size() : -1;
 }
 void tacit_comm_free(tacit_comm* c) {
-  guarded([&] { delete c; });
+  guarded([&] { release(c, "comm"); });
 }
 
 tacit_status tacit_matrix(const tacit_comm* c, tacit_scalar scalar, int32_t rows, const int64_t* start,
@@ -145,7 +162,7 @@ tacit_status tacit_matrix_update(tacit_operator* A, int64_t count, const void* v
   return guarded([&] {
     with_scalar(needed(A, "A").scalar, [&]<class T>() {
       auto& own = as<T>(*A);
-      comm::collective(own.space().comm(), [&] {
+      together(own.space().comm(), [&] {
         tacit::require(own.is_matrix(), "only a stored matrix has values; this operator is a ", own.of->name());
         tacit::require(count >= 0 && (value || count == 0), "value is null, or count (", count, ") is below 0");
         own.matrix->update_values({static_cast<const T*>(value), std::size_t(count)});
@@ -165,14 +182,14 @@ tacit_status tacit_function(const tacit_comm* c, tacit_scalar scalar, int32_t ro
 tacit_status tacit_precond(const tacit_operator* A, const char* name, const char* options, tacit_operator** P) {
   return guarded([&] {
     auto& made = needed(P, "P");
-    made = with_scalar(needed(A, "A").scalar, [&]<class T>() { return new_precond<T>(as<T>(*A), name, options); });
+    made = make_precond(needed(A, "A"), name, options).release();
   });
 }
 tacit_status tacit_operator_apply(const tacit_operator* A, const void* x, void* y) {
   return guarded([&] {
     with_scalar(needed(A, "A").scalar, [&]<class T>() {
       const auto& own = as<T>(*A);
-      comm::collective(own.space().comm(), [&] {
+      together(own.space().comm(), [&] {
         tacit::layout::Vector<T> from(own.space()), to(own.space());
         from.assign(elements<T>(own.space(), x, "x"));
         elements<T>(own.space(), y, "y");
@@ -184,17 +201,17 @@ tacit_status tacit_operator_apply(const tacit_operator* A, const void* x, void* 
   });
 }
 int32_t tacit_operator_local_rows(const tacit_operator* A) {
-  return A ? A->space().local_size() : -1;
+  return A && is_alive(A, tacit_operator::type) ? A->space().local_size() : -1;
 }
 int64_t tacit_operator_rows(const tacit_operator* A) {
-  return A ? A->space().size() : -1;
+  return A && is_alive(A, tacit_operator::type) ? A->space().size() : -1;
 }
 tacit_status tacit_operator_null_space(tacit_operator* A, int count, const void* right) {
   return guarded(
       [&] { with_scalar(needed(A, "A").scalar, [&]<class T>() { set_null_space(as<T>(*A), count, right); }); });
 }
 void tacit_operator_free(tacit_operator* A) {
-  guarded([&] { delete A; });
+  guarded([&] { release(A, "A"); });
 }
 
 }  // extern "C"

@@ -1,14 +1,53 @@
+#include "comm/finalized.hpp"
 #include "handles.hpp"
 
 #include <tacit/precond/make.hpp>
 
+#include <mutex>
 #include <new>
+#include <set>
+#include <utility>
 
 namespace tacit::c {
 namespace {
 thread_local std::string last_error;
 thread_local const char* last_text = "";
+
+// By address and type: of a base class and of an object at its begin, the address may be one.
+struct Alive {
+  std::mutex mutex;
+  std::set<std::pair<const void*, std::string_view>> handles;
+};
+Alive& alive() {
+  static Alive& all = *new Alive;  // for ever: handles may be freed while the program ends
+  return all;
+}
 }  // namespace
+
+bool is_alive(const void* handle, const char* type) noexcept {
+  const std::lock_guard lock(alive().mutex);
+  return alive().handles.contains({handle, type});
+}
+void enter(const void* handle, const char* type) {
+  const std::lock_guard lock(alive().mutex);
+  alive().handles.emplace(handle, type);
+}
+void leave(const void* handle, const char* type) noexcept {
+  const std::lock_guard lock(alive().mutex);
+  alive().handles.erase({handle, type});
+}
+
+void require_mpi(const comm::Communicator& comm) {
+  if (comm.size() > 1 && std::string_view(comm.kind()) == "mpi" && comm::mpi_finalized())
+    throw Error(ErrorKind::environment, "MPI has been finalized: objects of several ranks can only be freed now");
+}
+
+void require_alike(const comm::Communicator& comm, const std::string& arguments) {
+  if (comm.size() == 1) return;
+  const auto digest = Global(std::hash<std::string>{}(arguments) >> 1);
+  const bool alike = comm.all_max(digest) == digest;
+  require(comm.all(alike), "ranks call with different arguments; those of rank ", comm.rank(), " are ", arguments);
+}
 
 tacit_status failed(tacit_status status, const char* text) noexcept {
   try {

@@ -33,21 +33,6 @@ bool is_own_option(std::string_view name) {
   return true;
 }
 
-void assign(Vec from, Vector<T>& to) {
-  const PetscScalar* values = nullptr;
-  ok(VecGetArrayRead(from, &values));
-  to.assign({values, to.size()});
-  ok(VecRestoreArrayRead(from, &values));
-}
-/// Calls write(elements) with the array of a vector.
-template <class F>
-void write_to(Vec v, const F& write) {
-  PetscScalar* values = nullptr;
-  ok(VecGetArrayWrite(v, &values));
-  write(values);
-  ok(VecRestoreArrayWrite(v, &values));
-}
-
 /// The null space of A; null where it has none. Collective.
 const krylov::NullSpace<T>* null_space_of(Mat A, const layout::Space& space, Solver& s) {
   MatNullSpace given = nullptr;
@@ -63,7 +48,7 @@ const krylov::NullSpace<T>* null_space_of(Mat A, const layout::Space& space, Sol
           "be used here");
   std::vector<Vector<T>> right;
   if (has_constant) layout::fill(right.emplace_back(space), T(1));
-  for (PetscInt k = 0; k < count; ++k) assign(vectors[k], right.emplace_back(space));
+  for (PetscInt k = 0; k < count; ++k) copy_from(vectors[k], right.emplace_back(space).data());
   s.null_space = std::make_shared<krylov::NullSpace<T>>(std::move(right));
   ok(PetscObjectReference(PetscObject(given)));
   ok(MatNullSpaceDestroy(&s.null_space_of));
@@ -163,14 +148,14 @@ void solve(KSP ksp) {
           "; transpose the matrix (MatTranspose) and use KSPSolve()");
   Mat A_mat = nullptr;
   ok(PCGetOperators(ksp->pc, &A_mat, nullptr));
-  const auto A = operator_of(A_mat);
+  const auto A = operator_of(A_mat, ksp->pc);
   const auto& space = A->range();
   const auto report = comm::collective(space.comm(), [&] {
     const auto P = precond_of(ksp, space);
     Vector<T> b(space), x(space);
-    assign(ksp->vec_rhs, b);
+    copy_from(ksp->vec_rhs, b.data());
     if (ksp->guess_zero) layout::fill(x, T(0));
-    else assign(ksp->vec_sol, x);
+    else copy_from(ksp->vec_sol, x.data());
     double b_norm = 0, r0 = 0;
     ksp->reason = KSP_CONVERGED_ITERATING;
     if (needs_first_residual(ksp)) {
@@ -193,7 +178,7 @@ void solve(KSP ksp) {
     }
     const bool hermitian = options.method == krylov::Method::automatic && csr_of(A_mat) && is_hermitian(A_mat);
     auto made = krylov::solve<T, Host>(*A, P.get(), b, x, options, hermitian, null_space_of(A_mat, space, s));
-    write_to(ksp->vec_sol, [&](PetscScalar* to) { std::copy_n(x.data(), x.size(), to); });
+    copy_to(x.data(), ksp->vec_sol);
     return made;
   });
   for (const double relative : report.history) ok(KSPLogResidualHistory(ksp, PetscReal(relative * report.b_norm)));
@@ -245,7 +230,11 @@ PetscErrorCode build_solution(KSP ksp, Vec v, Vec* V) {
   if (!state) return KSPBuildSolutionDefault(ksp, v, V);
   return guarded(comm_of(ksp), "KSPBuildSolution_Tacit", [&] {
     const Vec to = v ? v : ksp->vec_sol;
-    write_to(to, [&](PetscScalar* values) { state->solution(values); });
+    PetscInt count = 0;
+    ok(VecGetLocalSize(to, &count));
+    std::vector<T> x(static_cast<std::size_t>(count));
+    state->solution(x.data());
+    copy_to(x.data(), to);
     if (V) *V = to;
   });
 }

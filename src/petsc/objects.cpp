@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace tacit::petsc {
@@ -32,7 +33,11 @@ struct Rows {
   PetscObjectState state = 0, structure = 0;
   bool ascending = false;  ///< columns: then update_values() takes the numbers in PETSc's order
   std::optional<bool> hermitian;
+  int products = 0;  ///< that were left to PETSc
 };
+/// After so many products by MatMult() a copy of the rows would have paid for itself: it costs as much as 10 to 20 of
+/// them, and saves a part of each.
+constexpr int worth_a_copy = 100;
 PetscErrorCode free_rows(void* rows) {
   delete static_cast<Rows*>(rows);
   return 0;
@@ -153,27 +158,66 @@ class Borrowed {
   }
   template <class F>
   void call(const T* x, T* y, const F& f) const {
-    ok(VecPlaceArray(x_, x));
-    ok(VecPlaceArray(y_, y));
+    place(x_, x);
+    place(y_, y);
     const PetscErrorCode code = f(x_, y_);
-    ok(VecResetArray(x_));
-    ok(VecResetArray(y_));
+    for (const Vec v : {x_, y_}) each_part(v, [](Vec part) { ok(VecResetArray(part)); });
     ok(code);
   }
 
  private:
+  static void place(Vec v, const T* elements) {
+    each_part(v, [&](Vec part) {
+      PetscInt count = 0;
+      ok(VecGetLocalSize(part, &count));
+      ok(VecPlaceArray(part, elements));
+      elements += count;
+    });
+  }
   Vec x_ = nullptr, y_ = nullptr;
 };
+
+/// What a solve looks at before it begins: the largest entry, and one that is not finite.
+struct Entries {
+  double largest = 0;
+  std::string fault;
+};
+/// Of an AIJ matrix: one pass over its values. Collective.
+Entries entries_of(Mat A, const comm::Communicator& comm) {
+  Mat own = A, others = nullptr;
+  const PetscInt* column_of = nullptr;
+  PetscBool parallel = PETSC_FALSE;
+  ok(PetscObjectBaseTypeCompare(PetscObject(A), MATMPIAIJ, &parallel));
+  if (parallel) ok(MatMPIAIJGetSeqAIJ(A, &own, &others, &column_of));
+  double largest = 0;
+  bool finite = true;
+  for (const Mat one : {own, others}) {
+    if (!one) continue;
+    const Block block(one);
+    for (const T value : std::span(block.value, block.entries())) {
+      largest = std::max({largest, double(std::abs(real(value))), double(std::abs(std::imag(value)))});
+      finite = finite && is_finite(value);
+    }
+  }
+  Entries found{comm.all_max(largest), ""};
+  const Global first = comm.all_min(Global(finite ? comm.size() : comm.rank()));
+  if (first < comm.size()) found.fault = message("the matrix has a value that is not finite on rank ", first);
+  return found;
+}
 
 /// y = A x by MatMult(): no copies, and no message but PETSc's own.
 class Product : public op::Operator<T, Host> {
  public:
-  explicit Product(Mat A) : Operator(space_of(A), space_of(A)), A_(A), vectors_(A) {
+  /// `rows`: what A keeps where it is an AIJ matrix.
+  explicit Product(Mat A, Rows* rows = nullptr) : Operator(space_of(A), space_of(A)), A_(A), rows_(rows), vectors_(A) {
+    if (rows) entries_ = entries_of(A, range().comm());
     ok(PetscObjectReference(PetscObject(A)));
     ok(MatHasOperation(A, MATOP_GET_DIAGONAL, &has_diagonal_));
   }
   ~Product() override { (void)MatDestroy(&A_); }
   std::string name() const override { return message("PETSc ", PetscObject(A_)->type_name); }
+  double largest() const override { return entries_.largest; }
+  std::string fault() const override { return entries_.fault; }
   bool has_diagonal() const override { return has_diagonal_; }
   std::vector<T> diagonal() const override {
     std::vector<T> d(std::size_t(range().local_size())), unused(d.size());
@@ -186,10 +230,13 @@ class Product : public op::Operator<T, Host> {
   void finish(const Vector<T>& x, Vector<T>& y, bool, int) const override {
     require(x.columns() == 1, "PETSc's product has one column, not ", x.columns());
     vectors_.call(x.data(), y.data(), [&](Vec from, Vec to) { return MatMult(A_, from, to); });
+    if (rows_) ++rows_->products;
   }
 
  private:
   Mat A_;
+  Rows* rows_;
+  Entries entries_;
   Borrowed vectors_;
   PetscBool has_diagonal_ = PETSC_FALSE;
 };
@@ -219,6 +266,28 @@ class Precond : public op::Operator<T, Host>, public op::Varying {
 };
 
 }  // namespace
+
+void copy_from(Vec v, T* to) {
+  each_part(v, [&](Vec part) {
+    PetscInt count = 0;
+    const PetscScalar* values = nullptr;
+    ok(VecGetLocalSize(part, &count));
+    ok(VecGetArrayRead(part, &values));
+    to = std::copy_n(values, count, to);
+    ok(VecRestoreArrayRead(part, &values));
+  });
+}
+void copy_to(const T* from, Vec v) {
+  each_part(v, [&](Vec part) {
+    PetscInt count = 0;
+    PetscScalar* values = nullptr;
+    ok(VecGetLocalSize(part, &count));
+    ok(VecGetArrayWrite(part, &values));
+    std::copy_n(from, count, values);
+    from += count;
+    ok(VecRestoreArrayWrite(part, &values));
+  });
+}
 
 const comm::Communicator& communicator_of(MPI_Comm comm) {
   void* kept = nullptr;
@@ -267,9 +336,16 @@ bool is_hermitian(Mat A) {
   return *kept.hermitian;
 }
 
-std::shared_ptr<const op::Operator<T, Host>> operator_of(Mat A) {
-  if (auto rows = csr_of(A)) return rows;
-  return std::make_shared<Product>(A);
+std::shared_ptr<const op::Operator<T, Host>> operator_of(Mat A, PC pc) {
+  PetscBool sequential = PETSC_FALSE, parallel = PETSC_FALSE, none = PETSC_FALSE, jacobi = PETSC_FALSE;
+  ok(PetscObjectBaseTypeCompare(PetscObject(A), MATSEQAIJ, &sequential));
+  ok(PetscObjectBaseTypeCompare(PetscObject(A), MATMPIAIJ, &parallel));
+  if (!sequential && !parallel) return std::make_shared<Product>(A);
+  ok(PetscObjectTypeCompare(PetscObject(pc), PCNONE, &none));
+  ok(PetscObjectTypeCompare(PetscObject(pc), PCJACOBI, &jacobi));
+  Rows& kept = rows_kept_by(A);
+  if (none || jacobi || is_of_tacit(pc) || kept.matrix || kept.products >= worth_a_copy) return csr_of(A);
+  return std::make_shared<Product>(A, &kept);
 }
 
 std::shared_ptr<const op::Operator<T, Host>> operator_of(PC pc, const layout::Space& space) {
@@ -277,7 +353,7 @@ std::shared_ptr<const op::Operator<T, Host>> operator_of(PC pc, const layout::Sp
   ok(PetscObjectTypeCompare(PetscObject(pc), PCNONE, &none));
   ok(PetscObjectTypeCompare(PetscObject(pc), PCJACOBI, &jacobi));
   if (none) return nullptr;
-  if (auto own = operator_of_tacit(pc)) return own;
+  if (is_of_tacit(pc)) return operator_of_tacit(pc);
   auto applied = std::make_shared<Precond>(pc, space);
   if (!jacobi) return applied;
   // The diagonal itself, which methods fold into their sweeps.

@@ -74,12 +74,31 @@ std::shared_ptr<op::Csr<T>> csr_of(Mat A);
 std::shared_ptr<op::Csr<T>> csr_by_force(Mat A);
 /// Whether A, which csr_of() has the rows of, is Hermitian; looked at once for its numbers. Collective.
 bool is_hermitian(Mat A);
-/// csr_of(), or MatMult() as an operator. Collective.
-std::shared_ptr<const op::Operator<T, Host>> operator_of(Mat A);
-/// The operator of a type of PC that Tacit has registered; null for others. Local.
+/// csr_of(), or MatMult() as an operator. Where `pc` is PETSc's and more than a diagonal, a solve makes few products,
+/// or most of its work is not theirs: rows are copied only after many products. Collective.
+std::shared_ptr<const op::Operator<T, Host>> operator_of(Mat A, PC pc);
+/// Whether a PC is of a type that Tacit has registered. Local.
+bool is_of_tacit(PC pc);
+/// The operator of such a PC. Local.
 std::shared_ptr<const op::Operator<T, Host>> operator_of_tacit(PC pc);
 /// PCApply() as an operator: null for PCNONE, Tacit's own for its types, a diagonal for PCJACOBI. Collective.
 std::shared_ptr<const op::Operator<T, Host>> operator_of(PC pc, const layout::Space& space);
+
+/// Calls f(part) for the vectors that have arrays: a nest's in its order, v itself where it is no nest. Local.
+template <class F>
+void each_part(Vec v, const F& f) {
+  PetscBool is_nest = PETSC_FALSE;
+  PetscInt count = 0;
+  Vec* parts = nullptr;
+  ok(PetscObjectTypeCompare(PetscObject(v), VECNEST, &is_nest));
+  if (!is_nest) return f(v);
+  ok(VecNestGetSubVecs(v, &count, &parts));
+  for (PetscInt k = 0; k < count; ++k) each_part(parts[k], f);
+  ok(PetscObjectStateIncrease(PetscObject(v)));  // a nest knows no changes of its parts
+}
+/// Copies this rank's elements of a vector. Local.
+void copy_from(Vec v, T* to);
+void copy_to(const T* from, Vec v);
 
 void register_ksp_types();
 void register_pc_types();

@@ -27,7 +27,7 @@ Data& data_of(PC pc) {
   return *static_cast<Data*>(pc->data);
 }
 constexpr const char* mark = "tacit_operator_C";
-PetscErrorCode is_of_tacit(PC) {
+PetscErrorCode marked(PC) {
   return 0;
 }
 
@@ -43,10 +43,9 @@ std::vector<T> near_null_space(Mat A, std::size_t rows) {
   const std::size_t k = std::size_t(count) + (has_constant ? 1 : 0);
   std::vector<T> all(rows * k, T(1));
   for (std::size_t c = 0; c < std::size_t(count); ++c) {
-    const PetscScalar* values = nullptr;
-    ok(VecGetArrayRead(vectors[c], &values));
-    for (std::size_t i = 0; i < rows; ++i) all[i * k + c] = values[i];
-    ok(VecRestoreArrayRead(vectors[c], &values));
+    std::vector<T> one(rows);
+    copy_from(vectors[c], one.data());
+    for (std::size_t i = 0; i < rows; ++i) all[i * k + c] = one[i];
   }
   return all;
 }
@@ -93,16 +92,10 @@ PetscErrorCode apply_either(PC pc, Vec from, Vec to, bool adjoint) {
     const auto& space = d.made->range();
     if (!d.x || !(d.x->space() == space))
       d.x = std::make_unique<Vector<T>>(space), d.y = std::make_unique<Vector<T>>(space);
-    const PetscScalar* in = nullptr;
-    PetscScalar* out = nullptr;
-    ok(VecGetArrayRead(from, &in));
-    d.x->assign({in, d.x->size()});
-    ok(VecRestoreArrayRead(from, &in));
+    copy_from(from, d.x->data());
     if (adjoint) d.made->apply_adjoint(*d.x, *d.y);
     else d.made->apply(*d.x, *d.y);
-    ok(VecGetArrayWrite(to, &out));
-    std::copy_n(d.y->data(), d.y->size(), out);
-    ok(VecRestoreArrayWrite(to, &out));
+    copy_to(d.y->data(), to);
   });
 }
 PetscErrorCode apply(PC pc, Vec from, Vec to) {
@@ -171,7 +164,7 @@ PetscErrorCode create(PC pc) {
   return guarded(comm_of(pc), "PCCreate_Tacit", [&] {
     auto data = std::make_unique<Data>();
     data->kind = kind;
-    ok(PetscObjectComposeFunction(PetscObject(pc), mark, is_of_tacit));
+    ok(PetscObjectComposeFunction(PetscObject(pc), mark, marked));
     if (kind == precond::Kind::amg)
       ok(PetscObjectComposeFunction(PetscObject(pc), "PCSetCoordinates_C", set_coordinates));
     pc->data = data.release();
@@ -189,10 +182,13 @@ PetscErrorCode create(PC pc) {
 
 }  // namespace
 
-std::shared_ptr<const op::Operator<T, Host>> operator_of_tacit(PC pc) {
+bool is_of_tacit(PC pc) {
   PetscErrorCode (*found)(PC) = nullptr;
   ok(PetscObjectQueryFunction(PetscObject(pc), mark, &found));
-  return found == is_of_tacit ? data_of(pc).made : nullptr;
+  return found == marked;
+}
+std::shared_ptr<const op::Operator<T, Host>> operator_of_tacit(PC pc) {
+  return data_of(pc).made;
 }
 
 void register_pc_types() {

@@ -286,6 +286,232 @@ static void test_wrong_use(void) {
   tacit_operator_free(A), tacit_operator_free(NULL), tacit_solver_free(solver), free_rows(r);
 }
 
+static void test_columns(void) {
+  enum { columns = 3 };
+  const rows r = grid(0);
+  tacit_operator *A = matrix_of(r), *P = NULL, *F = NULL;
+  double b[columns * side * side], x[columns * side * side];
+  product p = {A, 0, 0};
+  OK(tacit_precond(A, "jacobi", "", &P));
+  OK(tacit_function(comm, TACIT_DOUBLE, r.count, multiply, &p, NULL, &F));
+  const struct {
+    const char* method;
+    const tacit_operator *A, *P;
+  } all[] = {{"cg", A, P}, {"block-cg", A, P}, {"gmres", A, NULL}, {"direct", A, NULL}, {"cg", F, P}};
+  for (int m = 0; m < 5; ++m) {
+    tacit_solver* solver = solver_of(all[m].method, "rtol=1e-9");
+    tacit_result* result = NULL;
+    for (int c = 0; c < columns; ++c)
+      for (int i = 0; i < r.count; ++i)
+        b[c * r.count + i] = c == 0 ? 0 : sin(c * (r.first + i)), x[c * r.count + i] = 0;
+    OK(tacit_solve_columns(solver, all[m].A, all[m].P, columns, b, x, &result));
+    CHECK(tacit_result_converged(result) && tacit_result_columns(result) == columns);
+    int most = 0;
+    for (int c = 0; c < columns; ++c) {
+      const tacit_result* one = tacit_result_column(result, c);
+      CHECK(tacit_result_converged(one) && tacit_result_residual_norm(one) <= 1e-9);
+      CHECK(solves(A, b + c * r.count, x + c * r.count, 1e-6));
+      most = tacit_result_iterations(one) > most ? tacit_result_iterations(one) : most;
+    }
+    CHECK(tacit_result_iterations(tacit_result_column(result, 0)) == 0); /* b = 0 */
+    CHECK(tacit_result_iterations(result) == most && !tacit_result_column(result, columns));
+    CHECK(strstr(tacit_result_json(result), "\"columns\": [{\"method\": "));
+    tacit_result_free((tacit_result*)tacit_result_column(result, 1)); /* an error, and nothing is freed */
+    CHECK(strstr(tacit_last_error(), "column") && tacit_result_iterations(tacit_result_column(result, 1)) >= 0);
+    tacit_result_free(result), tacit_solver_free(solver);
+  }
+  tacit_solver* solver = solver_of("cg", "max_iterations=3");
+  tacit_result* result = NULL;
+  memset(x, 0, sizeof x);
+  OK(tacit_solve_columns(solver, A, NULL, columns, b, x, &result));
+  CHECK(!tacit_result_converged(result) && strcmp(tacit_result_reason(result), "max_iterations") == 0);
+  CHECK(tacit_result_converged(tacit_result_column(result, 0)));
+  tacit_result_free(result);
+  CHECK(tacit_solve_columns(solver, A, P, 0, b, x, NULL) == TACIT_USAGE);
+  CHECK(tacit_solve_columns(solver, A, P, -2, b, x, NULL) == TACIT_USAGE && strstr(tacit_last_error(), "-2"));
+  CHECK(tacit_solve_columns(solver, A, P, 2, NULL, x, NULL) == TACIT_USAGE);
+  tacit_solver_free(solver);
+  tacit_operator_free(A), tacit_operator_free(P), tacit_operator_free(F), free_rows(r);
+}
+
+static void test_json(void) {
+  const rows r = grid(0);
+  tacit_operator* A = matrix_of(r);
+  tacit_result* result = NULL;
+  double b[2 * side * side], x[2 * side * side];
+  for (int i = 0; i < 2 * r.count; ++i) b[i] = 1 + i % 5, x[i] = 0;
+  /* The text may end, and go, with the call. */
+  char* request = malloc(200);
+  strcpy(request,
+         " { \"precond\" : {\"smoother\":\"chebyshev\", \"name\": \"amg\", \"sweeps\":1, \"cycle\": null},\n"
+         "\"step\":4,\"method\":\"ca-cg\",\"rtol\":1e-8, \"atol\": null, \"history\": true}");
+  OK(tacit_solve_json(A, request, 1, b, x, &result));
+  memset(request, 'x', 199);
+  free(request);
+  CHECK(tacit_result_converged(result) && solves(A, b, x, 1e-5) && tacit_result_columns(result) == 1);
+  CHECK(tacit_result_column(result, 0) == result && !tacit_result_column(result, 1));
+  const char* text = tacit_result_json(result);
+  CHECK(text == tacit_result_json(result) && text[0] == '{' && text[strlen(text) - 1] == '}');
+  CHECK(strstr(text, "\"method\": \"ca-cg\"") && strstr(text, "\"converged\": true") &&
+        strstr(text, "\"history\": [1, "));
+  CHECK(strstr(text, "\"counts\": {\"reductions\": ") && strstr(text, "\"reason\": \"converged\""));
+  tacit_result_free(result);
+  OK(tacit_solve_json(A, "{\"precond\": \"ic0\"}", 2, b, x, &result));
+  CHECK(tacit_result_converged(result) && solves(A, b + r.count, x + r.count, 1e-3));
+  tacit_result_free(result);
+  for (int i = 0; i < r.count; ++i) x[i] = 0;
+  OK(tacit_solve_json(A, "{\"precond\": \"auto\"}", 1, b, x, &result));
+  CHECK(tacit_result_converged(result) && tacit_result_choice(result)[0]);
+  tacit_result_free(result);
+
+  const struct {
+    const char *request, *says;
+  } wrong[] = {{"", "not JSON"},
+               {"{", "the end"},
+               {"{\"method\": cg}", "\"text\""},
+               {"{\"method\" \"cg\"}", "there is to be a :"},
+               {"{\"method\": \"cg\"} {}", "more behind"},
+               {"{\"method\": \"cg\",}", "there is to be a \""},
+               {"{\"method\": \"gmrse\"}", "did you mean \"gmres\""},
+               {"{\"method\": \"cg\", \"step\": 4}", "ca-cg"},
+               {"{\"rtol\": \"small\"}", "small"},
+               {"{\"rtol\": {}}", "only precond"},
+               {"{\"precond\": {\"smoother\": \"jacobi\"}}", "none"},
+               {"{\"precond\": {\"name\": \"amg\", \"smoohter\": \"jacobi\"}}", "\"smoother\""},
+               {"{\"precond\": {\"name\": {}}}", "of precond"},
+               {"{\"na\\u006de\": 1}", "backslash"}};
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; ++i) {
+    CHECK(tacit_solve_json(A, wrong[i].request, 1, b, x, NULL) == TACIT_USAGE);
+    if (!strstr(tacit_last_error(), wrong[i].says))
+      fprintf(stderr, "%s: %s\n", wrong[i].request, tacit_last_error()), ++failures;
+  }
+  CHECK(tacit_solve_json(A, NULL, 1, b, x, NULL) == TACIT_USAGE);
+  CHECK(tacit_solve_json(A, "{\"precond\": \"auto\"}", 2, b, x, NULL) == TACIT_USAGE);
+
+  /* Options of the other functions, too. */
+  tacit_operator* P = NULL;
+  tacit_solver* solver = solver_of("ca-gmres", "{\"step\": 3, \"basis\": \"newton\"}");
+  OK(tacit_precond(A, "amg", "{\"smoother\": \"jacobi\"}", &P));
+  for (int i = 0; i < r.count; ++i) x[i] = 0;
+  OK(tacit_solve(solver, A, P, b, x, NULL));
+  CHECK(solves(A, b, x, 1e-2));
+  CHECK(tacit_solver_new("cg", "{\"rtol\": {\"a\": 1}}", &solver) == TACIT_USAGE);
+  tacit_solver_free(solver), tacit_operator_free(P), tacit_operator_free(A), free_rows(r);
+}
+
+/* Programs of several: each keeps its own matrix, also where a solve is with the P of another one. */
+static void test_several_at_once(void) {
+  rows r = grid(0);
+  tacit_operator *A[3], *P[3];
+  tacit_solver* solver = solver_of("cg", "rtol=1e-9");
+  double b[side * side], x[side * side];
+  for (int m = 0; m < 3; ++m) {
+    for (int64_t k = 0; k < r.start[r.count]; ++k) r.value[k] *= 1 + m;
+    A[m] = matrix_of(r), P[m] = NULL;
+    OK(tacit_precond(A[m], "amg", "", &P[m]));
+  }
+  for (int m = 0; m < 3; ++m)
+    for (int p = 0; p < 3; ++p) {
+      for (int i = 0; i < r.count; ++i) b[i] = 1, x[i] = 0;
+      OK(tacit_solve(solver, A[m], P[p], b, x, NULL));
+      CHECK(solves(A[m], b, x, 1e-6));
+    }
+  for (int m = 0; m < 3; ++m) tacit_operator_free(A[m]), tacit_operator_free(P[m]);
+  tacit_solver_free(solver), free_rows(r);
+}
+
+static void test_freed_handles(void) {
+  const rows r = grid(0);
+  tacit_operator *A = matrix_of(r), *F = NULL;
+  tacit_solver *solver = solver_of("cg", ""), *kept = solver_of("cg", "");
+  tacit_result* result = NULL;
+  tacit_comm* other = NULL;
+  double b[side * side] = {1}, x[side * side] = {0};
+  OK(tacit_solve(solver, A, NULL, b, x, &result));
+  OK(tacit_comm_self(&other));
+  tacit_operator* const freed = A;
+  tacit_operator_free(A), tacit_solver_free(solver), tacit_result_free(result), tacit_comm_free(other);
+  CHECK(tacit_solve(kept, freed, NULL, b, x, NULL) == TACIT_USAGE && strstr(tacit_last_error(), "A is no"));
+  CHECK(tacit_operator_apply(freed, b, x) == TACIT_USAGE && tacit_operator_rows(freed) == -1);
+  CHECK(tacit_precond(freed, "amg", "", &F) == TACIT_USAGE && tacit_matrix_update(freed, 0, b) == TACIT_USAGE);
+  CHECK(tacit_solver_set(solver, "rtol", "1e-3") == TACIT_USAGE && strstr(tacit_last_error(), "tacit_solver"));
+  CHECK(tacit_matrix(other, TACIT_DOUBLE, r.count, r.start, r.column, r.value, &F) == TACIT_USAGE);
+  CHECK(tacit_comm_rank(other) == -1 && tacit_comm_size(other) == -1);
+  CHECK(!tacit_result_converged(result) && tacit_result_iterations(result) == -1 && !tacit_result_reason(result)[0]);
+  CHECK(tacit_result_columns(result) == -1 && !tacit_result_column(result, 0) && !tacit_result_json(result)[0]);
+  int count = 7;
+  CHECK(!tacit_result_history(result, &count) && count == 0 && !tacit_result_warning(result, 0));
+  tacit_operator_free(freed), tacit_solver_free(solver), tacit_result_free(result), tacit_comm_free(other);
+  CHECK(strstr(tacit_last_error(), "comm is no"));
+  CHECK(tacit_solve(kept, (const tacit_operator*)kept, NULL, b, x, NULL) == TACIT_USAGE); /* of another type */
+  A = matrix_of(r);
+  CHECK(tacit_solve(kept, A, freed == A ? (const tacit_operator*)kept : freed, b, x, NULL) == TACIT_USAGE);
+  tacit_solver_free(kept), tacit_operator_free(A), free_rows(r);
+}
+
+/* Ranks that call with different arguments would wait for each other for ever. */
+static void test_different_arguments(void) {
+  if (tacit_comm_size(comm) == 1) return;
+  const rows r = grid(0);
+  const int last = tacit_comm_rank(comm) == tacit_comm_size(comm) - 1;
+  tacit_operator *A = matrix_of(r), *P = NULL, *none = NULL;
+  tacit_solver* solver = solver_of("cg", last ? "rtol=1e-9" : "rtol=1e-5");
+  double b[2 * side * side] = {1}, x[2 * side * side] = {0};
+  int seen = 0;
+  CHECK(tacit_solve(solver, A, NULL, b, x, NULL) == TACIT_USAGE && strstr(tacit_last_error(), "different arguments"));
+  OK(tacit_solver_set(solver, "rtol", "1e-6"));
+  OK(tacit_precond(A, "jacobi", "", &P));
+  CHECK(tacit_solve(solver, A, last ? P : NULL, b, x, NULL) == TACIT_USAGE);
+  CHECK(tacit_solve_columns(solver, A, NULL, last ? 2 : 1, b, x, NULL) == TACIT_USAGE);
+  CHECK(tacit_solve_json(A, last ? "{\"method\": \"cg\"}" : "{\"method\": \"gmres\"}", 1, b, x, NULL) == TACIT_USAGE);
+  CHECK(tacit_solve_json(A, last ? "{\"method\": \"cg\"}" : "{}}", 1, b, x, NULL) == TACIT_USAGE);
+  CHECK(tacit_precond(A, last ? "amg" : "ilu0", "", &none) == TACIT_USAGE);
+  CHECK(tacit_precond(A, "amg", last ? "sweeps=2" : "", &none) == TACIT_USAGE);
+  CHECK(tacit_matrix(comm, last ? TACIT_FLOAT : TACIT_DOUBLE, r.count, r.start, r.column, r.value, &none) ==
+        TACIT_USAGE);
+  if (last) OK(tacit_solver_monitor(solver, stop_after_three, &seen));
+  CHECK(tacit_solve(solver, A, NULL, b, x, NULL) == TACIT_USAGE && strstr(tacit_last_error(), "different arguments"));
+  tacit_solver_free(solver), tacit_operator_free(A), tacit_operator_free(P), free_rows(r);
+}
+
+static void test_numbers_that_are_not_finite(void) {
+  rows r = grid(0);
+  const int last = tacit_comm_rank(comm) == tacit_comm_size(comm) - 1;
+  tacit_solver* solver = solver_of("cg", "");
+  tacit_operator *A = matrix_of(r), *P = NULL;
+  tacit_result* result = NULL;
+  double b[side * side], x[side * side];
+  for (int i = 0; i < r.count; ++i) b[i] = 1, x[i] = 0;
+  if (last) b[r.count - 1] = NAN;
+  OK(tacit_solve(solver, A, NULL, b, x, &result));
+  CHECK(strcmp(tacit_result_reason(result), "non_finite") == 0 && !tacit_result_converged(result));
+  CHECK(strstr(tacit_result_detail(result), "index 575") &&
+        strstr(tacit_result_json(result), "\"residual_norm\": null"));
+  tacit_result_free(result);
+  for (int i = 0; i < r.count; ++i) b[i] = 1, x[i] = i == 0 ? INFINITY : 0;
+  OK(tacit_solve(solver, A, NULL, b, x, &result));
+  CHECK(strcmp(tacit_result_reason(result), "non_finite") == 0 && strstr(tacit_result_detail(result), "x0"));
+  tacit_result_free(result), tacit_operator_free(A);
+  if (last) r.value[0] = NAN;
+  A = matrix_of(r);
+  for (int i = 0; i < r.count; ++i) x[i] = 0;
+  OK(tacit_solve(solver, A, NULL, b, x, &result));
+  CHECK(strcmp(tacit_result_reason(result), "non_finite") == 0);
+  tacit_result_free(result);
+  for (int p = 0; tacit_precond_name(p); ++p) { /* a status or a result: no crash, no endless wait */
+    P = NULL;
+    const tacit_status status = tacit_precond(A, tacit_precond_name(p), "", &P);
+    CHECK(status == TACIT_OK || (tacit_last_error()[0] && !P));
+    if (P) {
+      OK(tacit_solve(solver, A, P, b, x, &result));
+      CHECK(!tacit_result_converged(result));
+      tacit_result_free(result);
+    }
+    tacit_operator_free(P);
+  }
+  tacit_operator_free(A), tacit_solver_free(solver), free_rows(r);
+}
+
 int main(void) {
   tacit_comm* self = NULL;
   OK(tacit_comm_world(&comm));
@@ -300,6 +526,12 @@ int main(void) {
   test_null_spaces();
   test_other_scalars();
   test_wrong_use();
+  test_columns();
+  test_json();
+  test_several_at_once();
+  test_freed_handles();
+  test_different_arguments();
+  test_numbers_that_are_not_finite();
   if (tacit_comm_rank(comm) == 0 && !failures) printf("all passed on %d ranks\n", tacit_comm_size(comm));
   tacit_comm_free(self), tacit_comm_free(comm);
   return failures != 0;

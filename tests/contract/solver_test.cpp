@@ -53,11 +53,12 @@ void expect_honest(const Whole<T>& a, const std::vector<T>& b, const Solved<T>& 
   // Rounding error of one product in the arithmetic of T.
   const long double noise = 20 * epsilon<T> * (1 + 10 * norm2(s.x) / std::max<long double>(norm2(b), 1e-4000L));
   EXPECT_LE(std::abs(truth - (long double)(r.residual_norm)), noise + 1e-5L * truth) << what;
+  const double rtol = o.rtol.value_or(krylov::default_rtol<T>());
   if (r.converged()) {
-    EXPECT_LE(r.residual_norm, *o.rtol * (1 + 1e-12)) << what;
-  } else EXPECT_GT(r.residual_norm, *o.rtol) << what << ": not converged, " << r.detail;
+    EXPECT_LE(r.residual_norm, rtol * (1 + 1e-12)) << what;
+  } else EXPECT_GT(r.residual_norm, rtol) << what << ": not converged, " << r.detail;
   if (r.converged()) {
-    EXPECT_LE(truth, *o.rtol + noise) << what;
+    EXPECT_LE(truth, rtol + noise) << what;
     EXPECT_EQ(r.advice, "") << what;
   } else {
     EXPECT_NE(r.advice + r.detail, "") << what;

@@ -8,6 +8,7 @@
  *   -own_test   a convergence test of its own: stops after 5 iterations
  *   -guess      starts from a vector that is not zero
  *   -zero       b = 0
+ *   -columns    solves with three right-hand sides by KSPMatSolve()
  *   -far        with a part of b that A does not reach where it is closed
  *   -ksps K,..  solves with each of these types of KSP, and each of -pcs P,.. */
 #include <petscksp.h>
@@ -74,11 +75,35 @@ static PetscErrorCode solve(KSP ksp, Mat A, Vec b, Vec x, PetscBool guess) {
   PetscFunctionReturn(0);
 }
 
+static PetscErrorCode solve_columns(KSP ksp, Mat A, Vec b) {
+  Mat B, X, R;
+  PetscInt rows;
+  PetscReal residual, size;
+  KSPConvergedReason reason;
+  PetscFunctionBeginUser;
+  PetscCall(VecGetLocalSize(b, &rows));
+  PetscCall(MatCreateDense(PETSC_COMM_WORLD, rows, PETSC_DECIDE, PETSC_DECIDE, 3, NULL, &B));
+  PetscCall(MatSetRandom(B, NULL));
+  PetscCall(MatDuplicate(B, MAT_DO_NOT_COPY_VALUES, &X));
+  PetscCall(KSPMatSolve(ksp, B, X));
+  PetscCall(MatMatMult(A, X, MAT_INITIAL_MATRIX, PETSC_DEFAULT, &R));
+  PetscCall(MatAXPY(R, -1, B, SAME_NONZERO_PATTERN));
+  PetscCall(MatNorm(R, NORM_FROBENIUS, &residual));
+  PetscCall(MatNorm(B, NORM_FROBENIUS, &size));
+  PetscCall(KSPGetConvergedReason(ksp, &reason));
+  PetscCall(PetscPrintf(PETSC_COMM_WORLD, "solve: reason=%s its=0 residual=%.3e\n", KSPConvergedReasons[reason],
+                        (double)(residual / size)));
+  PetscCall(MatDestroy(&B));
+  PetscCall(MatDestroy(&X));
+  PetscCall(MatDestroy(&R));
+  PetscFunctionReturn(0);
+}
+
 int main(int argc, char** argv) {
   PetscInt n = 20, tests = 0;
   PetscReal skew = 0;
   PetscBool closed = PETSC_FALSE, again = PETSC_FALSE, own = PETSC_FALSE, guess = PETSC_FALSE, zero = PETSC_FALSE,
-            far = PETSC_FALSE;
+            far = PETSC_FALSE, columns = PETSC_FALSE;
   PetscBool is_shell, is_baij;
   char *ksps[32], *pcs[32];
   PetscInt ksp_count = 32, pc_count = 32;
@@ -100,6 +125,7 @@ int main(int argc, char** argv) {
   PetscCall(PetscOptionsGetBool(NULL, NULL, "-guess", &guess, NULL));
   PetscCall(PetscOptionsGetBool(NULL, NULL, "-zero", &zero, NULL));
   PetscCall(PetscOptionsGetBool(NULL, NULL, "-far", &far, NULL));
+  PetscCall(PetscOptionsGetBool(NULL, NULL, "-columns", &columns, NULL));
   PetscCall(PetscStrcmp(kind, "shell", &is_shell));
   PetscCall(PetscStrcmp(kind, "baij", &is_baij));
 
@@ -145,6 +171,7 @@ int main(int argc, char** argv) {
       PetscCall(KSPSetFromOptions(ksp));
       if (own) PetscCall(KSPSetConvergenceTest(ksp, stop_after_five, &tests, NULL));
       PetscCall(solve(ksp, used, b, x, guess));
+      if (columns) PetscCall(solve_columns(ksp, used, b));
       if (again) {
         PetscCall(fill(A, n, 3, skew, closed, PETSC_FALSE));
         PetscCall(solve(ksp, used, b, x, guess));

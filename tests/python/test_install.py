@@ -2,6 +2,7 @@
 requirements are reported before anything is installed, and so is a module that does not work after it has been built.
 """
 
+import json
 import os
 import re
 import shlex
@@ -15,9 +16,13 @@ from pathlib import Path
 import pytest
 from conftest import ALLOW
 
+from tacit import report
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 BUILD = Path(os.environ.get("TACIT_BUILD", ROOT / "build" / "release"))
 EXAMPLE = ROOT / "examples" / "cpp"
+# Of a result in C that a document of `tacit solve --json` has elsewhere, or only with several right-hand sides.
+OF_COLUMNS = ("precond", "seconds", "counts", "columns", "together", "alone", "b_norm", "projected_norm")
 
 
 def call(*command: object, cwd: Path | None = None) -> str:
@@ -98,6 +103,15 @@ def test_examples_in_other_languages(prefix: Path, tmp_path: Path, language: str
     assert "1600 unknowns on 1 rank(s): converged" in out
     out = on_ranks(2, tmp_path / "poisson", "40", "ca-gmres", "jacobi")
     assert not out or "on 2 rank(s): converged" in out
+    out = call(tmp_path / "columns", '{"method": "cg", "precond": "jacobi"}')
+    result = json.loads(out.splitlines()[0])
+    assert (result["converged"], result["method"], len(result["columns"])) == (True, "cg", 2 + (language == "c"))
+    assert all(one["reason"] == "converged" and one["history"][0] == 1 for one in result["columns"])
+    if language == "c":
+        assert result["counts"].keys() == set(report.COUNTS)
+        assert set(result) <= {*report._OF_RESULT, *OF_COLUMNS}
+    out = on_ranks(2, tmp_path / "columns")
+    assert not out or '"converged": true' in out
     done = subprocess.run([tmp_path / "poisson", "40", "gmrse"], text=True, capture_output=True, timeout=60)
     assert done.returncode != 0
     assert 'did you mean "gmres"?' in done.stdout + done.stderr

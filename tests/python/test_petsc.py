@@ -118,6 +118,9 @@ def test_shells_null_spaces_and_guesses(program: Path, plugin: Path, ranks: int)
     assert (reason.startswith("CONVERGED"), residual) == (True, 0)
     ((reason, _, residual),) = solves(run(program, plugin, "-kind baij -ksp_type tacit_cg -pc_type tacit_ic0", ranks))
     assert reason == "CONVERGED_RTOL"
+    for options in ("-pc_type tacit_amg", "-pc_type bjacobi", "-kind shell -pc_type none"):
+        found = solves(run(program, plugin, f"-columns -ksp_type tacit_cg -ksp_rtol 1e-8 {options}", ranks))
+        assert all(residual <= 1.001e-8 for _, _, residual in found), found
     ((reason, _, residual),) = solves(run(program, plugin, "-guess -ksp_type tacit_cg -ksp_rtol 1e-6", ranks))
     assert reason == "CONVERGED_RTOL"
     assert residual <= 1.001e-6
@@ -233,9 +236,14 @@ def test_near_null_spaces_of_elasticity(plugin: Path, tmp_path: Path) -> None:
     assert int(levels[0][1]) % 6 == 0
 
 
-def test_commands_of_the_guide(plugin: Path, tmp_path: Path) -> None:
+def commands_of_the_guide() -> list[str]:
+    """The blocks of its page: of PETSc's tutorials, and of dolfinx."""
     page = (ROOT / "docs" / "guide" / "plug-in.md").read_text()
-    (block,) = re.findall(r"<!-- not run: tests/python/test_petsc.py runs it -->\n```\n(.*?)```", page, re.S)
+    return re.findall(r"<!-- not run: tests/python/test_petsc.py runs it -->\n```(?:python)?\n(.*?)```", page, re.S)
+
+
+def test_commands_of_the_guide(plugin: Path, tmp_path: Path) -> None:
+    block = commands_of_the_guide()[0]
     if not TUTORIALS.exists():
         pytest.skip("PETSc's tutorials are not installed")
     for name in ("ex2", "ex45"):
@@ -277,18 +285,76 @@ PETSc.Sys.Print("petsc4py solved")
 """
 
 
-@pytest.mark.parametrize("ranks", [1, 2])
-def test_petsc4py(plugin: Path, tmp_path: Path, ranks: int) -> None:
+def python_with(module: str) -> tuple[str, str]:
+    """A Python that has this module of PETSc's, and PYTHONPATH for it."""
     path = pkg_config("--variable=prefix") + "/lib/python3/dist-packages"  # Debian's place
     for python in ("/usr/bin/python3", sys.executable):
-        command = [python, "-c", "import petsc4py"]
-        if Path(python).exists() and not subprocess.run(command, env={"PYTHONPATH": path}).returncode:
-            break
-    else:
-        pytest.skip("no Python with petsc4py")
+        command = [python, "-c", f"import {module}"]
+        if (
+            Path(python).exists()
+            and not subprocess.run(command, env=os.environ | {"PYTHONPATH": path}, capture_output=True).returncode
+        ):
+            return python, path
+    pytest.skip(f"no Python with {module}")
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_petsc4py(plugin: Path, tmp_path: Path, ranks: int) -> None:
+    python, path = python_with("petsc4py")
     (tmp_path / "script.py").write_text(SCRIPT)
     out = call(
         "mpiexec", "-n", ranks, python, "script.py", "-dll_append", plugin, "-ksp_tacit_step", "3",
         cwd=tmp_path, PYTHONPATH=path,
     )  # fmt: skip
     assert "petsc4py solved" in out
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_unusual_programs(plugin: Path, ranks: int) -> None:
+    """Numbers that are not finite, objects used again, prefixes, inner solves: tests/petsc/hostile.py has the list."""
+    python, path = python_with("petsc4py")
+    script = ROOT / "tests" / "petsc" / "hostile.py"
+    out = call("mpiexec", "-n", ranks, python, script, "-dll_append", plugin, PYTHONPATH=path)
+    assert out.count("passed: ") == len(re.findall(r"^def \w+\(\):$", script.read_text(), re.M))
+
+
+DOLFINX = Path("/usr/share/dolfinx/demo-python")
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_a_demo_of_dolfinx_as_it_is(plugin: Path, tmp_path: Path, ranks: int) -> None:
+    """Stokes' equations: nested vectors and matrices, PETSc's fieldsplit as preconditioner, a null space."""
+    python, path = python_with("dolfinx")
+    if not (DOLFINX / "demo_stokes.py").exists():
+        pytest.skip("the demos of dolfinx are not installed")
+    shown = re.search(r'PETSC_OPTIONS="-dll_append \$PWD/libtacit_petsc.so (.*)"', commands_of_the_guide()[1])
+    assert shown
+    norms = []
+    for options in ("", f"-dll_append {plugin} {shown[1]}"):
+        out = call(
+            "mpiexec", "-n", ranks, python, DOLFINX / "demo_stokes.py",
+            cwd=tmp_path, PYTHONPATH=path, PETSC_OPTIONS=options,
+        )  # fmt: skip
+        assert out.count("tacit: minres with PETSc fieldsplit: converged") == (2 if options else 0)
+        norms.append([float(one) for one in re.findall(r"\([AB]\) Norm of .*: (\S+)", out)])
+    assert len(norms[0]) == 4
+    assert norms[1] == pytest.approx(norms[0], rel=1e-7)
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_a_demo_of_dolfinx_with_its_options_in_the_text(plugin: Path, tmp_path: Path, ranks: int) -> None:
+    """Poisson's equation: the demo's own text names the solver, and so there Tacit's is named."""
+    python, path = python_with("dolfinx")
+    if not (DOLFINX / "demo_poisson.py").exists():
+        pytest.skip("the demos of dolfinx are not installed")
+    text = (DOLFINX / "demo_poisson.py").read_text()
+    given = '{"ksp_type": "preonly", "pc_type": "lu"}'
+    assert given in text
+    (ours,) = re.findall(r"petsc_options=(\{.*\})", commands_of_the_guide()[2])
+    ours = ours.replace("}", ', "ksp_rtol": 1e-8, "ksp_tacit_report": True}')
+    (tmp_path / "demo.py").write_text(text.replace(given, ours))
+    out = call(
+        "mpiexec", "-n", ranks, python, "demo.py",
+        cwd=tmp_path, PYTHONPATH=path, PETSC_OPTIONS=f"-dll_append {plugin}",
+    )  # fmt: skip
+    assert re.search(r"tacit: cg with .*: converged after \d+ iterations", out), out

@@ -28,11 +28,11 @@ module tacit
   public :: tacit_matrix, tacit_matrix_update, tacit_function, tacit_precond, tacit_operator_apply
   public :: tacit_operator_local_rows, tacit_operator_rows, tacit_operator_null_space, tacit_operator_free
   public :: tacit_solver_new, tacit_solver_set, tacit_solver_monitor, tacit_solver_free
-  public :: tacit_solve, tacit_solve_automatic
+  public :: tacit_solve, tacit_solve_columns, tacit_solve_automatic, tacit_solve_json
   public :: tacit_result_converged, tacit_result_iterations, tacit_result_residual_norm, tacit_result_b_norm
   public :: tacit_result_seconds, tacit_result_reductions, tacit_result_products, tacit_result_precond_applies
   public :: tacit_result_reason, tacit_result_detail, tacit_result_advice, tacit_result_method, tacit_result_precond
-  public :: tacit_result_free
+  public :: tacit_result_columns, tacit_result_column, tacit_result_json, tacit_result_free
   public :: tacit_error, tacit_version_text, tacit_name_of_method, tacit_name_of_precond
 
   interface
@@ -128,6 +128,13 @@ module tacit
       type(c_ptr), intent(out) :: result
     end function
 
+    integer(c_int) function tacit_solve_columns(solver, A, P, columns, b, x, result) bind(c)
+      import
+      type(c_ptr), value :: solver, A, P, b, x
+      integer(c_int32_t), value :: columns
+      type(c_ptr), intent(out) :: result
+    end function
+
     ! 1 or 0, as in C.
     integer(c_int) function tacit_result_converged(result) bind(c)
       import
@@ -161,6 +168,16 @@ module tacit
       import
       type(c_ptr), value :: result
     end function
+    integer(c_int) function tacit_result_columns(result) bind(c)
+      import
+      type(c_ptr), value :: result
+    end function
+    ! i: from 0, as in C.
+    type(c_ptr) function tacit_result_column(result, i) bind(c)
+      import
+      type(c_ptr), value :: result
+      integer(c_int), value :: i
+    end function
     subroutine tacit_result_free(result) bind(c)
       import
       type(c_ptr), value :: result
@@ -184,6 +201,13 @@ module tacit
       import
       type(c_ptr), value :: solver
       character(kind=c_char), intent(in) :: name(*), value(*)
+    end function
+    integer(c_int) function c_solve_json(A, request, columns, b, x, result) bind(c, name="tacit_solve_json")
+      import
+      type(c_ptr), value :: A, b, x
+      character(kind=c_char), intent(in) :: request(*)
+      integer(c_int32_t), value :: columns
+      type(c_ptr), intent(out) :: result
     end function
     type(c_ptr) function c_last_error() bind(c, name="tacit_last_error")
       import
@@ -219,6 +243,10 @@ module tacit
       import
       type(c_ptr), value :: result
     end function
+    type(c_ptr) function c_result_json(result) bind(c, name="tacit_result_json")
+      import
+      type(c_ptr), value :: result
+    end function
     integer(c_size_t) function c_strlen(text) bind(c, name="strlen")
       import
       type(c_ptr), value :: text
@@ -244,6 +272,14 @@ contains
     type(c_ptr), intent(in) :: solver
     character(*), intent(in) :: name, value
     status = c_solver_set(solver, trim(name) // c_null_char, trim(value) // c_null_char)
+  end function
+
+  integer(c_int) function tacit_solve_json(A, request, columns, b, x, result) result(status)
+    type(c_ptr), intent(in) :: A, b, x
+    character(*), intent(in) :: request
+    integer(c_int32_t), intent(in) :: columns
+    type(c_ptr), intent(out) :: result
+    status = c_solve_json(A, trim(request) // c_null_char, columns, b, x, result)
   end function
 
   ! The text of the last status that was not TACIT_OK.
@@ -293,6 +329,11 @@ contains
     type(c_ptr), intent(in) :: result
     character(:), allocatable :: text
     text = text_of(c_result_precond(result))
+  end function
+  function tacit_result_json(result) result(text)
+    type(c_ptr), intent(in) :: result
+    character(:), allocatable :: text
+    text = text_of(c_result_json(result))
   end function
 
   function text_of(from) result(text)

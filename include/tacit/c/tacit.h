@@ -13,10 +13,15 @@
  *
  * Every function returns a status; where it is not TACIT_OK, the results are untouched and tacit_last_error() is a text
  * with the values that were seen. On several ranks all of them get the same status and text. Nothing is thrown.
- * Functions marked "collective" are called by all ranks of the communicator, in the same order. Handles are used by one
- * thread at a time, and freed by the function named *_free, which takes null as well. An object keeps what it refers
- * to: a matrix may be freed before its preconditioner. Vectors are arrays of this rank's elements, of the scalar of the
- * operator, and stay the caller's. */
+ * Functions marked "collective" are called by all ranks of the communicator, in the same order, with the same names,
+ * options and numbers of columns: other ones are an error. Handles are used by one thread at a time, and freed by the
+ * function named *_free, which takes null as well. One that is null, was freed or is of another type is an error of
+ * that rank only: it cannot tell the others, which wait for it, so a program is to end then (MPI_Abort). An object
+ * keeps what it refers to: a matrix may be freed before its preconditioner. Vectors are arrays of this rank's elements,
+ * of the scalar of the operator, and stay the caller's.
+ *
+ * Options are a text: "name=value name=value", separated by blanks or commas, or JSON, {"name": value, "name": value};
+ * null or "" for the defaults. Names and values are those of docs/reference. */
 #ifndef TACIT_C_TACIT_H
 #define TACIT_C_TACIT_H
 
@@ -93,8 +98,8 @@ typedef int (*tacit_apply)(void* context, const void* x, void* y);
 tacit_status tacit_function(const tacit_comm* comm, tacit_scalar scalar, int32_t rows, tacit_apply apply, void* context,
                             const void* diagonal, tacit_operator** A);
 
-/** The preconditioner of this name for a matrix. options: "name=value name=value", separated by blanks or commas
- * ("smoother=chebyshev sweeps=2"); null or "" for the defaults. Null is returned for "none". Collective. */
+/** The preconditioner of this name for a matrix, with options as above ("smoother=chebyshev sweeps=2"). Null is
+ * returned for "none". Collective. */
 tacit_status tacit_precond(const tacit_operator* A, const char* name, const char* options, tacit_operator** P);
 
 /** y = A x. Collective; one product. */
@@ -130,6 +135,20 @@ tacit_status tacit_solve(const tacit_solver* solver, const tacit_operator* A, co
 tacit_status tacit_solve_automatic(const tacit_solver* solver, tacit_operator* A, const void* b, void* x,
                                    tacit_result** result);
 
+/** Solves A X = B for `columns` right-hand sides: b and x are so many vectors, one after the other. Columns are
+ * advanced together, so that one pass over the matrix and one reduction serve several; with method "block-cg" they
+ * share a search space. `result` is about all: converged where all are, with the largest numbers of iterations and
+ * residuals; tacit_result_column() has each. A monitor is called for each column, and ends that column only.
+ * Collective. */
+tacit_status tacit_solve_columns(const tacit_solver* solver, const tacit_operator* A, const tacit_operator* P,
+                                 int32_t columns, const void* b, void* x, tacit_result** result);
+/** A solve described in one JSON text: the method, its options, and the preconditioner as a name or an object,
+ *   {"method": "ca-gmres", "step": 4, "rtol": 1e-8, "precond": {"name": "amg", "smoother": "chebyshev"}}
+ * Without them: method "auto", precond "none"; precond "auto" is tacit_solve_automatic(). The preconditioner is made in
+ * each call: several calls with one are faster through tacit_precond(). Collective. */
+tacit_status tacit_solve_json(tacit_operator* A, const char* request, int32_t columns, const void* b, void* x,
+                              tacit_result** result);
+
 /** 1 where the recomputed residual is at the goal, else 0. */
 int tacit_result_converged(const tacit_result* result);
 /** "converged", "max_iterations", "breakdown", "stagnated", "diverged", "non_finite", "stopped" or "damaged". */
@@ -154,6 +173,14 @@ const char* tacit_result_precond(const tacit_result* result);
 const char* tacit_result_choice(const tacit_result* result);
 /** The i-th warning, from 0; null past the last. */
 const char* tacit_result_warning(const tacit_result* result, int i);
+/** How many right-hand sides it is of; -1 for null. */
+int tacit_result_columns(const tacit_result* result);
+/** The result of one of them, from 0, which belongs to `result` and ends with it; null past the last. Its counts are of
+ * products and applies only: reductions serve several columns. */
+const tacit_result* tacit_result_column(const tacit_result* result, int i);
+/** All of it as JSON, with the names that `tacit solve --json` has. Numbers that are not finite are null. Valid as long
+ * as the result. */
+const char* tacit_result_json(tacit_result* result);
 void tacit_result_free(tacit_result* result);
 
 #ifdef __cplusplus

@@ -54,10 +54,29 @@ struct CgResidualPointwise {
 };
 }  // namespace formula
 
+/// Whether the next residual of a run may be its last: at the limit of iterations, at the goal if it falls by the
+/// square of its last step, and in the first iteration, of which nothing is known.
+class ResidualAhead {
+ public:
+  /// To be called once an iteration. The same on all ranks. Local.
+  bool may_be_last(const Monitor& monitor) {
+    const double now = monitor.norm(), step = before_ > 0 ? now / before_ : 0;
+    before_ = now;
+    return monitor.iterations() + 1 >= monitor.max_iterations() || now * step * step <= monitor.goal();
+  }
+
+ private:
+  double before_ = 0;
+};
+
 /// Hermitian positive definite A and P. An iteration: 1 product, 1 apply of P, 2 reductions, 10 vectors of traffic
 /// (12 with P; with a diagonal P those of the apply are among them) beside the product's. Vectors: r, d, p, v (and z,
 /// where P is not diagonal).
 /// Breakdowns: (p, A p) and (r, P r), not positive.
+///
+/// Where the next residual may be the last (ResidualAhead) and P is no diagonal, ||r|| is summed before P is applied:
+/// one reduction more, which saves the last apply of P. A P that solves in a few iterations may take nearly all of the
+/// time.
 ///
 /// With a P that varies from call to call the next direction is made orthogonal to A p by (A p, P r) itself, not by
 /// what that is for a linear P: flexible cg, for the traffic of one vector more. Notay (2000), doi
@@ -74,23 +93,26 @@ void cg(const Run<T, M>& run, Monitor& monitor, std::optional<double> continued 
   const auto* const D = P && !flexible ? P->pointwise() : nullptr;
   auto &r = run.r, &d = run.d, &p = run.w[0], &v = run.w[1], &z = P && !D ? run.w[2] : r;
   const auto& space = r.space();
+  T alpha{}, beta{}, rz{}, rr{};
+  const auto sum = [&](const auto& part) {
+    const auto both = space.sum(part).wait();
+    rz = both[0], rr = both[1];
+  };
   const auto dots = [&] {  // z = P r; (r, z), (r, r)
-    if (D) {
-      P->count_apply();
-      return space.sum(sweep(reads(r, *D), updates(), writes(), formula::DotsPointwise<T>{})).wait();
-    }
-    if (P) P->apply(r, z);
-    return space.sum(sweep(reads(r, z), updates(), writes(), layout::formula::Dots<T>{})).wait();
+    if (D) P->count_apply();
+    else if (P) P->apply(r, z);
+    if (D) sum(sweep(reads(r, *D), updates(), writes(), formula::DotsPointwise<T>{}));
+    else sum(sweep(reads(r, z), updates(), writes(), layout::formula::Dots<T>{}));
   };
   if (!continued) layout::fill(p, T(0));
-  T alpha{}, beta{};
   CgGuard guard(monitor);
   monitor.solution_by([&](void* x) { solution(d, alpha, p, x); });
   monitor.confirm_by([&] { return layout::max_norm(r); });
-
-  auto [rz, rr] = dots();
+  dots();
   if (continued) beta = T(real(rz) / real_t<T>(*continued));
-  while (std::exchange(continued, {}) || monitor.go_on(std::sqrt(double(real(rr))))) {
+  ResidualAhead ahead;
+  bool asked = continued.has_value();  // the monitor, about this r
+  while (std::exchange(asked, false) || monitor.go_on(std::sqrt(double(real(rr))))) {
     if (!guard.allows_direction(real(rz))) break;
     // d += alpha p;  p = z + beta p
     if (D) sweep(reads(r, *D), updates(d, p), writes(), formula::CgDirectionPointwise<T>{alpha, beta});
@@ -103,24 +125,21 @@ void cg(const Run<T, M>& run, Monitor& monitor, std::optional<double> continued 
     const T old = rz;
     if (D) {  // r -= alpha A p
       P->count_apply();
-      const auto step = sweep(reads(v, *D), updates(r), writes(), formula::CgResidualPointwise<T>{alpha});
-      const auto both = space.sum(step).wait();
-      rz = both[0], rr = both[1], beta = T(real(rz) / real(old));
-      continue;
-    }
-    const auto step = sweep(reads(v), updates(r), writes(), formula::CgResidual<T>{alpha});  // r -= alpha A p
-    if (flexible) {
-      P->apply(r, z);  // z = P r
-      const auto [a, b, vz] = space.sum(sweep(reads(r, z, v), updates(), writes(), formula::FlexibleDots<T>{})).wait();
-      rz = a, rr = b;
-      beta = -vz * T(real(alpha) / real(old));  // beta = -(A p, z) / (p, A p)
-      continue;
-    }
-    if (P) {
-      const auto both = dots();
-      rz = both[0], rr = both[1];
+      sum(sweep(reads(v, *D), updates(r), writes(), formula::CgResidualPointwise<T>{alpha}));
     } else {
-      rz = rr = space.sum(step).wait()[0];
+      const auto step = sweep(reads(v), updates(r), writes(), formula::CgResidual<T>{alpha});
+      if (P && ahead.may_be_last(monitor)) {
+        rr = space.sum(step).wait()[0];
+        if (asked = monitor.go_on(std::sqrt(double(real(rr)))); !asked) break;
+      }
+      if (flexible) {
+        P->apply(r, z);  // z = P r
+        const auto [a, b, c] = space.sum(sweep(reads(r, z, v), updates(), writes(), formula::FlexibleDots<T>{})).wait();
+        rz = a, rr = b, beta = -c * T(real(alpha) / real(old));  // beta = -(A p, z) / (p, A p)
+        continue;
+      }
+      if (P) dots();
+      else rz = rr = space.sum(step).wait()[0];
     }
     beta = T(real(rz) / real(old));  // beta = (r, z) / (r, z of before)
   }

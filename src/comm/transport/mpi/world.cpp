@@ -1,4 +1,5 @@
 // MPI's communicators, whichever MPI it is, or none.
+#include "comm/finalized.hpp"
 #include "library.hpp"
 
 #include <tacit/base/trace.hpp>
@@ -94,6 +95,11 @@ void mpi_depart() noexcept {
   }
 }
 
+bool mpi_finalized() noexcept {
+  const mpi::Library* const mpi = mpi::library();
+  return mpi && !forked() && mpi->finalized();
+}
+
 Communicator mpi_from_fortran(int handle, const std::string& library) {
   const mpi::Library& mpi = present();
   if (!library.empty()) {
@@ -104,6 +110,7 @@ Communicator mpi_from_fortran(int handle, const std::string& library) {
                   message("the communicator comes from \"", library.substr(0, 60), "\", but Tacit uses \"",
                           mine.substr(0, 60), "\"; install an mpi4py of that MPI"));
   }
+  if (mpi.finalized()) throw Error(ErrorKind::environment, "MPI has been finalized in this process");
   return noted(Communicator(mpi.from_fortran(handle)));
 }
 
