@@ -10,7 +10,8 @@ What differs, always to the safe side:
 - info is 0 where the recomputed b - A x passes, and where it does not info is not 0.
 - A solve that gets no further ends, with info > 0 before ``maxiter`` is used up; numbers that are not finite end it at
   once, and x is finite. With ``maxiter=0`` info is 1.
-- A callback is given arrays of its own, which later iterations do not change.
+- A callback is given arrays of its own, which later iterations do not change. That of bicgstab is also called for the
+  last x where the first half of an iteration reaches it; SciPy ends there without a call.
 - minres keeps float32, of which SciPy's makes float64.
 
 M may also be a name of :mod:`tacit.precond`, such as ``"ilu0"``, or an operator of Tacit, and A an operator on several
