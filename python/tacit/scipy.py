@@ -11,7 +11,8 @@ What differs, always to the safe side:
 - info is 0 where the recomputed b - A x passes, and where it does not info is not 0.
 - A solve that gets no further ends, with info > 0 before ``maxiter`` is used up; numbers that are not finite end it at
   once, and x is finite. With ``maxiter=0`` info is 1.
-- A callback is given arrays of its own, which later iterations do not change.
+- A callback is given arrays of its own, which later iterations do not change. That of bicgstab is also called for the
+  last x where the first half of an iteration reaches it; SciPy ends there without a call.
 - minres keeps float32, of which SciPy's makes float64.
 - istop of lsqr and lsmr is 1 or 2 only where the recomputed b - A x and A^H (b - A x) pass, and the norms that are
   returned are those of this x. ||A|| in these tests is a bound from below, where SciPy's estimate grows with the
