@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tacit import _core
+
 LONG = 300  # seconds; longer than any command takes, also on a busy machine
 
 MPI_SHOWN = ("OMPI_", "PMI_", "PMIX_", "TACIT_", "SLURM_")
@@ -66,6 +68,8 @@ def has_mpi() -> bool:
 
 
 needs_mpi = [pytest.mark.mpi, pytest.mark.skipif(not has_mpi(), reason="no MPI, or no mpiexec of it")]
+# For tests that do not show the error of a build without them, which conftest.py takes for a skip.
+needs_applications = pytest.mark.skipif(not _core.applications_built, reason="needs the applications")
 
 
 def grid_entries(n: int, wind: float = 0.0) -> dict[tuple[int, int], float]:

@@ -14,7 +14,17 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse
-from cli_support import LONG, clean_environment, grid_entries, needs_mpi, poisson, refused, tacit, write_mtx
+from cli_support import (
+    LONG,
+    clean_environment,
+    grid_entries,
+    needs_applications,
+    needs_mpi,
+    poisson,
+    refused,
+    tacit,
+    write_mtx,
+)
 from conftest import ALLOW, ROOT
 
 import tacit as library
@@ -160,7 +170,13 @@ def test_report(system: Path) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [["--help"], ["doctor"], ["solve", "SYSTEM"], ["multigrid", "--n", "8", "--axes", "2"], ["bem", "sphere:2"]],
+    [
+        ["--help"],
+        ["doctor"],
+        ["solve", "SYSTEM"],
+        pytest.param(["multigrid", "--n", "8", "--axes", "2"], marks=needs_applications),
+        pytest.param(["bem", "sphere:2"], marks=needs_applications),
+    ],
     ids=lambda words: words[0],
 )
 def test_who_reads_no_further_is_no_failure(words: list[str], system: Path) -> None:
@@ -504,12 +520,12 @@ def test_under_mpiexec(system: Path) -> None:
     assert done.stderr.count("--ranks 3, but mpiexec started 2") == 1
 
 
-def test_closed_standard_streams(tmp_path: Path) -> None:
+def test_closed_standard_streams(tmp_path: Path, system: Path) -> None:
     """Daemons and some schedulers close them; the first file that is opened must not take their place."""
 
     def shell(text: str) -> subprocess.CompletedProcess[str]:
         environment = os.environ | ALLOW | {"PYTHONPATH": str(ROOT / "python")}
-        command = f'"{sys.executable}" -m tacit multigrid --n 8 --threads 1 {text}'
+        command = f'"{sys.executable}" -m tacit solve "{system}" --threads 1 {text}'
         return subprocess.run(command, shell=True, capture_output=True, text=True, env=environment, timeout=LONG)
 
     done = shell(">&-")

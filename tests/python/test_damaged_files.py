@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 import scipy.io
 import scipy.sparse as sp
-from cli_support import clean_environment
+from cli_support import clean_environment, needs_applications
 from conftest import unsymmetric
 
 import tacit
@@ -172,6 +172,7 @@ print(json.dumps(codes))
 """
 
 
+@needs_applications
 def test_claims_take_neither_memory_nor_time(tmp_path: Path) -> None:
     h5py = pytest.importorskip("h5py")
     (tmp_path / "rows.mtx").write_text("%%MatrixMarket matrix coordinate real general\n16777216 16777216 1\n1 1 2\n")
