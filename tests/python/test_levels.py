@@ -124,5 +124,7 @@ def test_the_module_exports_nothing_of_the_library() -> None:
     assert done.returncode == 0, done.stderr
     names = [line.split()[-2:] for line in done.stdout.splitlines()]
     assert "PyInit__core" in [name for _, name in names]
+    if "_ZN12cuda_on_host6countsEv" in [name for _, name in names]:
+        pytest.skip("a build with the CPU emulator of CUDA, which tests call by its names")
     assert [name for kind, name in names if kind == "u"] == []
     assert [name for _, name in names if name.startswith(("_ZN5Eigen", "_ZN5tacit2op", "_ZNK5tacit2op"))] == []
