@@ -1,6 +1,9 @@
 # LAPACK::LAPACK: the system's; where there is none, PyPI's OpenBLAS (scipy-openblas32) of the Python that the module is
 # built for (always with TACIT_LAPACK_FROM=pypi). Then TACIT_LAPACK_PREFIX is what stands before its names, and TACIT_LAPACK_BUNDLE are the files that a wheel
-# carries, because pip removes what it needed for the build only.
+# carries, because pip removes what it needed for the build only. TACIT_LAPACK_CARRIED=OFF leaves that to auditwheel, which
+# gives the library a name of its own: of two libraries of one name a process loads the first only, whichever package it is of.
+set(TACIT_LAPACK_CARRIED ON CACHE BOOL "A wheel carries PyPI's OpenBLAS as it is")
+mark_as_advanced(TACIT_LAPACK_CARRIED)
 if(NOT TACIT_LAPACK_FROM STREQUAL "pypi")
   find_package(LAPACK)
 endif()

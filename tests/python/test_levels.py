@@ -112,3 +112,19 @@ def test_the_levels_are_those_of_the_psabi() -> None:
                 assert name in macros or name == "LAHF_SAHF", (level, flag)
             assert name not in before, (flag, "belongs to a lower level")
         before = macros
+
+
+def test_the_module_exports_nothing_of_the_library() -> None:
+    """Static variables of templates are unique in a process, also those of Eigen: another package's module would share
+    them."""
+    file = tacit._core.__file__
+    if file is None or shutil.which("nm") is None:
+        pytest.skip("no nm")
+    done = subprocess.run(["nm", "-D", "--defined-only", file], text=True, capture_output=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    names = [line.split()[-2:] for line in done.stdout.splitlines()]
+    assert "PyInit__core" in [name for _, name in names]
+    if "_ZN12cuda_on_host6countsEv" in [name for _, name in names]:
+        pytest.skip("a build with the CPU emulator of CUDA, which tests call by its names")
+    assert [name for kind, name in names if kind == "u"] == []
+    assert [name for _, name in names if name.startswith(("_ZN5Eigen", "_ZN5tacit2op", "_ZNK5tacit2op"))] == []
