@@ -190,10 +190,32 @@ def test_ranks(one: bool, python: Run) -> None:
     assert "DEBUG:tacit:iteration 1: residual" in out
 
 
+@pytest.mark.parametrize("everywhere", [pytest.param(one, marks=needs_mpi) for one in (False, True)])
+def test_who_listens_changes_no_message(everywhere: bool, python: Run) -> None:
+    """The callback that follows a solve is that of one rank; all ranks make the same products."""
+    code = f"""
+    import logging, numpy as np, tacit
+    world = tacit.comm.world()
+    if {everywhere} or world.rank == 0:
+        logging.getLogger("tacit").setLevel(logging.DEBUG)
+    grid, b = tacit.poisson((20, 20), comm=world), np.ones(400)
+    matrix = tacit.poisson((20, 20), assembled=True, comm=world)
+    for method in ("cg", "gmres", "bicgstab", "minres", "idr", "pipelined-cg", "ca-cg", "ca-gmres", "ca-bicgstab"):
+        assert tacit.solve(grid, b, method=method).converged, method
+    for A in (grid, matrix):
+        for step in (dict(method="richardson", relaxation=0.2), dict(method="chebyshev")):
+            r = tacit.solve(A, b, max_iterations=30, fallbacks=False, **step)
+            assert r.reason == "max_iterations" or r.converged, (step, r.reason)
+    for method in ("lsmr", "lsqr"):
+        assert tacit.lstsq(matrix, b, method=method, max_iterations=2000).converged, method
+    """
+    python(code, ranks=2, timeout=100)
+
+
 def test_colours_without_a_terminal_bring_no_progress(tmp_path: Path) -> None:
     """Notebooks set FORCE_COLOR for their commands; a line that is drawn again would be shown many times there."""
     poisson(tmp_path / "a.mtx", 60)
-    done = command("solve", "a.mtx", cwd=tmp_path, FORCE_COLOR="1")
+    done = command("solve", "a.mtx", cwd=tmp_path, FORCE_COLOR="1", NO_COLOR="")
     assert "\x1b[1;32mconverged" in done.stdout
     assert set(re.findall(r"\x1b\[[^a-zA-Z]*([a-zA-Z])", done.stdout)) == {"m"}, "only colours"
     assert "reading" not in done.stdout.splitlines()[0]

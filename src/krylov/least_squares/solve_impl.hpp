@@ -432,7 +432,9 @@ void LeastSquaresSolve<T, M>::run_recurrence(Recurrence& recurrence) {
   recurrence.begin(B);
   double squares = 0;  // ||B_k||_F^2, but for alpha_k+1
   exec::Sums<2, T> own{};
-  const bool hides = map_->inner().needs_messages() && !options_.callback;
+  bool hides = map_->inner().needs_messages();
+  // A callback may be of one rank only, that which shows the progress; products are of all.
+  if (hides) hides = given_A_.range().comm().all_max(Global(bool(options_.callback))) == 0;
   if (!continues(recurrence)) return;
   B.start_product();
   for (bool first = true;; first = false) {

@@ -52,7 +52,8 @@ class Richardson final : public Iteration<T, M> {
  public:
   explicit Richardson(const Options& options)
       : relaxation_(options.relaxation.value_or(1)),
-        sweeps_(options.callback ? 1 : options.sweeps.value_or(std::numeric_limits<int>::max())) {}
+        sweeps_(options.sweeps.value_or(std::numeric_limits<int>::max())),
+        watched_(options.callback != nullptr) {}
 
   void run(const Run<T, M>& run, Monitor& monitor) override {
     // Without P, omega includes the power of two by which A was scaled.
@@ -96,16 +97,19 @@ class Richardson final : public Iteration<T, M> {
 
   /// Several steps in each pass through memory (Operator::sweeps).
   void in_passes(const Run<T, M>& run, Monitor& monitor, T omega, const Vector* scaling) {
-    const int most = std::min(sweeps_, run.A.sweeps_at_once());
     std::vector<T> s;
     if (scaling) s = scaling->to_host();
-    // The largest element of P and minus the smallest: P is a multiple of the identity where their sum is 0.
-    double known[2] = {-std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity()};
+    // The largest element of P and minus the smallest: P is a multiple of the identity where their sum is 0. Then
+    // whether a rank has a callback, which sees every iteration: it may be that of one rank only, and passes are of
+    // all.
+    double known[3] = {-std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity(),
+                       watched_ ? 1.0 : 0.0};
     for (const T value : s)
       known[0] = std::max(known[0], double(real(value))), known[1] = std::max(known[1], -double(real(value)));
     if (!scaling) known[0] = 1, known[1] = -1;
     const auto& space = run.r.space();
-    space.start_sum(known, 2, comm::Operation::max).wait(known);
+    space.start_sum(known, 3, comm::Operation::max).wait(known);
+    const int most = known[2] > 0 ? 1 : std::min(sweeps_, run.A.sweeps_at_once());
     const auto* const varying = known[0] == -known[1] ? nullptr : scaling;
     std::vector<double> squares;
     std::size_t next = 0;
@@ -122,6 +126,7 @@ class Richardson final : public Iteration<T, M> {
 
   double relaxation_;
   int sweeps_;
+  bool watched_;  // on this rank
 };
 
 template <Scalar T, Memory M>
