@@ -696,6 +696,46 @@ def test_ranks_that_differ() -> None:
     on_ranks(2, rank)
 
 
+def test_the_same_indices_in_other_shapes_are_other_places() -> None:
+    a = tacit.Assembler(2)
+    i, values = np.array([0, 1]), np.array([[1.0, 2.0], [3.0, 4.0]])
+    a.add(i[:, None], i[None, :], values)
+    assert np.array_equal(dense(a.finish()[0]), values)
+    a.add(i[None, :], i[:, None], values)
+    assert np.array_equal(dense(a.finish()[0]), values.T)
+
+
+def test_a_round_that_is_dropped_leaves_no_scalar() -> None:
+    a = tacit.Assembler(2)
+    a.add_rhs(0, 1.0)
+    with pytest.raises(ValueError, match="no rank has contributed to the matrix"):
+        a.finish()
+    a.add([0, 1], [0, 1], [1j, 1.0])
+    assert a.finish()[0].dtype == np.complex128
+    with pytest.raises(ValueError, match="no rank has contributed"):
+        tacit.Assembler(2, scalar="float64").finish()
+
+
+def test_values_of_unlike_scalars() -> None:
+    def rank(comm: Any) -> None:
+        a = tacit.Assembler(4, comm=comm)
+        x = np.arange(2, dtype=np.float32 if comm.rank else np.float64) + 2 * comm.rank
+        assert a.values_at(x, [0, 3]).tolist() == [0.0, 3.0]
+
+    on_ranks(2, rank)
+
+
+def test_an_attached_null_space_is_a_copy_and_gives_way() -> None:
+    L = tacit.csr(np.array([[1.0, -1.0], [-1.0, 1.0]]))
+    space = np.ones(2)
+    L.set_nullspace(space)
+    space[:] = [1.0, 2.0]
+    assert tacit.solve(L, np.array([1.0, -1.0])).converged
+    L.set_nullspace("constant", "constant")
+    with pytest.raises(tacit.UsageError, match="left"):
+        tacit.solve(L, np.array([1.0, -1.0]), left_nullspace=np.array([1.0, 2.0]))
+
+
 def test_an_assembler_is_not_pickled() -> None:
     for attempt in (pickle.dumps, copy.deepcopy):
         with pytest.raises(TypeError, match=r"pickle the matrix that finish\(\) returned"):

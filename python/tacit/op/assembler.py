@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from .. import comm as _comm
 from .. import layout
-from .._alike import alike, scalar_bits, scalar_of_bits
+from .._alike import alike, alike_and_least, scalar_bits, scalar_of_bits
 from .._support import (
     Array,
     agreed,
@@ -261,7 +261,7 @@ class Assembler:
         Parameters
         ----------
         i : array_like of int
-            Of any rank; also several times, with the same value.
+            Of any rank; also several times: ranks have to give the same value; of one rank's the last is taken.
         values : array_like
             Of a shape that goes together with that of i; with k > 1 right-hand sides with ``i.shape + (k,)``.
 
@@ -328,6 +328,7 @@ class Assembler:
         -----
         Collective. Cost: see the class.
         """
+        scalar = self._scalar
         try:
             new_matrix, new_vectors, new_fixed = self._agreed()
             assert self._scalar is not None
@@ -340,6 +341,10 @@ class Assembler:
             f = None if new_vectors is None else self._vectors.dense(new_vectors, self._scalar)
             if new_fixed is not None:
                 self._fixed.take(new_fixed, self._scalar, self._result is not None)
+        except Exception:
+            if self._result is None:
+                self._scalar = scalar  # that of contributions which are dropped does not stay
+            raise
         finally:
             for sums in (self._matrix, self._vectors, self._fixed.given):
                 sums.clear()
@@ -419,8 +424,14 @@ class Assembler:
                 raise ValueError(f"the matrix is {self.shape[0]} x {self.shape[1]}; x belongs to a square one")
             return as_array(x, "x"), index_of(i, "i", self.shape[0], "elements")
 
-        (vector, index), _ = alike(comm, look, lambda found: {"x": f"an array of {found[0].shape[1:]}"})
-        scalar = agreed(comm, lambda: scalar_name(vector.dtype, "x"))
+        def tell(found: tuple[Array, Array]) -> dict[str, Any]:
+            return {"x": f"an array of {found[0].shape[1:]}"}
+
+        def bits(found: tuple[Array, Array]) -> tuple[int, int]:
+            return scalar_bits(scalar_name(found[0].dtype, "x"), found[0].size > 0)
+
+        (vector, index), _, least = alike_and_least(comm, look, tell, bits)
+        scalar = scalar_of_bits(least, scalar_name(vector.dtype, "x"))
         if layout.form(comm, vector, self._rows, "x"):
             return np.asarray(vector[index])
         flat = np.ascontiguousarray(index, np.int64).reshape(-1)

@@ -33,7 +33,7 @@ class _Chunk(NamedTuple):
         return to_scalar(whole.reshape(-1) if k == 1 else whole.reshape(-1, k), scalar, "the contributions")
 
     def digest(self) -> tuple[Any, ...]:
-        return self.shape, self.inserted, *(_checksum(a) for a in (self.row, self.column))
+        return self.shape, self.inserted, *((a.shape, _checksum(a)) for a in (self.row, self.column))
 
 
 class Sums:

@@ -508,7 +508,7 @@ class Csr(StoredMatrix):
     def set_nullspace(self, nullspace: Any, left_nullspace: Any = None) -> None:
         """Attaches what this singular matrix maps to zero: solves with it take these as their ``nullspace`` and
         ``left_nullspace`` (:func:`tacit.solve`), unless they are given others. Copies and pickles of the matrix keep
-        them, new values do, too. None removes them.
+        them, new values do, too; operators made of it (``A.T``, ``2 * A``) do not have them. None removes them.
 
         Parameters
         ----------
@@ -528,7 +528,11 @@ class Csr(StoredMatrix):
         given = {"nullspace": nullspace, "left_nullspace": left_nullspace}
         for what, space in given.items():
             vectors_of(space, what)
-        self.null_spaces = {what: space for what, space in given.items() if space is not None}
+        self.null_spaces = {
+            what: space if isinstance(space, str) else np.array(as_array(space, what))
+            for what, space in given.items()
+            if space is not None
+        }
 
     def _own_entries(self) -> int:
         return int(self._handle.own_entries)
