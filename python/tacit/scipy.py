@@ -531,7 +531,7 @@ class _LeastSquares:
             damp=abs(float(damp or 0.0)),
             atol=1e-6 if atol is None else float(atol),
             btol=btol * (self.b_norm / length if 0 < length < np.inf and self.b_norm < np.inf else 1.0),
-            condition_limit=max(1.0, float(conlim)) if conlim else None,
+            condition_limit=max(1.0, float(conlim)) if conlim > 0 else None,
             max_iterations=min(int(most), _MOST),
             scalar=self.scalar,
             history=False,

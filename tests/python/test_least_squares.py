@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import subprocess
 import sys
 from contextlib import redirect_stdout
@@ -401,6 +402,28 @@ def command(*words: Any, code: int = 0) -> str:
     )
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("what", "one", "other"),
+    [("callback", None, lambda state: None), ("raise_on_failure", True, False), ("scalar", None, "float32")],
+)
+def test_ranks_that_differ(what: str, one: Any, other: Any) -> None:
+    def rank(comm: Any) -> None:
+        A = np.random.default_rng(0).random((9, 4))
+        with pytest.raises(ValueError, match=what):
+            tacit.lstsq(A, np.ones(9), comm=comm, **{what: other if comm.rank else one})
+
+    tacit.comm.run_threads(2, rank)
+
+
+def test_no_limit_of_the_condition() -> None:
+    A, b = np.random.default_rng(0).random((9, 4)), np.ones(9)
+    for limit in (0, -1.0, math.nan):
+        assert drop_in.lsqr(A, b, conlim=limit)[1] == 2
+        assert drop_in.lsmr(A, b, conlim=limit)[1] == 2
+    with pytest.raises(TypeError, match="verbose is 'yes'"):
+        tacit.lstsq(A, b, verbose="yes")  # type: ignore[arg-type]
 
 
 def test_command_line(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def _form(request: Request, on: _core.Communicator) -> dict[str, float | str]:
     found["x0"] = "None" if given.x0 is None else "given"
     for key, space in zip(SPACES, request.spaces or (None, None), strict=True):
         found[key] = f"{space.shape[1]} vectors" if isinstance(space, np.ndarray) else str(space)
-    found["callback"] = _callback_form(given.callback, options.callback_stops)
+    found["callback"] = callback_form(given.callback, options.callback_stops)
     found["A"] = op.structure_of(given.A) if isinstance(given.A, op.Operator) else "a matrix or a function"
     return found
 
@@ -63,7 +63,7 @@ def _columns(b: Any) -> str:
     return what if isinstance(b, np.ndarray) else what + " on a GPU"
 
 
-def _callback_form(callback: Any, stops: bool) -> str:
+def callback_form(callback: Any, stops: bool) -> str:
     if isinstance(callback, OfIterate):
         return callback.argument
     return "None" if callback is None else "given" if stops else "an Observer"

@@ -31,8 +31,8 @@ from .._support import (
     using_threads,
 )
 from .callbacks import CallbackState, Observer, stopping
-from .compared import argument_form
-from .request import least_scalar
+from .compared import argument_form, callback_form
+from .request import check_verbose, least_scalar
 from .results import Log, NotConverged, Result
 from .signatures import hinted
 
@@ -133,6 +133,7 @@ def _checked(A: Any, b: Any, x0: Any, how: dict[str, Any], options: LeastSquares
     fill(filled, "lstsq", LEAST_SQUARES, options, _BESIDE)
     _core.check_least_squares(filled)
     thread_count(how["threads"])
+    check_verbose(how["verbose"])
     callback = how["callback"]
     if callback is not None and not callable(callback):
         raise TypeError(f"callback is {callback!r}; a function of one argument is needed")
@@ -161,13 +162,15 @@ def _named(given: Any) -> Any:
     return given
 
 
-def _agreed(on: _core.Communicator, A: Any, look: Callable[[], _Request]) -> _Request:
+def _agreed(on: _core.Communicator, A: Any, look: Callable[[], _Request], how: dict[str, Any]) -> _Request:
     """What look() finds, the same on all ranks. Collective; one small reduction."""
 
     def tell(found: _Request) -> dict[str, Any]:
         facts = {"method": found.options.method, **compared_form(found.options, LEAST_SQUARES)}
         facts |= argument_form("precond", found.precond) | {"variance": str(found.variance)}
-        facts |= {"x0": "None" if found.x0 is None else "given"}
+        facts |= {"x0": "None" if found.x0 is None else "given", "scalar": repr(chosen_scalar(how["scalar"]))}
+        facts |= {"callback": callback_form(how["callback"], found.options.callback_stops)}
+        facts |= {"raise_on_failure": repr(bool(how["raise_on_failure"]))}
         return facts | {"A": op.structure_of(A) if isinstance(A, op.Operator) else "a matrix or a function"}
 
     def bits(found: _Request) -> tuple[int, int]:
@@ -240,7 +243,8 @@ def lstsq(
         ``callback(state)`` after each iteration of lsmr and lsqr; see :class:`CallbackState`. ``residual_norm`` is that
         of (b - A x; -damp x).
     variance : bool
-        With "lsqr": estimate the diagonal of (A^H A + damp^2 I)^-1, from below.
+        With "lsqr": estimate the diagonal of (A^H A + damp^2 I)^-1, in exact arithmetic from below. Directions that
+        rounding errors let come again, after many iterations, count again.
     **options
         ``damp`` (0). ``atol``, ``btol`` (1e-8; float32 and complex64: 1e-4): converged means, recomputed with
         r = b - A x, that ||r|| <= btol ||b|| + atol ||A|| ||x||, or that ||A^H r|| <= atol ||A|| ||r||. ||A|| is the
@@ -283,7 +287,8 @@ def lstsq(
     if op.is_petsc(A):
         A = op.as_operator(A, on)
     how = {"method": method, "precond": precond, "callback": callback, "threads": threads, "scalar": scalar}
-    request = _agreed(on, A, lambda: _checked(A, b, x0, {**how, "variance": variance}, options))
+    how |= {"variance": variance, "raise_on_failure": raise_on_failure, "verbose": verbose}
+    request = _agreed(on, A, lambda: _checked(A, b, x0, how, options), how)
     workers = default_threads(on) if threads is None else int(threads)
     with using_threads(workers), Watch(bool(verbose), on.rank == 0) as watch:
         watch.now("setting up")

@@ -127,7 +127,8 @@ def checked(given: Given, on: _core.Communicator, place: type[Place]) -> Request
         raise ValueError("A lives on another communicator than the one given as comm=")
     null, left = given.options.get(SPACES[0]), given.options.get(SPACES[1])
     if null is None and getattr(A, "null_spaces", None):
-        given = given._replace(options={**given.options, **A.null_spaces})
+        own = {key: value for key, value in given.options.items() if value is not None}
+        given = given._replace(options={**A.null_spaces, **own})
         null, left = given.options.get(SPACES[0]), given.options.get(SPACES[1])
     if left is not None and null is None:
         raise ValueError("left_nullspace goes with nullspace, which was not given")
@@ -204,7 +205,9 @@ def _options(given: Given, place: type[Place]) -> _core.Options:
     name, own = given.method, given.options
     if not isinstance(name, str):
         name, own = named("method", name, own)
-    method = place.method(name if name in _METHODS else choose("method", name, SOLVE_NAMES), given.precond)
+    method = place.method(
+        name if isinstance(name, str) and name in _METHODS else choose("method", name, SOLVE_NAMES), given.precond
+    )
     fixed, real = {}, {}
     for key, value in own.items():
         if type(value) is float and key in _REAL:
@@ -247,9 +250,14 @@ def _settled(
     choose("relative_to", relative_to, RELATIVE_TO)
     choose("partition", partition, ("rows", "graph"))
     choose("ordering", ordering, ("none", "rcm"))
+    check_verbose(verbose)
+    return options
+
+
+def check_verbose(verbose: Any) -> None:
+    """TypeError for what is neither true nor false. Local."""
     if not isinstance(verbose, (bool, int, np.bool_)):
         raise TypeError(f"verbose is {verbose!r}; True or False is needed")
-    return options
 
 
 def vector_of(value: Any, what: str) -> Any:
