@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .. import _core, layout
 from .. import comm as _comm
-from .. import layout
 from .._alike import alike, alike_and_least, scalar_bits, scalar_of_bits
 from .._support import (
     Array,
@@ -418,20 +418,7 @@ class Assembler:
             ``x[i]``. Collective; one message from each rank that has some, and a plan where i has changed.
         """
         comm = self.comm
-
-        def look() -> tuple[Array, Array]:
-            if self.shape[0] != self.shape[1]:
-                raise ValueError(f"the matrix is {self.shape[0]} x {self.shape[1]}; x belongs to a square one")
-            return as_array(x, "x"), index_of(i, "i", self.shape[0], "elements")
-
-        def tell(found: tuple[Array, Array]) -> dict[str, Any]:
-            return {"x": f"an array of {found[0].shape[1:]}"}
-
-        def bits(found: tuple[Array, Array]) -> tuple[int, int]:
-            return scalar_bits(scalar_name(found[0].dtype, "x"), found[0].size > 0)
-
-        (vector, index), _, least = alike_and_least(comm, look, tell, bits)
-        scalar = scalar_of_bits(least, scalar_name(vector.dtype, "x"))
+        vector, index, scalar = _vector_and_places(comm, x, i, self.shape)
         if layout.form(comm, vector, self._rows, "x"):
             return np.asarray(vector[index])
         flat = np.ascontiguousarray(index, np.int64).reshape(-1)
@@ -440,6 +427,24 @@ class Assembler:
             known = self._reader = Reader(comm, self._rows, flat)
         found = known.read(to_scalar(vector, scalar, "x"), scalar)
         return found.reshape(*index.shape, *vector.shape[1:])
+
+
+def _vector_and_places(comm: _core.Communicator, x: Any, i: Any, shape: tuple[int, int]) -> tuple[Array, Array, str]:
+    """A vector of a square matrix and places in it, and the scalar that holds the elements of all ranks. Collective."""
+
+    def look() -> tuple[Array, Array]:
+        if shape[0] != shape[1]:
+            raise ValueError(f"the matrix is {shape[0]} x {shape[1]}; x belongs to a square one")
+        return as_array(x, "x"), index_of(i, "i", shape[0], "elements")
+
+    def tell(found: tuple[Array, Array]) -> dict[str, Any]:
+        return {"x": f"an array of {found[0].shape[1:]}"}
+
+    def bits(found: tuple[Array, Array]) -> tuple[int, int]:
+        return scalar_bits(scalar_name(found[0].dtype, "x"), found[0].size > 0)
+
+    (vector, index), _, least = alike_and_least(comm, look, tell, bits)
+    return vector, index, scalar_of_bits(least, scalar_name(vector.dtype, "x"))
 
 
 def _checked(
