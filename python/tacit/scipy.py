@@ -66,8 +66,12 @@ class _User:
 
 
 def _norm(b: Array) -> float:
-    """``numpy.linalg.norm``, which takes longer to call than a product of a small matrix."""
-    return math.sqrt(b.dot(b)) if SCALAR_OF.get(b.dtype) == "float64" else float(np.linalg.norm(b))
+    """The 2-norm, also where squares of elements are 0 or infinite. NumPy's costs more than a small product."""
+    norm = math.sqrt(b.dot(b)) if SCALAR_OF.get(b.dtype) == "float64" else float(np.linalg.norm(b))
+    if 0 < norm < math.inf or not len(b):
+        return norm
+    size = float(np.abs(b).max())
+    return size * float(np.linalg.norm(b / size)) if 0 < size < math.inf else norm
 
 
 class _System:
@@ -508,7 +512,7 @@ class _LeastSquares:
         if self.b.shape != (rows,):
             raise ValueError(f"A has shape {self.A.shape} and b {self.b.shape}; ({rows},) is needed")
         self.b = np.ascontiguousarray(self.b, self.scalar)
-        self.b_norm = float(np.linalg.norm(self.b))
+        self.b_norm = _norm(self.b)
         self.x0: Array | None = None
         self.right = self.b
         if x0 is not None:
@@ -522,7 +526,7 @@ class _LeastSquares:
         """(x, istop, the result). b = 0 gives x = 0 where nothing is damped."""
         if self.b_norm == 0 and not damp:
             self.x0, self.right = None, self.b
-        length = float(np.linalg.norm(self.right))
+        length = _norm(self.right)
         btol = 1e-6 if btol is None else float(btol)
         result = lstsq(
             self.A,
@@ -604,7 +608,7 @@ def lsqr(
     x, istop, r = problem.solve("lsqr", damp, atol, btol, conlim, most, variance=bool(calc_var))
     if show:
         print(r.summary())
-    norms = (r.residual, r.damped_residual, r.frobenius_norm, r.condition, r.gradient, float(np.linalg.norm(x)))
+    norms = (r.residual, r.damped_residual, r.frobenius_norm, r.condition, r.gradient, _norm(x))
     return (x, istop, r.iterations, *norms, np.zeros(problem.n) if r.variance is None else r.variance)
 
 
@@ -640,5 +644,5 @@ def lsmr(
     x, istop, r = problem.solve("lsmr", damp, atol, btol, conlim, most)
     if show:
         print(r.summary())
-    norms = (r.damped_residual, r.gradient, r.frobenius_norm, r.condition, float(np.linalg.norm(x)))
+    norms = (r.damped_residual, r.gradient, r.frobenius_norm, r.condition, _norm(x))
     return (x, istop, r.iterations, *norms)

@@ -233,13 +233,18 @@ bool Contributions::total(std::size_t entry, int width, int part, const Real* ow
   return same;
 }
 
+void Contributions::require_numbers(std::size_t of_contributions, std::size_t of_entries, int width) const {
+  const auto w = std::size_t(width);
+  require(of_contributions == std::size_t(given_) * w && of_entries == column_.size() * w, given_,
+          " contributions with ", of_contributions, " numbers, and ", column_.size(), " entries with ", of_entries,
+          "; ", width, " for each are needed");
+}
+
 template <class Real>
 void Contributions::sum(std::span<const Real> contributions, int width, std::span<Real> entries) {
   comm::collective(comm_, [&] {
     const auto w = std::size_t(width);
-    require(contributions.size() == std::size_t(given_) * w && entries.size() == column_.size() * w, given_,
-            " contributions with ", contributions.size(), " numbers, and ", column_.size(), " entries with ",
-            entries.size(), "; ", width, " for each are needed");
+    require_numbers(contributions.size(), entries.size(), width);
     comm::Exchange* const others = comm_.size() > 1 ? &exchange(w * sizeof(Real)) : nullptr;
     const Real* arrived = nullptr;
     int number = 0;
@@ -272,9 +277,7 @@ template <class Real>
 void Contributions::spread(std::span<const Real> entries, int width, std::span<Real> contributions) {
   comm::collective(comm_, [&] {
     const auto w = std::size_t(width);
-    require(contributions.size() == std::size_t(given_) * w && entries.size() == column_.size() * w, given_,
-            " contributions with ", contributions.size(), " numbers, and ", column_.size(), " entries with ",
-            entries.size(), "; ", width, " for each are needed");
+    require_numbers(contributions.size(), entries.size(), width);
     comm::Exchange* const others = comm_.size() > 1 ? &exchange(w * sizeof(Real)) : nullptr;
     const int number = others ? others->open(false) : 0;
     Real* const leaving = others ? reinterpret_cast<Real*>(others->outgoing(number)) : nullptr;

@@ -484,3 +484,16 @@ def test_a_pickle_does_not_hold_other_values() -> None:
         copy.deepcopy(P)
     M.update()
     assert np.array_equal(pickle.loads(pickle.dumps(M)) @ np.ones(400), M @ np.ones(400))
+
+
+@pytest.mark.filterwarnings("ignore:overflow")
+@pytest.mark.parametrize("size", [1e-200, 1e200])
+def test_a_right_hand_side_whose_squares_do_not_exist(size: float) -> None:
+    """SciPy takes the small one for zero, and finds no number in the large one."""
+    a, b = laplacian(20), np.full(20, size)
+    for solver in (drop_in.cg, drop_in.bicgstab, drop_in.gmres, drop_in.minres):
+        x, info = solver(a, b, rtol=1e-6)
+        assert info == 0
+        assert np.linalg.norm(b / size - a @ (x / size)) <= 1e-5 * np.sqrt(20)
+    for found in (drop_in.lsqr(a, b), drop_in.lsmr(a, b)):
+        assert np.linalg.norm(b / size - a @ (found[0] / size)) <= 1e-3 * np.sqrt(20)

@@ -63,6 +63,7 @@ class Contributions {
   void order(const Places& given, const std::vector<comm::Communicator::Parcel>& arrived);
   [[noreturn]] void refuse_both(std::size_t row, const Slot& a, const Slot& b) const;
   comm::Exchange& exchange(std::size_t bytes);
+  void require_numbers(std::size_t of_contributions, std::size_t of_entries, int width) const;
   int rank_of(Local source) const;
   /// What several contributions of one part come to; false where ranks insert different values.
   template <class Real>
