@@ -301,6 +301,69 @@ TYPED_TEST(Storage, OfDenseBlocksOnRanksThatCutThem) {
   });
 }
 
+// A 5-point matrix on nx x ny points with the coefficients of f(point), symmetric if these are equal and `north` is -1.
+template <class T, class F>
+Rows<T> grid_rows(Global nx, Global ny, F&& f, double north = -0.5) {
+  Rows<T> rows;
+  for (Global i = 0; i < nx * ny; ++i) {
+    const auto add = [&](bool there, Global j, double weight) {
+      if (there) rows.column.push_back(j), rows.value.push_back(T(real_t<T>(weight * f(i))));
+    };
+    add(i >= nx, i - nx, -1), add(i % nx > 0, i - 1, -1), add(true, i, 4.25);
+    add(i % nx + 1 < nx, i + 1, -1), add(i + nx < nx * ny, i + nx, north);
+    rows.start.push_back(Global(rows.column.size()));
+  }
+  return rows;
+}
+
+TYPED_TEST(Storage, SharesEqualValues) {
+  if (test::under_mpi()) GTEST_SKIP() << "the same as alone";
+  using T = TypeParam;
+  const auto comm = Communicator::self();
+  const auto constant = [](Global) { return 1.0; }, variable = [](Global i) { return double(i % 8191 + 1) / 8192; };
+  // Two halves of other coefficients, and a row that differs in one bit, by the sign of a zero.
+  const auto halves = [](Global i) { return i == 4000 ? -0.0 : i < 9999 ? 1.0 : 3.0; };
+  for (const Global nx : {Global(104), Global(101), Global(7)})
+    for (const int team : {1, 3}) {
+      const test::Threads threads(team);
+      const Global ny = 20000 / nx, n = nx * ny;
+      const auto space = layout::Space::distributed(comm, n);
+      const auto check = [&](const Csr<T>& A, const Rows<T>& rows, bool shared) {
+        EXPECT_EQ(A.storage().find("shared values") != std::string::npos, shared) << A.storage() << " of " << nx;
+        for (const int k : {1, 2, 9}) expect_product(A, rows, k);
+        const auto back = A.rows();
+        EXPECT_EQ(back.start, rows.start);
+        EXPECT_EQ(back.column, rows.column);
+        ASSERT_EQ(back.value.size(), rows.value.size());
+        EXPECT_EQ(std::memcmp(back.value.data(), rows.value.data(), rows.value.size() * sizeof(T)), 0);
+        std::vector<T> copy(rows.value.size());
+        A.copy_values(copy.data());
+        EXPECT_EQ(std::memcmp(copy.data(), rows.value.data(), copy.size() * sizeof(T)), 0);
+        const auto diagonal = A.diagonal();
+        for (Global i = 0; i < n; ++i)
+          for (Global k = rows.start[i]; k < rows.start[i + 1]; ++k)
+            if (rows.column[k] == i) ASSERT_EQ(diagonal[std::size_t(i)], rows.value[k]) << i;
+        EXPECT_TRUE(A.intact());
+      };
+      const auto same = grid_rows<T>(nx, ny, constant), two = grid_rows<T>(nx, ny, halves),
+                 all = grid_rows<T>(nx, ny, variable);
+      Csr<T> A(space, space, same), B(space, space, all);
+      check(A, same, true), check(B, all, false);
+      check(Csr<T>(space, space, two), two, true);
+      // What is read by a product: a grid of 20,000 points has 100,000 entries.
+      EXPECT_LT(A.cost().bytes - 2 * double(n) * sizeof(T), 0.1 * 1e5 * sizeof(T)) << nx;
+      // New values share what they can, too, and none where they all differ.
+      A.update_values(two.value), check(A, two, true);
+      A.update_values(all.value), check(A, all, false);
+      B.update_values(same.value), check(B, same, false);
+      // The mirror entries of shared values are found.
+      EXPECT_FALSE(is_hermitian(A));
+      const Csr<T> symmetric(space, space, grid_rows<T>(nx, ny, constant, -1));
+      EXPECT_TRUE(is_hermitian(symmetric));
+      EXPECT_NE(symmetric.storage().find("shared values"), std::string::npos);
+    }
+}
+
 TEST(Csr, IsStoredInBlocksOnlyWhereThatIsSmaller) {
   const auto comm = Communicator::self();
   const auto grid = stencil_rows(Grid({40, 50}), laplacian<double>(2), 0, 2000);

@@ -133,6 +133,8 @@ class Csr final : public Operator<T, M> {
   /// Its entries, and whether it is Hermitian to rounding (op/hermitian.hpp). Local. Host.
   Global own_block_entries() const requires std::same_as<M, Host>;
   bool own_block_is_hermitian() const requires std::same_as<M, Host>;
+  /// The storage of this rank's entries, where it has all of them: on one rank; null on several ranks. Local. Host.
+  const LocalMatrix<T, M>* whole() const requires std::same_as<M, Host>;
   const comm::Pattern& pattern() const { return *pattern_; }
   /// The storage as text: "sell-8 (16-bit offsets)".
   std::string storage() const;

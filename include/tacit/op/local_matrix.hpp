@@ -64,7 +64,10 @@ enum class Format { automatic, csr, sell, bsr };
 
 /// y = A x, A in SELL-8, CSR or BSR. Column indices are 32-bit numbers or, where the band is narrow enough, 16-bit
 /// offsets from the row. A slice whose eight rows have one pattern (grids) has one index for each diagonal, BSR one for
-/// each block. A product of doubles thus reads 12, 10 or 8.6 bytes for an entry, and 8.2 with blocks of 3 x 3.
+/// each block. A product of doubles thus reads 12, 10 or 8.6 bytes for an entry, and 8.2 with blocks of 3 x 3. Slices
+/// of 8,192 rows that are equal bit for bit share one copy of their pattern, or of their values: the matrix of a grid
+/// with constant coefficients takes 2 bytes a row and is read from cache. Kourtis, Goumas, Koziris (2008), doi
+/// 10.1145/1366230.1366244.
 template <Scalar T, Memory M = Host>
 class LocalMatrix {
  public:
@@ -83,6 +86,13 @@ class LocalMatrix {
   Local first_row(int block) const;
   /// Rows of blocks [from, to). Host.
   void multiply(int from, int to, const T* x, T* y, int columns) const;
+  /// The rows of a block of A x, one column, into an array that begins with them. Host.
+  void multiply_block(int block, const T* x, T* y) const;
+  /// The first of the blocks whose rows are read by the rows of this block or of later ones. A is square. Host.
+  int lowest(int block) const;
+  /// So many blocks from the first on have all rows that the rows of this block and those before it read, and all rows
+  /// that read one of these. A is square. Host.
+  int needs(int block) const;
   /// Starts y = A x for one column as tasks; each block of rows waits for the blocks of x that it reads. Host.
   void start(exec::Tasks& tasks, const T* x, T* y) const;
   /// For a square matrix: v[c + 1] = (A v[c] - alpha_c v[c] - beta_c v[c - 1]) / gamma_c, v[-1] = `before`. On one

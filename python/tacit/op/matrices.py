@@ -373,7 +373,8 @@ def csr(
         takes the fewest bytes, entries outside full blocks in rows beside them. "sell": slices of eight rows side by
         side (SELL-8). "csr": row after row. "automatic" (default): blocks where they make the matrix smaller by a
         twentieth, else "sell" where padding stays below a tenth of the entries, else "csr". Column indices take 16
-        bits where the matrix allows it. ``A.storage`` has the result. A :class:`Csr` keeps its format with
+        bits where the matrix allows it, and slices that are equal bit for bit share one copy of their values.
+        ``A.storage`` has the result. A :class:`Csr` keeps its format with
         "automatic"; ``A.stored_as("automatic")`` chooses anew.
     node : int
         So many rows of a matrix that is the same on every rank stay on one rank: those of a node of a mesh, as

@@ -19,12 +19,12 @@ void LocalMatrix<T, M>::Storage::each_value(int b, F&& f) const {
       f(row, k++, v);
     });
   }
-  const T* from = value.data() + block[b].value;
-  const std::uint8_t* masks = mask.data() + block[b].diagonal;
   for (Local base = block[b].row; base < block[b + 1].row; base += slice) {
-    const std::uint32_t kind = shape[base / slice];
-    const Local steps = Local(kind / 2), here = std::min(slice, block[b + 1].row - base);
-    const bool diagonals = kind & 1;
+    const Slice& of = slices[std::size_t(base / slice)];
+    const T* const from = value.data() + of.first_value();
+    const std::uint8_t* const masks = mask.data() + (of.is_diagonal ? of.pattern : 0);
+    const Local steps = Local(of.steps), here = std::min(slice, block[b + 1].row - base);
+    const bool diagonals = of.is_diagonal;
     unsigned full = (1u << slice) - 1;
     for (Local j = 0; diagonals && j < steps; ++j) full &= masks[j];
     for (Local l = 0; l < here; ++l) {
@@ -36,8 +36,6 @@ void LocalMatrix<T, M>::Storage::each_value(int b, F&& f) const {
           if (masks[j] >> l & 1) f(row, k++, from[std::ptrdiff_t(j) * slice + l]);
       }
     }
-    from += std::ptrdiff_t(steps) * slice;
-    if (diagonals) masks += steps;
   }
 }
 
@@ -47,15 +45,14 @@ void LocalMatrix<T, M>::Storage::copy_diagonal(int b, T* to) const {
     return each(b, b + 1, [&](Local row, Local of, const T& v) {
       if (of == row) to[row] = v;
     });
-  Global v = block[b].value, index = block[b].index, d = block[b].diagonal;
   for (Local base = block[b].row; base < block[b + 1].row; base += slice) {
-    const std::uint32_t kind = shape[base / slice];
-    const Local steps = Local(kind / 2), here = std::min(slice, block[b + 1].row - base);
-    if (kind & 1) {
+    const Slice& of = slices[std::size_t(base / slice)];
+    const Global v = of.first_value(), index = of.first_index(), d = of.pattern;
+    const Local steps = Local(of.steps), here = std::min(slice, block[b + 1].row - base);
+    if (of.is_diagonal) {
       for (Local j = 0; j < steps; ++j)
         for (Local l = 0; diagonal[d + j] == 0 && l < here; ++l)
           if (mask[d + j] >> l & 1) to[base + l] = value[v + Global(j) * slice + l];
-      d += steps;
     } else {
       for (Local l = 0; l < here; ++l)
         for (Local j = 0; j < width[std::size_t(base + l)]; ++j)
@@ -63,9 +60,7 @@ void LocalMatrix<T, M>::Storage::copy_diagonal(int b, T* to) const {
             to[base + l] = value[v + at];
             break;
           }
-      index += Global(steps) * slice;
     }
-    v += Global(steps) * slice;
   }
 }
 
@@ -108,13 +103,8 @@ void LocalMatrix<T, M>::copy_rows(const Global* begin, Global shift, Global* col
 template <Scalar T, Memory M>
 template <class F>
 void LocalMatrix<T, M>::Storage::each_of_block(Local first, Local count, const F& f) const {
-  const auto number = [&](Local row) {  // of the block of rows that has this row
-    const auto after =
-        std::upper_bound(block.begin(), block.end(), row, [](Local r, const Block& b) { return r < b.row; });
-    return int(after - block.begin()) - 1;
-  };
   if (count <= 0) return;
-  const int from = number(first), to = number(first + count - 1) + 1;
+  const int from = block_of(first), to = block_of(first + count - 1) + 1;
   exec::parallel_for(std::size_t(to - from), to - from > 1, [&](std::size_t b) {
     each(from + int(b), from + int(b) + 1, [&](Local row, Local of, T v) {
       const Local r = row - first, c = of - first;
@@ -230,19 +220,29 @@ void LocalMatrix<T, M>::count_entries(std::span<Local> count) const {
       s.each(int(b), int(b) + 1, [&](Local r, Local, T) { ++count[std::size_t(r)]; });
       return;
     }
-    const std::uint8_t* mask = s.mask.data() + s.block[b].diagonal;
     for (Local base = s.block[b].row; base < s.block[b + 1].row; base += slice) {
-      const std::uint32_t shape = s.shape[base / slice];
+      const auto& of = s.slices[std::size_t(base / slice)];
       const Local rows = std::min(slice, s.block[b + 1].row - base);
-      for (Local l = 0; l < rows && !(shape & 1); ++l) count[std::size_t(base + l)] += s.width[std::size_t(base + l)];
-      for (std::uint32_t j = 0; (shape & 1) && j < shape / 2; ++j, ++mask)
-        for (Local l = 0; l < rows; ++l) count[std::size_t(base + l)] += *mask >> l & 1;
+      for (Local l = 0; l < rows && !of.is_diagonal; ++l)
+        count[std::size_t(base + l)] += s.width[std::size_t(base + l)];
+      for (std::uint32_t j = 0; of.is_diagonal && j < of.steps; ++j)
+        for (Local l = 0; l < rows; ++l) count[std::size_t(base + l)] += s.mask[of.pattern + j] >> l & 1;
     }
   });
 }
 
 template <Scalar T, Memory M>
 void LocalMatrix<T, M>::set_values(const Global* begin, const T* values, T* diagonal) requires std::same_as<M, Host> {
+  if (s_->shared) {  // slices with one copy of their values may now differ
+    LocalRows<T> a = rows();
+    exec::parallel_for(std::size_t(s_->rows), s_->rows > Storage::task_rows, [&](std::size_t r) {
+      std::copy_n(values + begin[r], a.start[r + 1] - a.start[r], a.value.data() + a.start[r]);
+    });
+    LocalMatrix made(a, s_->format);
+    s_.swap(made.s_);
+    for (int b = 0; diagonal && b < blocks(); ++b) s_->copy_diagonal(b, diagonal);
+    return;
+  }
   exec::parallel_for(std::size_t(blocks()), blocks() > 16, [&](std::size_t b) {
     // each_value() is of a constant matrix, and this one is not.
     s_->each_value(int(b), [&](Local row, Local k, const T& v) { const_cast<T&>(v) = values[begin[row] + k]; });
@@ -254,9 +254,9 @@ template <Scalar T, Memory M>
 std::uint64_t LocalMatrix<T, M>::checksum() const requires std::same_as<M, Host> {
   const Storage& s = *s_;
   std::vector<Global> blocks;  // without the bytes between their numbers, which may be anything
-  for (const auto& b : s.block) blocks.insert(blocks.end(), {b.row, b.value, b.index, b.diagonal, b.reach});
+  for (const auto& b : s.block) blocks.insert(blocks.end(), {b.row, b.lowest, b.needs});
   exec::Checksum sum;
-  sum.add(s.start).add(s.offset).add(s.column).add(s.value).add(s.shape).add(s.diagonal);
+  sum.add(s.start).add(s.offset).add(s.column).add(s.value).add(s.slices).add(s.diagonal);
   sum.add(s.mask).add(s.width).add(s.empty).add(blocks);
   return sum.value() ^ s.rest.checksum();
 }
@@ -272,6 +272,7 @@ std::string LocalMatrix<T, M>::storage() const {
   std::string notes = s.diagonal.size() ? "diagonals" : "";
   if (s.offset.size()) notes += notes.empty() ? "16-bit offsets" : ", 16-bit offsets";
   else if (s.column.size() && !notes.empty()) notes += ", 32-bit columns";
+  if (s.shared) notes += notes.empty() ? "shared values" : ", shared values";
   if (s.rest.count())
     notes = message(notes, notes.empty() ? "" : ", ", 100 * (s.entries - s.rest.entries()) / s.entries,
                     " % of entries in blocks");

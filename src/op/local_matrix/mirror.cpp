@@ -9,29 +9,8 @@
 
 namespace tacit::op {
 
-/// Where the slices of SELL begin, by which find() goes to a row.
 template <Scalar T, Memory M>
-struct LocalMatrix<T, M>::Storage::Places {
-  std::vector<Global> value, index, diagonal;
-  explicit Places(const Storage& s);
-};
-
-template <Scalar T, Memory M>
-LocalMatrix<T, M>::Storage::Places::Places(const Storage& s) {
-  if (s.format != Format::sell) return;
-  const std::size_t slices = s.shape.size();
-  value.reserve(slices), index.reserve(slices), diagonal.reserve(slices);
-  Global v = 0, i = 0, d = 0;
-  for (std::size_t q = 0; q < slices; ++q) {
-    value.push_back(v), index.push_back(i), diagonal.push_back(d);
-    const Global steps = s.shape[q] / 2;
-    v += steps * slice;
-    (s.shape[q] & 1 ? d : i) += s.shape[q] & 1 ? steps : steps * slice;
-  }
-}
-
-template <Scalar T, Memory M>
-const T* LocalMatrix<T, M>::Storage::find(const Places& places, Local row, Local of) const {
+const T* LocalMatrix<T, M>::Storage::find(Local row, Local of) const {
   // The first of n ascending numbers that is not below `wanted`.
   const auto search = [](Global n, Global wanted, auto&& number) {
     Global from = 0;
@@ -48,14 +27,16 @@ const T* LocalMatrix<T, M>::Storage::find(const Places& places, Local row, Local
     return k < n && column_of(row, first + k) == of ? value.data() + first + k : nullptr;
   }
   if (format == Format::sell) {
-    const Local q = row / slice, l = row - q * slice, steps = Local(shape[q] / 2);
-    const T* const v = value.data() + places.value[std::size_t(q)] + l;
-    if (shape[q] & 1) {
-      const Global d = places.diagonal[std::size_t(q)];
+    const Local q = row / slice, l = row - q * slice;
+    const Slice& in = slices[std::size_t(q)];
+    const Local steps = Local(in.steps);
+    const T* const v = value.data() + in.first_value() + l;
+    if (in.is_diagonal) {
+      const Global d = in.pattern;
       const Global j = search(steps, of - row, [&](Global i) { return diagonal[d + i]; });
       return j < steps && diagonal[d + j] == of - row && (mask[d + j] >> l & 1) ? v + j * slice : nullptr;
     }
-    const Global at = places.index[std::size_t(q)] + l, n = width[std::size_t(row)];
+    const Global at = in.first_index() + l, n = width[std::size_t(row)];
     const auto column_at = [&](Global j) { return column_of(q * slice, at + j * slice); };
     const Global j = search(n, of, column_at);
     return j < n && column_at(j) == of ? v + j * slice : nullptr;
@@ -91,9 +72,9 @@ inline bool are_conjugates(const T* a, const T* mirror, int n) {
 /// most two slices, which are looked up once for all rows of the slice. Adds the entries below the diagonal to `below`,
 /// and those above it that have a mirror entry to `met`.
 template <Scalar T, Memory M>
-bool LocalMatrix<T, M>::Storage::slice_mirrors_itself(const Places& places, std::size_t q, std::span<const T> diagonals,
-                                                      Global& below, Global& met) const {
-  const Global from = places.diagonal[q], steps = shape[q] / 2;
+bool LocalMatrix<T, M>::Storage::slice_mirrors_itself(std::size_t q, std::span<const T> diagonals, Global& below,
+                                                      Global& met) const {
+  const Global from = slices[q].pattern, steps = slices[q].steps;
   bool all = true;
   for (Global j = 0; j < steps; ++j) {
     const Local d = diagonal[from + j];
@@ -102,7 +83,7 @@ bool LocalMatrix<T, M>::Storage::slice_mirrors_itself(const Places& places, std:
       below += std::popcount(present);
       continue;
     }
-    const T* const v = value.data() + places.value[q] + j * slice;
+    const T* const v = value.data() + slices[q].first_value() + j * slice;
     for (Local l = 0; l < slice;) {
       const Local r = Local(q) * slice + l, other = (r + d) / slice, at = r + d - other * slice;
       const Local lanes = std::min(slice - l, slice - at);
@@ -110,12 +91,12 @@ bool LocalMatrix<T, M>::Storage::slice_mirrors_itself(const Places& places, std:
       const T* mirrors = v;
       unsigned there = 0;
       if (here) {
-        const Global first = places.diagonal[std::size_t(other)], n = shape[std::size_t(other)] / 2;
+        const Slice& to = slices[std::size_t(other)];
+        const Global first = to.pattern, n = to.steps;
         Global k = n - 1 - j;  // where the other slice has the same diagonals
         if (k < 0 || diagonal[first + k] != -d)
           for (k = 0; k < n && diagonal[first + k] != -d;) ++k;
-        if (k < n)
-          mirrors = value.data() + places.value[std::size_t(other)] + k * slice + at, there = mask[first + k] >> at;
+        if (k < n) mirrors = value.data() + to.first_value() + k * slice + at, there = mask[first + k] >> at;
       }
       // Without prefetches each slice waits for the memory.
       const std::ptrdiff_t ahead = 16 * std::ptrdiff_t(steps) * slice;
@@ -139,21 +120,20 @@ bool LocalMatrix<T, M>::Storage::slice_mirrors_itself(const Places& places, std:
 template <Scalar T, Memory M>
 bool LocalMatrix<T, M>::mirrors_itself(std::span<const T> diagonal) const {
   const Storage& s = *s_;
-  const typename Storage::Places places(s);
   std::atomic<bool> same = true;
   std::atomic<Global> below = 0, met = 0;
   // Entries above the diagonal look for their mirror entries; if these are as many as the entries below it, they are
   // all of them.
-  const bool by_diagonals = s.format == Format::sell && std::all_of(s.shape.data(), s.shape.data() + s.shape.size(),
-                                                                    [](std::uint32_t shape) { return shape & 1; });
+  const bool by_diagonals = s.format == Format::sell && std::all_of(s.slices.data(), s.slices.data() + s.slices.size(),
+                                                                    [](const auto& q) { return q.is_diagonal; });
   if (by_diagonals) {
     constexpr std::size_t part = 1024;
-    const std::size_t slices = s.shape.size();
+    const std::size_t slices = s.slices.size();
     exec::parallel_for((slices + part - 1) / part, slices > part, [&](std::size_t p) {
       Global low = 0, pairs = 0;
       bool here = same.load(std::memory_order_relaxed);
       for (std::size_t q = p * part; here && q < std::min((p + 1) * part, slices); ++q)
-        here = s.slice_mirrors_itself(places, q, diagonal, low, pairs);
+        here = s.slice_mirrors_itself(q, diagonal, low, pairs);
       below += low, met += pairs;
       if (!here) same.store(false, std::memory_order_relaxed);
     });
@@ -167,7 +147,7 @@ bool LocalMatrix<T, M>::mirrors_itself(std::span<const T> diagonal) const {
       s.each(int(b), int(b) + 1, [&](Local r, Local c, T v) {
         low += c < r;
         if (upper ? c < r : c >= r) return;
-        const T* const found = s.find(places, c, r);
+        const T* const found = s.find(c, r);
         const T mirror = found ? conj(*found) : T{};
         pairs += found && c != r;
         here = here && (v == mirror || mirror_each_other(v, mirror, size(r), size(c)));

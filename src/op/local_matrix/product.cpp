@@ -2,6 +2,7 @@
 #include <tacit/base/trace.hpp>
 
 #include "../recurrence_impl.hpp"
+#include "../wavefront.hpp"
 #include "storage.hpp"
 
 #include <cstring>
@@ -137,6 +138,46 @@ inline void diagonal_slice(const T* value, const Local* diagonal, const std::uin
   }
 }
 
+// `count` diagonal slices that have an entry on each of N diagonals in every row, times one column of x: the values of
+// a slice follow those of the one before or, if `repeats`, are the same and stay in registers.
+template <int C, int N, bool repeats, class T>
+inline void alike_slices(const T* value, const Local* diagonal, std::ptrdiff_t count, const T* x, T* y) {
+  using V = typename Register<T, C>::type;
+  V own[N];
+  const T* from[N];
+  std::memcpy(own, value, sizeof own);
+  for (int j = 0; j < N; ++j) from[j] = x + diagonal[j];
+  for (std::ptrdiff_t l = 0; l < count * C; l += C) {
+    V acc = {}, v, some;
+#pragma GCC unroll 16
+    for (int j = 0; j < N; ++j) {
+      if constexpr (repeats) v = own[j];
+      else fetch_ahead(value + j * C), std::memcpy(&v, value + j * C, sizeof v);
+      std::memcpy(&some, from[j] + l, sizeof some);
+      acc += v * some;
+    }
+    std::memcpy(y + l, &acc, sizeof acc);
+    if constexpr (!repeats) value += N * C;
+  }
+}
+
+// The same for any number of diagonals.
+template <int C, class T>
+inline void alike_slices(const T* value, const Local* diagonal, const std::uint8_t* mask, Local steps, bool repeats,
+                         std::ptrdiff_t count, const T* x, T* y) {
+  constexpr int most = 9;
+  const auto some = [&]<int... N>(std::integer_sequence<int, N...>) {
+    return ((steps == N + 1 && (repeats ? alike_slices<C, N + 1, true>(value, diagonal, count, x, y)
+                                        : alike_slices<C, N + 1, false>(value, diagonal, count, x, y),
+                                true)) ||
+            ...);
+  };
+  if constexpr (!is_complex<T>)
+    if (some(std::make_integer_sequence<int, most>{})) return;
+  for (std::ptrdiff_t q = 0; q < count; ++q)
+    diagonal_slice<C>(value + (repeats ? 0 : q * steps * C), diagonal, mask, steps, x + q * C, y + q * C);
+}
+
 // The same for two interleaved columns, as the s-step methods multiply them.
 template <int C, class T>
 requires(!is_complex<T>) inline void diagonal_slice_pair(const T* value, const Local* diagonal,
@@ -224,34 +265,39 @@ TACIT_COMPILED_ONCE void LocalMatrix<T, M>::Storage::multiply(int b, const T* x,
       else csr_row_columns(s.value.data() + first, index + first, n, origin, y + std::ptrdiff_t(r) * columns, columns);
     }
   };
-  const auto sell = [&](const typename Storage::Block& from, Local end, const auto* index, bool relative) {
-    const T* value = s.value.data() + from.value;
-    const Local* diagonal = s.diagonal.data() + from.diagonal;
-    const std::uint8_t* mask = s.mask.data() + from.diagonal;
-    index += from.index;
-    for (Local base = from.row; base < end; base += slice) {
-      const std::uint32_t shape = s.shape[base / slice];
-      const Local steps = Local(shape / 2), rows = std::min<Local>(slice, end - base);
+  const auto sell = [&](Local begin, Local end, const auto* indices, bool relative) {
+    for (Local base = begin; base < end;) {
+      const typename Storage::Slice& q = s.slices[std::size_t(base / slice)];
+      const T* const value = s.value.data() + q.first_value();
+      const Local steps = Local(q.steps), rows = std::min<Local>(slice, end - base);
       const T* const own = x + std::ptrdiff_t(base) * columns;
       const T* const origin = relative ? own : x;
       T* const to = y + std::ptrdiff_t(base) * columns;
       T sum[slice];
-      if (columns == 1) {
-        T* const out = rows == slice ? to : sum;
-        if (shape & 1) diagonal_slice<slice>(value, diagonal, mask, steps, own, out);
-        else general_slice<slice>(value, index, steps, origin, out);
-        if (out == sum) std::copy_n(sum, rows, to);
-      } else if (shape & 1) {
-        diagonals_times_columns<slice>(value, diagonal, mask, steps, rows, own, to, columns);
+      T* const out = rows == slice ? to : sum;
+      if (q.is_diagonal) {
+        const Local* const diagonal = s.diagonal.data() + q.pattern;
+        const std::uint8_t* const mask = s.mask.data() + q.pattern;
+        if (columns > 1) {
+          diagonals_times_columns<slice>(value, diagonal, mask, steps, rows, own, to, columns);
+        } else if (q.alike > 1) {
+          alike_slices<slice>(value, diagonal, mask, steps, q.repeats != 0, q.alike, own, to);
+          base += Local(q.alike) * slice;
+          continue;
+        } else {
+          diagonal_slice<slice>(value, diagonal, mask, steps, own, out);
+        }
       } else {
-        slice_columns<slice>(
-            value, steps, rows, origin, to, columns,
-            [&](Local j, int l) { return std::ptrdiff_t(index[std::ptrdiff_t(j) * slice + l]); },
-            [](Local, int) { return true; });
+        const auto* const index = indices + q.first_index();
+        if (columns == 1) general_slice<slice>(value, index, steps, origin, out);
+        else
+          slice_columns<slice>(
+              value, steps, rows, origin, to, columns,
+              [&](Local j, int l) { return std::ptrdiff_t(index[std::ptrdiff_t(j) * slice + l]); },
+              [](Local, int) { return true; });
       }
-      value += std::ptrdiff_t(steps) * slice;
-      if (shape & 1) diagonal += steps, mask += steps;
-      else index += std::ptrdiff_t(steps) * slice;
+      if (columns == 1 && out == sum) std::copy_n(sum, rows, to);
+      base += slice;
     }
   };
   const Local begin = s.block[b].row, end = s.block[b + 1].row;
@@ -260,8 +306,8 @@ TACIT_COMPILED_ONCE void LocalMatrix<T, M>::Storage::multiply(int b, const T* x,
     return;
   }
   if (s.format == Format::bsr) multiply_bsr(begin, end, x, y, columns);
-  else if (s.format == Format::sell && s.narrow) sell(s.block[b], end, s.offset.data(), true);
-  else if (s.format == Format::sell) sell(s.block[b], end, s.column.data(), false);
+  else if (s.format == Format::sell && s.narrow) sell(begin, end, s.offset.data(), true);
+  else if (s.format == Format::sell) sell(begin, end, s.column.data(), false);
   else if (s.narrow) csr(begin, end, s.offset.data(), true);
   else csr(begin, end, s.column.data(), false);
   for (auto r = std::lower_bound(s.empty.begin(), s.empty.end(), begin); r != s.empty.end() && *r < end; ++r)
@@ -293,6 +339,19 @@ Local LocalMatrix<T, M>::first_row(int block) const {
 template <Scalar T, Memory M>
 void LocalMatrix<T, M>::multiply(int from, int to, const T* x, T* y, int columns) const {
   for (int b = from; b < to; ++b) s_->multiply(b, x, y, columns);
+}
+
+template <Scalar T, Memory M>
+void LocalMatrix<T, M>::multiply_block(int block, const T* x, T* y) const {
+  s_->multiply(block, x, y - first_row(block), 1);
+}
+template <Scalar T, Memory M>
+int LocalMatrix<T, M>::lowest(int block) const {
+  return s_->block[std::size_t(block)].lowest;
+}
+template <Scalar T, Memory M>
+int LocalMatrix<T, M>::needs(int block) const {
+  return s_->block[std::size_t(block)].needs;
 }
 
 template <Scalar T, Memory M>
@@ -341,17 +400,7 @@ void LocalMatrix<T, M>::powers(T* const* v, std::span<const RecurrenceStep<T>> s
     for (int c = 0; c < levels; ++c) exec::each(std::size_t(blocks), true, [&](std::size_t b) { advance(c, int(b)); });
     return;
   }
-  // Each vector is computed as soon as the rows of the one before that it needs are complete: they are still in cache.
-  std::vector<int> next(std::size_t(levels), 0);
-  for (int done = 0; done < levels;) {
-    for (int c = done; c < levels; ++c) {
-      int& b = next[c];
-      const bool first = c == done;
-      for (bool once = true; b < blocks && (first ? once : block[b].reach <= block[next[c - 1]].row); ++b, once = false)
-        advance(c, b);
-    }
-    while (done < levels && next[done] == blocks) ++done;
-  }
+  wavefront(*this, levels, advance);
 }
 
 #define TACIT_INSTANTIATE(T)                                                                        \
@@ -359,6 +408,9 @@ void LocalMatrix<T, M>::powers(T* const* v, std::span<const RecurrenceStep<T>> s
   template void LocalMatrix<T, Host>::multiply(int, int, const T*, T*, int) const;                  \
   template int LocalMatrix<T, Host>::blocks() const;                                                \
   template Local LocalMatrix<T, Host>::first_row(int) const;                                        \
+  template void LocalMatrix<T, Host>::multiply_block(int, const T*, T*) const;                      \
+  template int LocalMatrix<T, Host>::lowest(int) const;                                             \
+  template int LocalMatrix<T, Host>::needs(int) const;                                              \
   template void LocalMatrix<T, Host>::start(exec::Tasks&, const T*, T*) const;                      \
   template void LocalMatrix<T, Host>::powers(T* const*, std::span<const RecurrenceStep<T>>, const T*) const;
 TACIT_EACH_OF_FOUR(TACIT_INSTANTIATE)

@@ -16,7 +16,9 @@ namespace tacit::op {
 
 // SELL has slices of two kinds. General: every lane has column indices of its own. Diagonal, where neighbouring rows
 // have the same pattern: the entries of a step lie on one diagonal of the matrix, so a step has one index, and x is
-// read without a gather. A mask has a bit for each row that has an entry there; other rows read nothing.
+// read without a gather. A mask has a bit for each row that has an entry there; other rows read nothing. Slices of
+// nearby rows that have equal patterns or equal values share one copy of them: a matrix with constant coefficients on a
+// grid is then read from cache.
 template <Scalar T, Memory M>
 struct LocalMatrix<T, M>::Storage {
   Local rows = 0, columns = 0;
@@ -28,17 +30,28 @@ struct LocalMatrix<T, M>::Storage {
   exec::Array<std::int16_t, Host> offset;
   exec::Array<Local, Host> column;  // the columns themselves, where 16 bits do not suffice
   exec::Array<T, Host> value;
-  exec::Array<std::uint32_t, Host> shape;  // SELL: of slices, 2 steps + (1 if diagonal)
-  exec::Array<Local, Host> diagonal;       // SELL, diagonal: column - row of each step
-  exec::Array<std::uint8_t, Host> mask;    // SELL, diagonal: of each step, the rows that have an entry
-  std::vector<Local> width;                // SELL, general: entries of each row that are not padding
-  std::vector<Local> empty;                // SELL, general: rows without entries among others that have some
-  BlockGrid grid;                          // BSR
-  RowList<T, Host> rest{LocalRows<T>()};   // BSR: the entries outside of full blocks
-  struct Block {                           // of about block_entries
-    Local row;                             // the first row
-    Global value, index, diagonal;         // where its slices begin (SELL)
-    Local reach = 0;                       // this block and those before it read columns less than this
+  struct Slice {
+    std::uint32_t steps : 31, is_diagonal : 1;
+    std::uint32_t value;  // where its values begin, in units of `slice`
+    // Where its column indices begin, in units of `slice`, or where its diagonals and masks begin.
+    std::uint32_t pattern;
+    // Diagonal: so many slices from this one on have an entry on each of the same diagonals in every row, and values
+    // that follow each other or, if `repeats`, one copy of them.
+    std::uint32_t alike : 31 = 1, repeats : 1 = 0;
+    Global first_value() const { return Global(value) * slice; }
+    Global first_index() const { return Global(pattern) * slice; }
+  };
+  exec::Array<Slice, Host> slices;        // SELL
+  exec::Array<Local, Host> diagonal;      // SELL, diagonal: column - row of each step
+  exec::Array<std::uint8_t, Host> mask;   // SELL, diagonal: of each step, the rows that have an entry
+  bool shared = false;                    // SELL: whether slices share values
+  std::vector<Local> width;               // SELL, general: entries of each row that are not padding
+  std::vector<Local> empty;               // SELL, general: rows without entries among others that have some
+  BlockGrid grid;                         // BSR
+  RowList<T, Host> rest{LocalRows<T>()};  // BSR: the entries outside of full blocks
+  struct Block {                          // of about block_entries
+    Local row;                            // the first row
+    int lowest = 0, needs = 0;            // LocalMatrix::lowest(), needs()
   };
   std::vector<Block> block;
   mutable std::vector<std::vector<Local>> needs;  // blocks of x that a block of rows reads; made by the first tasks
@@ -51,27 +64,31 @@ struct LocalMatrix<T, M>::Storage {
   /// Whether all numbers are 16-bit.
   static constexpr bool is_narrow(Global least, Global most) { return least >= INT16_MIN && most <= INT16_MAX; }
 
-  void find_reach(const LocalRowsView<T>& a);
+  void find_neighbours(const LocalRowsView<T>& a);
+  /// The block that has this row, the last one for rows behind it.
+  int block_of(Local row) const;
   /// Divides the rows into blocks that end at the end of a unit (`unit` rows each, counted from row `first`) or of
   /// task_rows.
   void cut(const LocalRowsView<T>& a, Local first, Local unit) {
     Global since = 0;
-    block.push_back({0, 0, 0, 0});
+    block.push_back({0});
     for (Local r = 0; r < rows; ++r) {
       since += a.start[r + 1] - a.start[r] + 1;
       const bool full = since >= block_entries && (r + 1 - first) % unit == 0;
-      if ((full || (r + 1) % task_rows == 0) && r + 1 < rows) block.push_back({r + 1, 0, 0, 0}), since = 0;
+      if ((full || (r + 1) % task_rows == 0) && r + 1 < rows) block.push_back({r + 1}), since = 0;
     }
-    block.push_back({rows, 0, 0, 0});
+    block.push_back({rows});
   }
-  struct Slices;
-  struct Places;
+  struct Kinds;
+  struct Chunk;
   /// The entry at (row, column); null where there is none.
-  const T* find(const Places& places, Local row, Local of) const;
-  bool slice_mirrors_itself(const Places& places, std::size_t q, std::span<const T> diagonals, Global& below,
-                            Global& met) const;
+  const T* find(Local row, Local of) const;
+  bool slice_mirrors_itself(std::size_t q, std::span<const T> diagonals, Global& below, Global& met) const;
   void store_rows(const LocalRowsView<T>& a);
-  void store_slices(const LocalRowsView<T>& a, const Slices& slices);
+  void store_slices(const LocalRowsView<T>& a, const Kinds& kinds);
+  void store_chunk(const LocalRowsView<T>& a, const Kinds& kinds, std::size_t i, Chunk& c);
+  void close_gaps(std::span<Chunk> chunk);
+  void find_alike(Local first, Local end);
   void store_diagonals(const LocalRowsView<T>& a, Local base, Local steps, Global v, Global d);
   void store_general(const LocalRowsView<T>& a, Local base, Local steps, Global v, Global index,
                      std::vector<Local>& without);
@@ -98,7 +115,8 @@ struct LocalMatrix<T, M>::Storage {
   void each_of_block(Local first, Local count, const F& f) const;
   double bytes() const {
     return double(value.size()) * sizeof(T) + double(offset.size()) * 2 + double(column.size() + diagonal.size()) * 4 +
-           double(mask.size()) + double(shape.size()) * 4 + double(start.size()) * sizeof(Global) + rest.bytes();
+           double(mask.size()) + double(slices.size()) * sizeof(Slice) + double(start.size()) * sizeof(Global) +
+           rest.bytes();
   }
 };
 
@@ -106,21 +124,20 @@ template <Scalar T, Memory M>
 template <class F>
 void LocalMatrix<T, M>::Storage::each(int from, int to, F&& f) const {
   for (int b = from; b < to; ++b) {
-    Global v = block[b].value, index = block[b].index, d = block[b].diagonal;
     for (Local row = block[b].row; row < block[b + 1].row; ++row) {
       if (format == Format::csr) {
         for (Global k = start[row]; k < start[row + 1]; ++k) f(row, column_of(row, k), value[k]);
       } else if (format == Format::sell) {
-        const Local base = row / slice * slice, l = row - base, steps = Local(shape[base / slice] / 2);
-        const bool diagonals = shape[base / slice] & 1;
-        for (Local j = 0; j < (diagonals ? steps : width[row]); ++j) {
+        const Local base = row / slice * slice, l = row - base;
+        const Slice& of = slices[std::size_t(base / slice)];
+        const Local n = of.is_diagonal ? Local(of.steps) : width[row];
+        const std::size_t d = of.pattern;
+        for (Local j = 0; j < n; ++j) {
           const Global at = Global(j) * slice + l;
-          if (!diagonals) f(row, column_of(base, index + at), value[v + at]);
-          else if (mask[d + j] >> l & 1) f(row, row + diagonal[d + j], value[v + at]);
+          const T& v = value[std::size_t(of.first_value() + at)];
+          if (!of.is_diagonal) f(row, column_of(base, of.first_index() + at), v);
+          else if (mask[d + std::size_t(j)] >> l & 1) f(row, row + diagonal[d + std::size_t(j)], v);
         }
-        if (l + 1 < slice) continue;
-        v += Global(steps) * slice;
-        (diagonals ? d : index) += diagonals ? steps : Global(steps) * slice;
       } else {
         const Local r = grid.block_row(row), i = row - grid.first_row(r), size = grid.b, p = rest.place(row);
         const bool more = p < rest.count() && rest.row(p) == row;

@@ -2,6 +2,10 @@
 #include "storage.hpp"
 
 #include <cstring>
+#include <functional>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
 
 namespace tacit::op {
 namespace {
@@ -23,11 +27,44 @@ exec::Array<T, Host> array(const std::vector<T>& v) {
   return array(std::span<const T>(v));
 }
 
+template <class T>
+std::string_view bytes_of(const T* from, std::size_t n) {
+  return {reinterpret_cast<const char*>(from), n * sizeof(T)};
+}
+
+/// Where blocks of numbers have been stored, to find equal ones. Gives up where too few are found.
+class Repeats {
+ public:
+  /// The place of a block that equals the one of this length at place `at`; `at` if there is none. equal(place)
+  /// compares blocks of the same length, bytes() are those of the new one.
+  template <class Equal, class Bytes>
+  std::uint32_t find(std::uint32_t at, std::uint32_t length, Equal&& equal, Bytes&& bytes) {
+    if (looks_ >= 64 && found_ < looks_ / 4) return at;
+    ++looks_;
+    if (length == last_.length && equal(last_.place)) return ++found_, last_.place;
+    last_ = {at, length};
+    const std::size_t hash = std::hash<std::string_view>()(bytes());
+    const auto [from, to] = blocks_.equal_range(hash);
+    for (auto b = from; b != to; ++b)
+      if (b->second.length == length && equal(b->second.place)) return ++found_, last_ = b->second, last_.place;
+    blocks_.emplace(hash, last_);
+    return at;
+  }
+
+ private:
+  struct Block {
+    std::uint32_t place, length;
+  };
+  std::unordered_multimap<std::size_t, Block> blocks_;
+  Block last_{0, 0xffffffff};
+  std::uint32_t looks_ = 0, found_ = 0;
+};
+
 }  // namespace
 
 /// The kinds of slices, and their numbers of steps, in SELL; found for chunks of task_rows rows.
 template <Scalar T, Memory M>
-struct LocalMatrix<T, M>::Storage::Slices {
+struct LocalMatrix<T, M>::Storage::Kinds {
   struct Chunk {
     std::vector<Local> diagonals;  // of all diagonal slices
     Global padded = 0, general = 0;
@@ -38,7 +75,7 @@ struct LocalMatrix<T, M>::Storage::Slices {
   Global padded = 0, general = 0, diagonals = 0;
   bool narrow_rows = true, narrow_slices = true;
 
-  explicit Slices(const LocalRowsView<T>& a)
+  explicit Kinds(const LocalRowsView<T>& a)
       : shape(exec::Array<std::uint32_t, Host>::uninitialised(std::size_t((a.count() + slice - 1) / slice))),
         chunk(std::size_t((a.count() + task_rows - 1) / task_rows)) {
     exec::parallel_for(
@@ -125,42 +162,55 @@ LocalMatrix<T, M>::LocalMatrix(const LocalRowsView<T>& a, Format format) : s_(st
   s.rows = a.count(), s.columns = a.columns;
   s.row_begin = a.row_begin, s.column_begin = a.column_begin;
   s.entries = a.start.back();
-  const typename Storage::Slices slices(a);
+  const typename Storage::Kinds kinds(a);
   const bool sell =
-      format == Format::sell || (format == Format::automatic && slices.padded <= s.entries + s.entries / 10);
+      format == Format::sell || (format == Format::automatic && kinds.padded <= s.entries + s.entries / 10);
   if (format == Format::automatic || format == Format::bsr) {
     const double otherwise =
-        sell ? double(slices.padded) * sizeof(T) + double(slices.general) * (slices.narrow_slices ? 2 : 4) +
-                   double(slices.diagonals) * 5
-             : double(s.entries) * (sizeof(T) + (slices.narrow_rows ? 2 : 4)) + double(s.rows) * sizeof(Global);
+        sell ? double(kinds.padded) * sizeof(T) + double(kinds.general) * (kinds.narrow_slices ? 2 : 4) +
+                   double(kinds.diagonals) * 5
+             : double(s.entries) * (sizeof(T) + (kinds.narrow_rows ? 2 : 4)) + double(s.rows) * sizeof(Global);
     const auto pays = [&](double bytes) { return format == Format::bsr || bytes <= 0.95 * otherwise; };
     double of_entry;
     s.grid = BlockGrid::best(a, of_entry);
     if (pays(of_entry * double(s.entries))) {
       s.store_blocks(a);
-      s.find_reach(a);
+      s.find_neighbours(a);
       if (pays(s.bytes())) return;  // the sample has represented the matrix
       s.start = {}, s.offset = {}, s.column = {}, s.block.clear();
       s.rest = RowList<T, Host>(LocalRows<T>());
     }
   }
   s.format = sell ? Format::sell : Format::csr;
-  s.narrow = sell ? slices.narrow_slices : slices.narrow_rows;
-  if (sell) s.store_slices(a, slices);
+  s.narrow = sell ? kinds.narrow_slices : kinds.narrow_rows;
+  if (sell) s.store_slices(a, kinds);
   else s.store_rows(a);
-  s.find_reach(a);
+  s.find_neighbours(a);
 }
 
 template <Scalar T, Memory M>
-void LocalMatrix<T, M>::Storage::find_reach(const LocalRowsView<T>& a) {
-  const std::size_t blocks = block.empty() ? 0 : block.size() - 1;
-  exec::parallel_for(blocks, blocks > 64, [&](std::size_t b) {
-    Local reach = 0;
+int LocalMatrix<T, M>::Storage::block_of(Local row) const {
+  const auto after =
+      std::upper_bound(block.begin(), block.end() - 1, row, [](Local r, const Block& b) { return r < b.row; });
+  return int(after - block.begin()) - 1;
+}
+
+template <Scalar T, Memory M>
+void LocalMatrix<T, M>::Storage::find_neighbours(const LocalRowsView<T>& a) {
+  const int blocks = std::max(int(block.size()) - 1, 0);
+  exec::parallel_for(std::size_t(blocks), blocks > 64, [&](std::size_t b) {
+    Local least = block[b].row, most = least;
     for (Local r = block[b].row; r < block[b + 1].row; ++r)
-      if (a.start[r + 1] > a.start[r]) reach = std::max(reach, a.column[a.start[r + 1] - 1] + 1);
-    block[b].reach = reach;
+      if (a.start[r + 1] > a.start[r])
+        least = std::min(least, a.column[a.start[r]]), most = std::max(most, a.column[a.start[r + 1] - 1]);
+    block[b].lowest = block_of(least), block[b].needs = block_of(most) + 1;
   });
-  for (std::size_t b = 1; b < blocks; ++b) block[b].reach = std::max(block[b].reach, block[b - 1].reach);
+  for (int b = 0; b < blocks; ++b) {
+    int& needs = block[std::size_t(block[std::size_t(b)].lowest)].needs;
+    needs = std::max(needs, b + 1);
+  }
+  for (int b = 1; b < blocks; ++b) block[b].needs = std::max(block[b].needs, block[b - 1].needs);
+  for (int b = blocks - 2; b >= 0; --b) block[b].lowest = std::min(block[b].lowest, block[b + 1].lowest);
 }
 
 template <Scalar T, Memory M>
@@ -178,50 +228,142 @@ void LocalMatrix<T, M>::Storage::store_rows(const LocalRowsView<T>& a) {
   cut(a, 0, 1);
 }
 
+/// task_rows rows of SELL while they are stored: where their numbers begin in arrays that have room for all of them,
+/// and how many are kept.
 template <Scalar T, Memory M>
-void LocalMatrix<T, M>::Storage::store_slices(const LocalRowsView<T>& a, const Slices& slices) {
-  value = exec::Array<T, Host>::uninitialised(std::size_t(slices.padded));
-  if (narrow) offset = exec::Array<std::int16_t, Host>::uninitialised(std::size_t(slices.general));
-  else column = exec::Array<Local, Host>::uninitialised(std::size_t(slices.general));
-  shape = slices.shape;
-  diagonal = exec::Array<Local, Host>(std::size_t(slices.diagonals));
-  mask = exec::Array<std::uint8_t, Host>(std::size_t(slices.diagonals));
-  width.resize(slices.general ? std::size_t(rows) : 0);
-  struct Chunk {
-    Global value = 0, index = 0, diagonal = 0;  // where it begins
-    std::vector<Block> block;
-    std::vector<Local> empty;
-  };
-  std::vector<Chunk> chunk(slices.chunk.size());
+struct LocalMatrix<T, M>::Storage::Chunk {
+  Global value = 0, index = 0, diagonal = 0;
+  Global values = 0, indices = 0, diagonals = 0;
+  std::vector<Block> block;
+  std::vector<Local> empty;
+};
+
+template <Scalar T, Memory M>
+void LocalMatrix<T, M>::Storage::store_slices(const LocalRowsView<T>& a, const Kinds& kinds) {
+  value = exec::Array<T, Host>::uninitialised(std::size_t(kinds.padded));
+  if (narrow) offset = exec::Array<std::int16_t, Host>::uninitialised(std::size_t(kinds.general));
+  else column = exec::Array<Local, Host>::uninitialised(std::size_t(kinds.general));
+  slices = exec::Array<Slice, Host>::uninitialised(kinds.shape.size());
+  diagonal = exec::Array<Local, Host>::uninitialised(std::size_t(kinds.diagonals));
+  mask = exec::Array<std::uint8_t, Host>::uninitialised(std::size_t(kinds.diagonals));
+  width.resize(kinds.general ? std::size_t(rows) : 0);
+  std::vector<Chunk> chunk(kinds.chunk.size());
   for (std::size_t i = 1; i < chunk.size(); ++i) {
-    const auto& before = slices.chunk[i - 1];
+    const auto& before = kinds.chunk[i - 1];
     chunk[i].value = chunk[i - 1].value + before.padded;
     chunk[i].index = chunk[i - 1].index + before.general;
     chunk[i].diagonal = chunk[i - 1].diagonal + Global(before.diagonals.size());
   }
   exec::parallel_for(
-      chunk.size(), chunk.size() > 1,
-      [&](std::size_t i) {
-        Chunk& c = chunk[i];
-        std::copy(slices.chunk[i].diagonals.begin(), slices.chunk[i].diagonals.end(), diagonal.data() + c.diagonal);
-        Global v = c.value, index = c.index, d = c.diagonal, since = block_entries;
-        const Local end = std::min(rows, Local(i + 1) * task_rows);
-        for (Local base = Local(i) * task_rows; base < end; base += slice) {
-          const std::uint32_t kind = shape[base / slice];
-          const Local steps = Local(kind / 2);
-          if (since >= block_entries) c.block.push_back({base, v, index, d}), since = 0;
-          since += Global(steps) * slice + slice;
-          if (kind & 1) store_diagonals(a, base, steps, v, d), d += steps;
-          else store_general(a, base, steps, v, index, c.empty), index += Global(steps) * slice;
-          v += Global(steps) * slice;
-        }
-      },
-      1);
+      chunk.size(), chunk.size() > 1, [&](std::size_t i) { store_chunk(a, kinds, i, chunk[i]); }, 1);
+  shared = std::any_of(chunk.begin(), chunk.end(),
+                       [&](const Chunk& c) { return c.values != kinds.chunk[std::size_t(&c - chunk.data())].padded; });
+  close_gaps(chunk);
   for (const Chunk& c : chunk) {
     block.insert(block.end(), c.block.begin(), c.block.end());
     empty.insert(empty.end(), c.empty.begin(), c.empty.end());
   }
-  block.push_back({rows, slices.padded, slices.general, slices.diagonals});
+  block.push_back({rows});
+  exec::parallel_for(block.size() - 1, chunk.size() > 1,
+                     [&](std::size_t b) { find_alike(block[b].row, block[b + 1].row); });
+}
+
+template <Scalar T, Memory M>
+void LocalMatrix<T, M>::Storage::store_chunk(const LocalRowsView<T>& a, const Kinds& kinds, std::size_t i, Chunk& c) {
+  constexpr std::size_t of_value = sizeof(T) * slice;
+  const Local* found = kinds.chunk[i].diagonals.data();
+  Repeats same_values, same_indices, same_diagonals;
+  Global since = block_entries;
+  const Local end = std::min(rows, Local(i + 1) * task_rows);
+  for (Local base = Local(i) * task_rows; base < end; base += slice) {
+    const std::uint32_t shape = kinds.shape[std::size_t(base / slice)], steps = shape / 2;
+    const Global n = Global(steps) * slice, v = c.value + c.values;
+    Slice& q = slices[std::size_t(base / slice)] = {steps, shape & 1, 0, 0};
+    if (since >= block_entries) c.block.push_back({base}), since = 0;
+    since += n + slice;
+    if (q.is_diagonal) {
+      const Global d = c.diagonal + c.diagonals;
+      std::copy_n(found, steps, diagonal.data() + d), found += steps;
+      store_diagonals(a, base, Local(steps), v, d);
+      const auto equal = [&](std::uint32_t place) {
+        return std::equal(diagonal.data() + d, diagonal.data() + d + steps, diagonal.data() + c.diagonal + place) &&
+               std::equal(mask.data() + d, mask.data() + d + steps, mask.data() + c.diagonal + place);
+      };
+      q.pattern = same_diagonals.find(std::uint32_t(c.diagonals), steps, equal,
+                                      [&] { return bytes_of(diagonal.data() + d, steps); });
+      if (q.pattern == c.diagonals) c.diagonals += steps;
+    } else {
+      const Global k = c.index + c.indices;
+      store_general(a, base, Local(steps), v, k, c.empty);
+      const auto find = [&](auto* all) {
+        const auto equal = [&](std::uint32_t place) {
+          return std::equal(all + k, all + k + n, all + c.index + Global(place) * slice);
+        };
+        return same_indices.find(std::uint32_t(c.indices / slice), steps, equal,
+                                 [&] { return bytes_of(all + k, std::size_t(n)); });
+      };
+      q.pattern = narrow ? find(offset.data()) : find(column.data());
+      if (q.pattern == c.indices / slice) c.indices += n;
+    }
+    const auto equal = [&](std::uint32_t place) {  // bit for bit: -0 is not 0
+      const T* const other = value.data() + c.value + Global(place) * slice;
+      return std::memcmp(static_cast<const void*>(value.data() + v), other, of_value * steps) == 0;
+    };
+    q.value = same_values.find(std::uint32_t(c.values / slice), steps, equal,
+                               [&] { return bytes_of(value.data() + v, std::size_t(n)); });
+    if (q.value == c.values / slice) c.values += n;
+  }
+}
+
+/// Moves the numbers that the chunks keep together, and counts from the beginning of the arrays.
+template <Scalar T, Memory M>
+void LocalMatrix<T, M>::Storage::close_gaps(std::span<Chunk> chunk) {
+  const auto close = [&](auto& all, Global Chunk::*begin, Global Chunk::*kept) {
+    std::vector<Global> to(chunk.size() + 1, 0);
+    for (std::size_t i = 0; i < chunk.size(); ++i) to[i + 1] = to[i] + chunk[i].*kept;
+    if (to.back() == Global(all.size())) return;
+    auto less = std::remove_reference_t<decltype(all)>::uninitialised(std::size_t(to.back()));
+    exec::parallel_for(chunk.size(), chunk.size() > 1, [&](std::size_t i) {
+      std::copy_n(all.data() + chunk[i].*begin, chunk[i].*kept, less.data() + to[i]);
+    });
+    for (std::size_t i = 0; i < chunk.size(); ++i) chunk[i].*begin = to[i];
+    all = std::move(less);
+  };
+  // The masks lie as the diagonals do, which are moved last.
+  close(value, &Chunk::value, &Chunk::values);
+  if (!narrow) close(column, &Chunk::index, &Chunk::indices);
+  else close(offset, &Chunk::index, &Chunk::indices);
+  std::vector<Global> before;
+  for (const Chunk& c : chunk) before.push_back(c.diagonal);
+  close(mask, &Chunk::diagonal, &Chunk::diagonals);
+  for (std::size_t i = 0; i < chunk.size(); ++i) chunk[i].diagonal = before[i];
+  close(diagonal, &Chunk::diagonal, &Chunk::diagonals);
+  exec::parallel_for(chunk.size(), chunk.size() > 1, [&](std::size_t i) {
+    const Chunk& c = chunk[i];
+    const std::size_t first = i * task_rows / slice, end = std::min(slices.size(), (i + 1) * task_rows / slice);
+    for (std::size_t k = first; k < end; ++k) {
+      Slice& q = slices[k];
+      q.value = checked_cast<std::uint32_t>(q.value + c.value / slice, "the entries of a rank");
+      q.pattern = checked_cast<std::uint32_t>(q.pattern + (q.is_diagonal ? c.diagonal : c.index / slice),
+                                              "the entries of a rank");
+    }
+  });
+}
+
+/// How many slices can be multiplied as one, for the slices of rows [first, end).
+template <Scalar T, Memory M>
+void LocalMatrix<T, M>::Storage::find_alike(Local first, Local end) {
+  constexpr auto full = std::uint8_t((1u << slice) - 1);
+  for (Local base = (end - 1) / slice * slice - slice; base >= first; base -= slice) {
+    Slice& q = slices[std::size_t(base / slice)];
+    const Slice& next = slices[std::size_t(base / slice) + 1];
+    if (!q.is_diagonal || !next.is_diagonal || q.pattern != next.pattern || end - base < 2 * slice) continue;
+    const std::uint8_t* const masks = mask.data() + q.pattern;
+    if (!std::all_of(masks, masks + q.steps, [](std::uint8_t m) { return m == full; })) continue;
+    const bool repeats = next.value == q.value;
+    if ((!repeats && next.value != q.value + q.steps) || (next.alike > 1 && bool(next.repeats) != repeats)) continue;
+    q.alike = next.alike + 1, q.repeats = repeats;
+  }
 }
 
 template <Scalar T, Memory M>
@@ -238,6 +380,7 @@ void LocalMatrix<T, M>::Storage::store_diagonals(const LocalRowsView<T>& a, Loca
     return;
   }
   std::fill_n(to, std::ptrdiff_t(steps) * slice, T{});
+  std::fill_n(mask.data() + d, steps, std::uint8_t(0));
   for (int l = 0; l < here; ++l) {
     Local j = 0;
     for (Global k = a.start[base + l]; k < a.start[base + l + 1]; ++k) {
