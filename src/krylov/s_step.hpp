@@ -265,8 +265,7 @@ class SStepIteration : public Iteration<T, M> {
     drift_.begin(norm_);
     ratio_ = 1;
     first_ = e_is_zero_ = true;
-    auto& v = *pairs_.first(run.r.space(), 1)[0];
-    for (const int c : {0, 1}) exec::pair_put<T, M>(run.r.data(), c, v.data(), run.r.size());
+    start(run);
     if (drift_.on()) layout::fill(group(run), T(0));
     monitor.solution_by([&](void* x) {
       auto whole = run.d;
@@ -276,6 +275,17 @@ class SStepIteration : public Iteration<T, M> {
     });
   }
   virtual void end(const Run<T, M>&, const Monitor&) {}
+  /// p := r := run.r
+  virtual void start(const Run<T, M>& run) {
+    auto& v = *pairs_.first(run.r.space(), 1)[0];
+    for (const int c : {0, 1}) exec::pair_put<T, M>(run.r.data(), c, v.data(), run.r.size());
+  }
+  /// r := this one
+  virtual void put_residual(const Vector& r) { exec::pair_put<T, M>(r.data(), 1, pairs_[0].data(), r.size()); }
+  /// The largest |r_i| of this rank.
+  virtual double largest_of_residual(const Run<T, M>& run) {
+    return exec::largest_magnitude<T, M>(pairs_[0].data() + 1, run.r.size(), 2);
+  }
   virtual void make_basis(const Run<T, M>& run, int s) = 0;
   /// The sums of a block. False where one of them is not finite.
   virtual bool gram(const Run<T, M>& run, int s) = 0;
@@ -324,7 +334,7 @@ class SStepIteration : public Iteration<T, M> {
     auto& Ax = run.w[spare_];
     run.A.apply(run.d, Ax);
     layout::subtract(run.r, Ax, Ax);
-    exec::pair_put<T, M>(Ax.data(), 1, pairs_[0].data(), Ax.size());
+    put_residual(Ax);
     drift_.replaced();
     return true;
   }
@@ -375,7 +385,7 @@ class SStepIteration : public Iteration<T, M> {
     const bool lost = done < s && (ending == Ending::lost || ending == Ending::blurred);
     lost_ = lost && s > 1;
     leave(run, monitor, done, ending, more);
-    if (late) more = monitor.go_on(max_norm_ ? largest_of_residual(run, monitor) : norm_);
+    if (late) more = monitor.go_on(max_norm_ ? residual_norm_max(run, monitor) : norm_);
     if (more && ending == Ending::half)
       more = monitor.breakdown("(s, s)", norm_ * norm_, "the half step leaves nothing to go on with");
     look(run);
@@ -383,8 +393,8 @@ class SStepIteration : public Iteration<T, M> {
     change_step(monitor, s, lost ? done : s, noise_);
     return pays(monitor, done, lost);
   }
-  double largest_of_residual(const Run<T, M>& run, Monitor& monitor) {
-    double norm = exec::largest_magnitude<T, M>(pairs_[0].data() + 1, run.r.size(), 2);
+  double residual_norm_max(const Run<T, M>& run, Monitor& monitor) {
+    double norm = largest_of_residual(run);
     run.r.space().start_sum(&norm, 1, comm::Operation::max).wait(&norm);
     monitor.scale_norms(1);
     if (norm_ > 0) ratio_ = norm / norm_;

@@ -103,7 +103,9 @@ TYPED_TEST(CaCg, OneReductionForEachBlock) {
               const int first = 2 * s - 1, more = 2;
               const auto c1 = counts(first), c2 = counts(first + more * s);
               EXPECT_EQ(c2.reductions - c1.reductions, more * (norm == Norm::max ? 2 : 1)) << s;
-              EXPECT_EQ(c2.operator_applies - c1.operator_applies, more * s) << s;
+              // Alone and without P no basis is stored, and the iterations have products of their own.
+              const int products = comm.size() == 1 && !P ? 2 : 1;
+              EXPECT_EQ(c2.operator_applies - c1.operator_applies, products * more * s) << s;
               EXPECT_EQ(c2.preconditioner_applies - c1.preconditioner_applies, P ? more * s : 0) << s;
               EXPECT_EQ(c2.exchanges - c1.exchanges, comm.size() > 1 ? more * s : 0) << s;
             }

@@ -3,8 +3,11 @@
 // and the step of x; T moves them: op Y x = Y (T x).
 #pragma once
 
+#include "../cg_sweeps.hpp"
 #include "../s_step.hpp"
 #include "../safeguards/breakdowns.hpp"
+
+#include <tacit/op/csr.hpp>
 
 namespace tacit::krylov {
 
@@ -13,6 +16,11 @@ namespace tacit::krylov {
 /// inner product of P, whose Gram matrix is Y^H Z, and the step of x is Z e. Vectors: 2 (s + 1), with P 4 (s + 1), d,
 /// the step since the last replacement. A norm below the rounding of the Gram matrix costs one reduction more, a
 /// replacement one product (and an apply of P).
+///
+/// Swept: without P, with a matrix that is stored whole on this rank in host memory, and a Chebyshev basis, no basis is
+/// stored. Two wavefronts (cg_sweeps.hpp) read A twice for s iterations: its powers give 6 (s + 1) moments, which are
+/// G, and s steps of CG then take the coefficients that follow from G. s products of two columns and s of one; vectors:
+/// 7, d, the step since the last replacement.
 template <Scalar T, Memory M>
 class CaCg final : public SStepIteration<T, M> {
   using Base = SStepIteration<T, M>;
@@ -26,7 +34,10 @@ class CaCg final : public SStepIteration<T, M> {
 
  public:
   explicit CaCg(const Options& options)
-      : Base("ca-cg", options, 8, 1, options.fallbacks ? fine : enough, 1), clear_(options.fallbacks ? fine : enough) {
+      : Base("ca-cg", options, 8, 1, options.fallbacks ? fine : enough, 1),
+        clear_(options.fallbacks ? fine : enough),
+        by_moments_(options.powers.value_or(op::Powers::products) == op::Powers::products &&
+                    (!options.basis || *options.basis == Basis::automatic || *options.basis == Basis::chebyshev)) {
     const int columns = this->columns(this->step_.most());
     residual_.reserve(columns);
     sums_.resize(2 * exec::pair_gram_size(columns, false));
@@ -34,12 +45,48 @@ class CaCg final : public SStepIteration<T, M> {
 
  private:
   void begin(const Run<T, M>& run, Monitor& monitor) override {
+    begin_sweeps(run);
     Base::begin(run, monitor);
     guard_.emplace(monitor);
     z_is_there_ = false;
   }
 
+  /// Whether this run is swept: where the rows that threads compute twice are few.
+  void begin_sweeps(const Run<T, M>& run) {
+    sweeps_.reset();
+    if constexpr (std::same_as<M, Host>) {
+      const auto* const A = dynamic_cast<const op::Csr<T, Host>*>(&run.A.itself());
+      if (run.P || !by_moments_ || !A || !A->whole() || exec::Tasks::current()) return;
+      sweeps_.emplace(*A->whole(), this->step_.most(), exec::threads_now());
+      if (sweeps_->redundancy() > 0.25) sweeps_.reset();
+    }
+  }
+
+  void start(const Run<T, M>& run) override {
+    if (!sweeps_) return Base::start(run);
+    sweeps_->set_residual(run.r.data());
+    sweeps_->turn(0);
+  }
+  void put_residual(const Vector& r) override {
+    if (!sweeps_) return Base::put_residual(r);
+    sweeps_->set_residual(r.data());
+  }
+  double largest_of_residual(const Run<T, M>& run) override {
+    if (!sweeps_) return Base::largest_of_residual(run);
+    sweeps_->copy_residual(run.r.data());
+    return exec::largest_magnitude<T, M>(run.r.data(), run.r.size());
+  }
+
   void make_basis(const Run<T, M>& run, int s) override {
+    steps_taken_.clear();
+    if (sweeps_) {
+      chebyshev(run, s);
+      const Span span("moments", "krylov");
+      sums_.resize(std::size_t(CgSweeps<T>::sums * (s + 1)));
+      sweeps_->powers(recurrence_, sums_);
+      for (int k = 0; k < s; ++k) run.A.count_apply();
+      return;
+    }
     const auto v = this->renew_basis(run, s);
     const Span span("basis", "krylov");
     const auto z = images_.first(run.r.space(), run.P ? s + 1 : 0);
@@ -49,6 +96,7 @@ class CaCg final : public SStepIteration<T, M> {
 
   /// G = Y^H Z, and with P the Y^H Y that gives the norm of r.
   bool gram(const Run<T, M>& run, int s) override {
+    if (sweeps_) return gram_of_moments(run, s);
     const std::size_t n = run.r.size();
     const int columns = this->columns(s);
     const std::size_t count = exec::pair_gram_size(columns, false);
@@ -88,10 +136,12 @@ class CaCg final : public SStepIteration<T, M> {
     const double rr = run.P ? residual_.square(c_) : rz, rr_size = run.P ? residual_.size(c_) : size;
     this->drift_.residual(rr_size);
     before_ = rz_;
+    steps_taken_.push_back({alpha, 0, false});
     const bool norm_blurred = blurs(rr_size * rr_size, rr);
     if (norm_blurred || (run.P && blurs(size * size, rz))) return Ending::blurred;
     const double beta = rz / rz_;  // beta = (r, z) / (r, z of before),  p = r + beta p
     this->shifts_.add(W(alpha), W(beta));
+    steps_taken_.back() = {alpha, beta};
     for (int i = 0; i < n; ++i) a_[i] = c_[i] + beta * a_[i];
     rz_ = rz;
     norm_ = std::sqrt(rr);
@@ -99,11 +149,16 @@ class CaCg final : public SStepIteration<T, M> {
   }
 
   void take_step(const Run<T, M>& run, Vector& x) override {
+    if (sweeps_) {
+      auto copy = *sweeps_;
+      return copy.iterate(steps_taken_, x.data());
+    }
     exec::pair_combine<T, M>((run.P ? images_ : pairs_).data(), y_.columns(), nullptr, nullptr, this->narrow(e_, 2),
                              x.data(), x.size());
   }
 
   void leave(const Run<T, M>& run, Monitor&, int done, Ending ending, bool more) override {
+    if (sweeps_) return leave_swept(run, done, ending, more);
     auto& P = run.P;
     const std::size_t n = run.r.size();
     auto& plain = P ? residual_ : y_;
@@ -129,7 +184,67 @@ class CaCg final : public SStepIteration<T, M> {
     if (P) exec::pair_combine<T, M>(images_.data(), 2, both, only, nullptr, nullptr, n);
   }
 
+  /// The basis of a swept block: T_k of A, whose eigenvalues lie about the Ritz values.
+  void chebyshev(const Run<T, M>& run, int s) {
+    const double largest = run.A.largest();
+    this->shifts_.renew(run.r.space(), this->A_norm_);
+    double least = std::numeric_limits<double>::infinity(), most = -least;
+    for (const auto z : this->shifts_.values()) least = std::min(least, z.real()), most = std::max(most, z.real());
+    if (!(most > 0)) most = std::exp2(std::ilogb(largest > 0 ? largest : 1)), least = -most;
+    // One or two values give the size of the spectrum, but not where it lies.
+    if (this->shifts_.values().size() < 3) least = std::min(least, 0.0);
+    const auto half = real_t<T>((most - least) / 2);
+    const T middle = T(real_t<T>((most + least) / 2));
+    recurrence_.clear();
+    for (int k = 0; k < s; ++k) recurrence_.push_back({middle, T(k ? half / 2 : real_t<T>(0)), k ? half / 2 : half});
+  }
+
+  /// G from the moments of p and r.
+  bool gram_of_moments(const Run<T, M>& run, int s) {
+    run.r.space().start_sum(sums_.data(), sums_.size()).wait(sums_.data());
+    const auto at = [&](int k, int i) { return sums_[std::size_t(k * CgSweeps<T>::sums + i)]; };
+    std::vector<W> moment[3];  // of p with p, of r with r, of p with r
+    for (int q = 0; q < 3; ++q) {
+      auto& m = moment[q];
+      m.assign(std::size_t(2 * s + 1), W(0));
+      m[0] = at(0, 2 * q), m[1] = at(1, 2 * q + 1);
+      for (int k = 1; k <= s; ++k) {
+        m[std::size_t(2 * k - 1)] = 2.0 * at(k, 2 * q + 1) - m[1];
+        m[std::size_t(2 * k)] = 2.0 * at(k, 2 * q) - m[0];
+      }
+    }
+    const int columns = this->columns(s);
+    std::vector<W> triangle;
+    for (int b = 0; b < columns; ++b)
+      for (int a = 0; a <= b; ++a) {
+        const int i = a / 2, j = b / 2;
+        const auto& m = moment[a % 2 != b % 2 ? 2 : a % 2];
+        const W value = (m[std::size_t(i + j)] + m[std::size_t(std::abs(i - j))]) / 2.0;
+        triangle.push_back(a % 2 == 1 && b % 2 == 0 ? conj(value) : value);
+      }
+    return y_.set(recurrence_, columns, triangle.data());
+  }
+
+  void leave_swept(const Run<T, M>& run, int done, Ending ending, bool more) {
+    {
+      const Span span("iterations", "krylov");
+      sweeps_->iterate(steps_taken_, this->group(run).data());
+      for (std::size_t k = 0; k < steps_taken_.size(); ++k) run.A.count_apply();
+    }
+    y_.use(y_.columns());
+    this->replace_residual(run, y_, done, more);
+    if (ending != Ending::blurred) return;
+    sweeps_->copy_residual(run.w[1].data());
+    rz_ = real(layout::dot(run.w[1], run.w[1]));
+    norm_ = std::sqrt(rz_);
+    sweeps_->turn(rz_ / before_);
+  }
+
   double clear_;
+  bool by_moments_;  // options allow it
+  std::optional<CgSweeps<T>> sweeps_;
+  std::vector<typename CgSweeps<T>::Step> steps_taken_;
+  op::Recurrence<T> recurrence_;
   bool z_is_there_ = false;  // images_[0] holds P times the first pair of Y
   Coordinates<T> residual_;  // in the plain inner product; y_ is in that of P
   std::optional<CgGuard> guard_;
