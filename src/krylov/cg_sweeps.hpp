@@ -69,6 +69,9 @@ class CgSweeps {
   template <bool first, bool last>
   void power(Part& part, const op::RecurrenceStep<T>& step, int k, int b, W* to);
 
+  template <bool first, bool two, bool last>
+  void step(Part& part, std::span<const Step> steps, int j, int b, T* x);
+
   const op::LocalMatrix<T>& A_;
   std::vector<Part> part_;
   std::vector<W> partial_;
@@ -201,8 +204,8 @@ template <bool first, bool last>
   const T *const before = k == 2 ? part.of(part.p) + row : out, *const before_r =
                                                                     k == 2 ? part.of(part.r) + row : out_r;
   T *const Ap = part.product[0].data(), *const Ar = part.product[1].data();
-  A_.multiply_block(b, from, Ap);
-  if (!last) A_.multiply_block(b, from_r, Ar);
+  if constexpr (last) A_.multiply_block(b, from, Ap);
+  else A_.multiply_block(b, {from, from_r}, {Ap, Ar});
   const auto scale = T(1 / step.gamma);
   constexpr int more = first ? 3 : 0;  // with level 0
   detail::RowSums<T, sums + more> z;
@@ -257,40 +260,65 @@ void CgSweeps<T>::powers(std::span<const op::RecurrenceStep<T>> steps, std::span
     for (int i = 0; i < width; ++i) to[std::size_t(i)] += partial_[g * std::size_t(width) + std::size_t(i)];
 }
 
+/// Step j in three-term form: r_j = p_j - beta_{j-1} p_{j-1} is not stored between the steps, p_{j+1} overwrites
+/// p_{j-1}, and x takes two steps at once.
+template <Scalar T>
+template <bool first, bool two, bool last>
+[[gnu::noinline]] void CgSweeps<T>::step(Part& part, std::span<const Step> steps, int j, int b, T* x) {
+  const Local row = A_.first_row(b), n = A_.first_row(b + 1) - row;
+  T* const from = part.of(j % 2 ? part.other : part.p);
+  const T* const p = from + row;
+  T* const old = part.of(j % 2 ? part.p : part.other) + row;
+  T *const r = part.of(part.r) + row, *const Ap = part.product[0].data();
+  const Step &now = steps[std::size_t(j)], &before = steps[std::size_t(first ? 0 : j - 1)];
+  const auto number = [](double v) { return T(real_t<T>(v)); };
+  const T alpha = number(now.alpha), beta = number(now.turns ? now.beta : 0), alpha_before = number(before.alpha),
+          beta_before = number(before.beta);
+  A_.multiply_block(b, from, Ap);
+  const auto rows = [&](auto adds, auto turns) {
+    detail::each_row<T>(
+        n, [&](auto type, std::ptrdiff_t k) __attribute__((always_inline)) {
+          using X = typename decltype(type)::type;
+          const X v = detail::load<X>(p + k);
+          X o{};
+          if constexpr (!first) o = detail::load<X>(old + k);
+          X y;
+          if constexpr (first) y = detail::load<X>(r + k);
+          else y = v - beta_before * o;
+          y = y - alpha * detail::load<X>(Ap + k);
+          if constexpr (adds.value) {
+            X sum = detail::load<X>(x + row + k) + alpha * v;
+            if constexpr (two) sum = sum + alpha_before * o;
+            detail::store(x + row + k, sum);
+          }
+          if constexpr (last) detail::store(r + k, y);
+          detail::store(old + k, turns.value ? X(y + beta * v) : v);
+        });
+  };
+  const bool own = b >= part.range[0].begin && b < part.range[0].end, adds = own && (two || last);
+  if (adds && now.turns) rows(std::true_type(), std::true_type());
+  else if (adds) rows(std::true_type(), std::false_type());
+  else if (now.turns) rows(std::false_type(), std::true_type());
+  else rows(std::false_type(), std::false_type());
+}
+
 template <Scalar T>
 void CgSweeps<T>::iterate(std::span<const Step> steps, T* x) {
   if (steps.empty()) return;
+  const int count = int(steps.size());
   exec::parallel_for(part_.size(), part_.size() > 1, [&](std::size_t i) {
     Part& part = part_[i];
-    const Levels range = levels(part, int(steps.size()));
+    const Levels range = levels(part, count);
     op::wavefront(A_, std::span<const op::BlockRange>(range), [&](int j, int b) {
-      const Local row = A_.first_row(b), n = A_.first_row(b + 1) - row;
-      T* const from = part.of(j % 2 ? part.other : part.p);
-      T* const next = part.of(j % 2 ? part.p : part.other) + row;
-      T *const r = part.of(part.r) + row, *const Ap = part.product[0].data();
-      const T* const p = from + row;
-      const Step& step = steps[std::size_t(j)];
-      const auto alpha = T(real_t<T>(step.alpha)), beta = T(real_t<T>(step.turns ? step.beta : 1));
-      const bool own = b >= part.range[0].begin && b < part.range[0].end;
-      A_.multiply_block(b, from, Ap);
-      const auto rows = [&](auto is_own, auto turns) {
-        detail::each_row<T>(
-            n, [&](auto type, std::ptrdiff_t k) __attribute__((always_inline)) {
-              using X = typename decltype(type)::type;
-              const X v = detail::load<X>(p + k), y = detail::load<X>(r + k) - alpha * detail::load<X>(Ap + k);
-              if constexpr (is_own.value) detail::store(x + row + k, X(detail::load<X>(x + row + k) + alpha * v));
-              detail::store(r + k, X(y));
-              detail::store(next + k, turns.value ? X(y + beta * v) : v);
-            });
-      };
-      const auto and_turns = [&](auto is_own) {
-        step.turns ? rows(is_own, std::true_type()) : rows(is_own, std::false_type());
-      };
-      own ? and_turns(std::true_type()) : and_turns(std::false_type());
+      if (j == 0)
+        count == 1 ? step<true, false, true>(part, steps, j, b, x) : step<true, false, false>(part, steps, j, b, x);
+      else if (j + 1 == count)
+        j % 2 ? step<false, true, true>(part, steps, j, b, x) : step<false, false, true>(part, steps, j, b, x);
+      else j % 2 ? step<false, true, false>(part, steps, j, b, x) : step<false, false, false>(part, steps, j, b, x);
     });
-    if (steps.size() % 2) std::swap(part.p, part.other);
+    if (count % 2) std::swap(part.p, part.other);
   });
-  work("iterations", 7, 6 * int(steps.size()));
+  work("iterations", 7, 6 * count);
 }
 
 }  // namespace tacit::krylov

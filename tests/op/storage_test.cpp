@@ -364,6 +364,23 @@ TYPED_TEST(Storage, SharesEqualValues) {
     }
 }
 
+TYPED_TEST(Storage, OfSlicesWithoutEntriesBesideFullOnes) {
+  if (test::under_mpi()) GTEST_SKIP() << "the same as alone";
+  using T = TypeParam;
+  const Global n = 640;
+  const auto space = layout::Space::distributed(Communicator::self(), n);
+  for (const Global empty : {8, 24, 40}) {
+    Rows<T> rows;
+    for (Global i = 0; i < n; ++i) {
+      for (const Global j : {i - 1, i, i + 1})
+        if (i % 64 >= empty && j >= 0 && j < n) rows.column.push_back(j), rows.value.push_back(T(2));
+      rows.start.push_back(Global(rows.column.size()));
+    }
+    const Csr<T> A(space, space, rows, Format::sell);
+    for (const int k : {1, 2}) expect_product(A, rows, k);
+  }
+}
+
 TEST(Csr, IsStoredInBlocksOnlyWhereThatIsSmaller) {
   const auto comm = Communicator::self();
   const auto grid = stencil_rows(Grid({40, 50}), laplacian<double>(2), 0, 2000);

@@ -596,7 +596,10 @@ def test_what_passes_in_single_precision_is_seen_to_pass(kind: str) -> None:
 
 
 def test_columns_in_single_precision_pass_as_one_does() -> None:
-    A, wide = _in_single("csr")
+    # Columns are solved together where products read much beside them: not with values that equal rows share.
+    _, wide = _in_single("csr")
+    wide = wide + sp.diags_array(np.linspace(0, 1e-3, wide.shape[0]))
+    A = tacit.csr(wide.astype("float32"))
     b = np.random.default_rng(1).random((wide.shape[0], 2)).astype("float32")
     one = [tacit.solve(A, b[:, k], method="cg", precond="none", rtol=3e-6) for k in range(2)]
     many = tacit.solve(A, b, method="cg", precond="none", rtol=3e-6)

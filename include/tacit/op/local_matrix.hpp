@@ -11,6 +11,7 @@
 #include <tacit/op/recurrence.hpp>
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <memory>
 #include <span>
@@ -88,6 +89,8 @@ class LocalMatrix {
   void multiply(int from, int to, const T* x, T* y, int columns) const;
   /// The rows of a block of A x, one column, into an array that begins with them. Host.
   void multiply_block(int block, const T* x, T* y) const;
+  /// The same for two vectors, whose products have the same bits as those one by one. Host.
+  void multiply_block(int block, const std::array<const T*, 2>& x, const std::array<T*, 2>& y) const;
   /// The first of the blocks whose rows are read by the rows of this block or of later ones. A is square. Host.
   int lowest(int block) const;
   /// So many blocks from the first on have all rows that the rows of this block and those before it read, and all rows

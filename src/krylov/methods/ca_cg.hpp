@@ -31,11 +31,15 @@ class CaCg final : public SStepIteration<T, M> {
   // is slow (5 sqrt(unit): up to twice as many); a method that adapts its step takes the smaller `fine`.
   static constexpr double enough = std::same_as<real_t<T>, double> ? 7.5e-8 : 1.7e-3;
   static constexpr double fine = std::min(enough, 5e4 * unit);
+  // Swept blocks store no basis that loses its digits: their CG steps are exact to rounding, whatever the error of
+  // alpha and beta.
+  static constexpr double of_moments = std::same_as<real_t<T>, double> ? 1e-8 : fine;
 
  public:
   explicit CaCg(const Options& options)
       : Base("ca-cg", options, 8, 1, options.fallbacks ? fine : enough, 1),
-        clear_(options.fallbacks ? fine : enough),
+        given_clear_(options.fallbacks ? fine : enough),
+        clear_(given_clear_),
         by_moments_(options.powers.value_or(op::Powers::products) == op::Powers::products &&
                     (!options.basis || *options.basis == Basis::automatic || *options.basis == Basis::chebyshev)) {
     const int columns = this->columns(this->step_.most());
@@ -60,6 +64,8 @@ class CaCg final : public SStepIteration<T, M> {
       sweeps_.emplace(*A->whole(), this->step_.most(), exec::threads_now());
       if (sweeps_->redundancy() > 0.25) sweeps_.reset();
     }
+    clear_ = sweeps_ ? std::max(given_clear_, of_moments) : given_clear_;
+    this->step_.clear(clear_);
   }
 
   void start(const Run<T, M>& run) override {
@@ -240,7 +246,7 @@ class CaCg final : public SStepIteration<T, M> {
     sweeps_->turn(rz_ / before_);
   }
 
-  double clear_;
+  double given_clear_, clear_;
   bool by_moments_;  // options allow it
   std::optional<CgSweeps<T>> sweeps_;
   std::vector<typename CgSweeps<T>::Step> steps_taken_;

@@ -5,6 +5,7 @@
 #include "../wavefront.hpp"
 #include "storage.hpp"
 
+#include <array>
 #include <cstring>
 #include <utility>
 
@@ -138,33 +139,39 @@ inline void diagonal_slice(const T* value, const Local* diagonal, const std::uin
   }
 }
 
-// `count` diagonal slices that have an entry on each of N diagonals in every row, times one column of x: the values of
-// a slice follow those of the one before or, if `repeats`, are the same and stay in registers.
-template <int C, int N, bool repeats, class T>
-inline void alike_slices(const T* value, const Local* diagonal, std::ptrdiff_t count, const T* x, T* y) {
+// `count` diagonal slices that have an entry on each of N diagonals in every row, times K vectors: the values of a
+// slice follow those of the one before or, if `repeats`, are the same and stay in registers.
+template <int C, int N, bool repeats, std::size_t K, class T>
+inline void alike_slices(const T* value, const Local* diagonal, std::ptrdiff_t count, const std::array<const T*, K>& x,
+                         const std::array<T*, K>& y) {
   using V = typename Register<T, C>::type;
   V own[N];
-  const T* from[N];
+  const T* from[K][N];
   std::memcpy(own, value, sizeof own);
-  for (int j = 0; j < N; ++j) from[j] = x + diagonal[j];
+  for (std::size_t k = 0; k < K; ++k)
+    for (int j = 0; j < N; ++j) from[k][j] = x[k] + diagonal[j];
   for (std::ptrdiff_t l = 0; l < count * C; l += C) {
-    V acc = {}, v, some;
+    V acc[K] = {}, v, some;
 #pragma GCC unroll 16
     for (int j = 0; j < N; ++j) {
       if constexpr (repeats) v = own[j];
       else fetch_ahead(value + j * C), std::memcpy(&v, value + j * C, sizeof v);
-      std::memcpy(&some, from[j] + l, sizeof some);
-      acc += v * some;
+#pragma GCC unroll 2
+      for (std::size_t k = 0; k < K; ++k) {
+        std::memcpy(&some, from[k][j] + l, sizeof some);
+        acc[k] += v * some;
+      }
     }
-    std::memcpy(y + l, &acc, sizeof acc);
+#pragma GCC unroll 2
+    for (std::size_t k = 0; k < K; ++k) std::memcpy(y[k] + l, &acc[k], sizeof(V));
     if constexpr (!repeats) value += N * C;
   }
 }
 
 // The same for any number of diagonals.
-template <int C, class T>
+template <int C, std::size_t K, class T>
 inline void alike_slices(const T* value, const Local* diagonal, const std::uint8_t* mask, Local steps, bool repeats,
-                         std::ptrdiff_t count, const T* x, T* y) {
+                         std::ptrdiff_t count, const std::array<const T*, K>& x, const std::array<T*, K>& y) {
   constexpr int most = 9;
   const auto some = [&]<int... N>(std::integer_sequence<int, N...>) {
     return ((steps == N + 1 && (repeats ? alike_slices<C, N + 1, true>(value, diagonal, count, x, y)
@@ -175,7 +182,8 @@ inline void alike_slices(const T* value, const Local* diagonal, const std::uint8
   if constexpr (!is_complex<T>)
     if (some(std::make_integer_sequence<int, most>{})) return;
   for (std::ptrdiff_t q = 0; q < count; ++q)
-    diagonal_slice<C>(value + (repeats ? 0 : q * steps * C), diagonal, mask, steps, x + q * C, y + q * C);
+    for (std::size_t k = 0; k < K; ++k)
+      diagonal_slice<C>(value + (repeats ? 0 : q * steps * C), diagonal, mask, steps, x[k] + q * C, y[k] + q * C);
 }
 
 // The same for two interleaved columns, as the s-step methods multiply them.
@@ -255,6 +263,36 @@ void LocalMatrix<T, M>::Storage::multiply_bsr(Local begin, Local end, const T* x
 }
 
 template <Scalar T, Memory M>
+template <std::size_t K>
+TACIT_COMPILED_ONCE void LocalMatrix<T, M>::Storage::multiply_slices(Local begin, Local end,
+                                                                     const std::array<const T*, K>& x,
+                                                                     const std::array<T*, K>& y) const {
+  for (Local base = begin; base < end;) {
+    const Slice& q = slices[std::size_t(base / slice)];
+    const T* const values = value.data() + q.first_value();
+    const Local steps = Local(q.steps), rows_here = std::min<Local>(slice, end - base);
+    const Local* const diagonals = diagonal.data() + (q.is_diagonal ? q.pattern : 0);
+    const std::uint8_t* const masks = mask.data() + (q.is_diagonal ? q.pattern : 0);
+    if (q.alike > 1) {
+      std::array<const T*, K> from;
+      std::array<T*, K> to;
+      for (std::size_t k = 0; k < K; ++k) from[k] = x[k] + base, to[k] = y[k] + base;
+      alike_slices<slice>(values, diagonals, masks, steps, q.repeats != 0, q.alike, from, to);
+    } else {
+      for (std::size_t k = 0; k < K; ++k) {
+        T sum[slice];
+        T* const out = rows_here == slice ? y[k] + base : sum;
+        if (q.is_diagonal) diagonal_slice<slice>(values, diagonals, masks, steps, x[k] + base, out);
+        else if (narrow) general_slice<slice>(values, offset.data() + q.first_index(), steps, x[k] + base, out);
+        else general_slice<slice>(values, column.data() + q.first_index(), steps, x[k], out);
+        if (out == sum) std::copy_n(sum, rows_here, y[k] + base);
+      }
+    }
+    base += Local(q.alike) * slice;
+  }
+}
+
+template <Scalar T, Memory M>
 TACIT_COMPILED_ONCE void LocalMatrix<T, M>::Storage::multiply(int b, const T* x, T* y, int columns) const {
   const Storage& s = *this;
   const auto csr = [&](Local begin, Local end, const auto* index, bool relative) {
@@ -266,38 +304,22 @@ TACIT_COMPILED_ONCE void LocalMatrix<T, M>::Storage::multiply(int b, const T* x,
     }
   };
   const auto sell = [&](Local begin, Local end, const auto* indices, bool relative) {
-    for (Local base = begin; base < end;) {
+    for (Local base = begin; base < end; base += slice) {
       const typename Storage::Slice& q = s.slices[std::size_t(base / slice)];
       const T* const value = s.value.data() + q.first_value();
       const Local steps = Local(q.steps), rows = std::min<Local>(slice, end - base);
       const T* const own = x + std::ptrdiff_t(base) * columns;
-      const T* const origin = relative ? own : x;
       T* const to = y + std::ptrdiff_t(base) * columns;
-      T sum[slice];
-      T* const out = rows == slice ? to : sum;
       if (q.is_diagonal) {
-        const Local* const diagonal = s.diagonal.data() + q.pattern;
-        const std::uint8_t* const mask = s.mask.data() + q.pattern;
-        if (columns > 1) {
-          diagonals_times_columns<slice>(value, diagonal, mask, steps, rows, own, to, columns);
-        } else if (q.alike > 1) {
-          alike_slices<slice>(value, diagonal, mask, steps, q.repeats != 0, q.alike, own, to);
-          base += Local(q.alike) * slice;
-          continue;
-        } else {
-          diagonal_slice<slice>(value, diagonal, mask, steps, own, out);
-        }
+        diagonals_times_columns<slice>(value, s.diagonal.data() + q.pattern, s.mask.data() + q.pattern, steps, rows,
+                                       own, to, columns);
       } else {
         const auto* const index = indices + q.first_index();
-        if (columns == 1) general_slice<slice>(value, index, steps, origin, out);
-        else
-          slice_columns<slice>(
-              value, steps, rows, origin, to, columns,
-              [&](Local j, int l) { return std::ptrdiff_t(index[std::ptrdiff_t(j) * slice + l]); },
-              [](Local, int) { return true; });
+        slice_columns<slice>(
+            value, steps, rows, relative ? own : x, to, columns,
+            [&](Local j, int l) { return std::ptrdiff_t(index[std::ptrdiff_t(j) * slice + l]); },
+            [](Local, int) { return true; });
       }
-      if (columns == 1 && out == sum) std::copy_n(sum, rows, to);
-      base += slice;
     }
   };
   const Local begin = s.block[b].row, end = s.block[b + 1].row;
@@ -306,6 +328,7 @@ TACIT_COMPILED_ONCE void LocalMatrix<T, M>::Storage::multiply(int b, const T* x,
     return;
   }
   if (s.format == Format::bsr) multiply_bsr(begin, end, x, y, columns);
+  else if (s.format == Format::sell && columns == 1) multiply_slices<1>(begin, end, {x}, {y});
   else if (s.format == Format::sell && s.narrow) sell(begin, end, s.offset.data(), true);
   else if (s.format == Format::sell) sell(begin, end, s.column.data(), false);
   else if (s.narrow) csr(begin, end, s.offset.data(), true);
@@ -344,6 +367,13 @@ void LocalMatrix<T, M>::multiply(int from, int to, const T* x, T* y, int columns
 template <Scalar T, Memory M>
 void LocalMatrix<T, M>::multiply_block(int block, const T* x, T* y) const {
   s_->multiply(block, x, y - first_row(block), 1);
+}
+template <Scalar T, Memory M>
+void LocalMatrix<T, M>::multiply_block(int block, const std::array<const T*, 2>& x, const std::array<T*, 2>& y) const {
+  const Local row = first_row(block);
+  if (s_->format == Format::sell && s_->empty.empty() && s_->columns > 0)
+    return s_->template multiply_slices<2>(row, first_row(block + 1), x, {y[0] - row, y[1] - row});
+  for (int k = 0; k < 2; ++k) multiply_block(block, x[k], y[k]);
 }
 template <Scalar T, Memory M>
 int LocalMatrix<T, M>::lowest(int block) const {
@@ -403,15 +433,17 @@ void LocalMatrix<T, M>::powers(T* const* v, std::span<const RecurrenceStep<T>> s
   wavefront(*this, levels, advance);
 }
 
-#define TACIT_INSTANTIATE(T)                                                                        \
-  template void LocalMatrix<T, Host>::multiply(const T*, T*, int, const comm::Communicator&) const; \
-  template void LocalMatrix<T, Host>::multiply(int, int, const T*, T*, int) const;                  \
-  template int LocalMatrix<T, Host>::blocks() const;                                                \
-  template Local LocalMatrix<T, Host>::first_row(int) const;                                        \
-  template void LocalMatrix<T, Host>::multiply_block(int, const T*, T*) const;                      \
-  template int LocalMatrix<T, Host>::lowest(int) const;                                             \
-  template int LocalMatrix<T, Host>::needs(int) const;                                              \
-  template void LocalMatrix<T, Host>::start(exec::Tasks&, const T*, T*) const;                      \
+#define TACIT_INSTANTIATE(T)                                                                                        \
+  template void LocalMatrix<T, Host>::multiply(const T*, T*, int, const comm::Communicator&) const;                 \
+  template void LocalMatrix<T, Host>::multiply(int, int, const T*, T*, int) const;                                  \
+  template int LocalMatrix<T, Host>::blocks() const;                                                                \
+  template Local LocalMatrix<T, Host>::first_row(int) const;                                                        \
+  template void LocalMatrix<T, Host>::multiply_block(int, const T*, T*) const;                                      \
+  template void LocalMatrix<T, Host>::multiply_block(int, const std::array<const T*, 2>&, const std::array<T*, 2>&) \
+      const;                                                                                                        \
+  template int LocalMatrix<T, Host>::lowest(int) const;                                                             \
+  template int LocalMatrix<T, Host>::needs(int) const;                                                              \
+  template void LocalMatrix<T, Host>::start(exec::Tasks&, const T*, T*) const;                                      \
   template void LocalMatrix<T, Host>::powers(T* const*, std::span<const RecurrenceStep<T>>, const T*) const;
 TACIT_EACH_OF_FOUR(TACIT_INSTANTIATE)
 

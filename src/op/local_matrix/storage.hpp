@@ -7,6 +7,7 @@
 #include <tacit/op/local_matrix.hpp>
 
 #include <algorithm>
+#include <array>
 #include <complex>
 #include <cstdint>
 #include <span>
@@ -99,6 +100,9 @@ struct LocalMatrix<T, M>::Storage {
   /// y = A x for block rows [from, to); y points to their first row.
   void multiply_bsr(Local begin, Local end, const T* x, T* y, int columns) const;
   void multiply_blocks(Local from, Local to, const T* x, T* y, int columns) const;
+  /// Rows [begin, end), whole slices, of the products with K vectors; SELL.
+  template <std::size_t K>
+  void multiply_slices(Local begin, Local end, const std::array<const T*, K>& x, const std::array<T*, K>& y) const;
   /// Rows of block b of y = A x.
   void multiply(int b, const T* x, T* y, int columns) const;
   /// Calls f(row, column, value) for the rows of blocks [from, to), rows and columns ascending.

@@ -357,7 +357,8 @@ void LocalMatrix<T, M>::Storage::find_alike(Local first, Local end) {
   for (Local base = (end - 1) / slice * slice - slice; base >= first; base -= slice) {
     Slice& q = slices[std::size_t(base / slice)];
     const Slice& next = slices[std::size_t(base / slice) + 1];
-    if (!q.is_diagonal || !next.is_diagonal || q.pattern != next.pattern || end - base < 2 * slice) continue;
+    if (!q.is_diagonal || !next.is_diagonal || q.steps != next.steps || q.pattern != next.pattern) continue;
+    if (end - base < 2 * slice) continue;
     const std::uint8_t* const masks = mask.data() + q.pattern;
     if (!std::all_of(masks, masks + q.steps, [](std::uint8_t m) { return m == full; })) continue;
     const bool repeats = next.value == q.value;
