@@ -103,10 +103,12 @@ class BlockGmresSearch final : public BlockSearch<T> {
     std::vector<Column> columns;
     const int fresh = orthogonalise(images, careful, renew, columns);  // = [V U] C + U' S
     measure(fresh >= 0 && small_->append(std::move(columns), fresh));
-    if (small_->front() > 0) return {};
+    // Where a product depends on others and no residual has become zero by it, the front lacks what residuals need.
+    const bool singular = small_->is_singular();
+    if (small_->front() > 0 && !singular) return {};
     bool reached = true;
     for (Member* m : this->members()) m->ended = true, reached = reached && m->norm <= m->goal;
-    if (reached || !small_->is_singular()) return {};
+    if (reached || !singular) return {};
     return {"R_jj", small_->pivot(), "the Krylov space is exhausted, and has no solution to rounding"};
   }
 
