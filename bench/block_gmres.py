@@ -1,7 +1,7 @@
 """Many right-hand sides of any square matrix: block-gmres against gmres, and against SciPy's gmres in a loop.
 
     python bench/block_gmres.py [FILE.npz ...] [--columns 1 4 8 16] [--precond none ilu0 ilut] [--restart 30]
-                                [--grids 150x150 30x30x30] [--rtol 1e-8] [--rounds 3] [--most-scipy 4] [--json FILE]
+                                [--grids 150x150 30x30x30] [--inclusions 100] [--rtol 1e-8] [--rounds 3] [--most-scipy 4] [--json FILE]
 
 Convection and diffusion on grids, by 5 and 7 points, and matrices of SciPy's save_npz; random right-hand sides. Milliseconds
 of the processor for a column, the preconditioner made before, of one thread (OMP_NUM_THREADS=1), and products with A
@@ -42,8 +42,28 @@ def convection(shape: tuple[int, ...], strength: float = 0.4) -> Any:
     return sp.csr_array(total)
 
 
+def layered(n: int, inclusions: int = 12, contrast: float = 1e4) -> Any:
+    """Diffusion on n x n cells with discs of a far larger coefficient, each with a small eigenvalue, and convection."""
+    rng = np.random.default_rng(1)
+    y, x = np.mgrid[0:n, 0:n] / n
+    k = np.ones((n, n))
+    for cx, cy in rng.random((inclusions, 2)):
+        k[(x - cx) ** 2 + (y - cy) ** 2 < 0.06**2] = contrast
+    at = np.arange(n * n).reshape(n, n)
+    total = sp.csr_array(1e-3 * sp.eye_array(n * n))
+    for one, other, a, b in ((at[:, :-1], at[:, 1:], k[:, :-1], k[:, 1:]), (at[:-1], at[1:], k[:-1], k[1:])):
+        weight = (2 * a * b / (a + b)).ravel()
+        i, j = one.ravel(), other.ravel()
+        rows, columns = np.concatenate([i, j, i, j]), np.concatenate([j, i, i, j])
+        values = np.concatenate([-0.8 * weight, -1.2 * weight, weight, weight])
+        total = total + sp.csr_array(sp.coo_array((values, (rows, columns)), shape=total.shape))
+    return sp.csr_array(total)
+
+
 def cases(given: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
+    if given.inclusions:
+        found[f"{given.inclusions}^2, discs"] = layered(given.inclusions)
     for grid in given.grids:
         shape = tuple(map(int, grid.split("x")))
         found[f"{grid}, {2 * len(shape) + 1} points"] = convection(shape)
@@ -114,6 +134,7 @@ def main() -> None:
     options = harness.parser(__doc__, rounds=3)
     options.add_argument("files", type=pathlib.Path, nargs="*")
     options.add_argument("--grids", nargs="*", default=["150x150", "30x30x30"])
+    options.add_argument("--inclusions", type=int, default=100)
     options.add_argument("--columns", type=int, nargs="+", default=[1, 4, 8, 16])
     options.add_argument("--precond", nargs="+", default=["none", "ilu0", "ilut"])
     options.add_argument("--restart", type=int, default=30)

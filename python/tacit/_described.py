@@ -73,7 +73,7 @@ PRECOND: Mapping[str, Option] = {
     'block': Option('whole', None, (), 1.0, INFINITY, False, 0, 'at least 1 unknown', 'unknowns at a node, which stay together; in amg each is nearly in the null space', '1; in node-jacobi from 1 to 6, as the entries of the matrix show', ('node-jacobi', 'amg')),
     'overlap': Option('whole', None, (), 0.0, INFINITY, False, 0, 'at least 0 levels', 'levels of neighbours in the graph of A that a block is extended by', '1', ('schwarz',)),
     'restricted': Option('flag', None, (), -INFINITY, INFINITY, False, 0, 'a number', "a block's solution is kept on its own rows only, which halves the messages; false: where blocks overlap their solutions are added, which cg needs", 'true', ('schwarz',)),
-    'bottom': Option('choice', 'automatic', ('automatic', 'direct', 'smoother', 'cg', 'minres', 'bicgstab', 'gmres', 'fgmres', 'idr', 'cocg', 'cocr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'block-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres'), -INFINITY, INFINITY, False, 0, 'a number', 'solver of the coarsest level; automatic: direct for few unknowns, else of boxes of cells the cheapest of bicgstab and ca-bicgstab by measured reductions and products, of amg the smoother', '', ('amg',), SOLVE),
+    'bottom': Option('choice', 'automatic', ('automatic', 'direct', 'smoother', 'cg', 'minres', 'bicgstab', 'gmres', 'fgmres', 'idr', 'cocg', 'cocr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'block-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres', 'block-gmres'), -INFINITY, INFINITY, False, 0, 'a number', 'solver of the coarsest level; automatic: direct for few unknowns, else of boxes of cells the cheapest of bicgstab and ca-bicgstab by measured reductions and products, of amg the smoother', '', ('amg',), SOLVE),
     'bottom_reduction': Option('real', 0.001, (), 0.0, INFINITY, True, 0, 'a number > 0', 'a bottom solve reduces its residual by this factor', '', ('amg',)),
     'bottom_norm': Option('choice', 'max', ('2', 'max'), -INFINITY, INFINITY, False, 0, 'a number', 'of that residual', '', ('amg',)),
     'bottom_max_iterations': Option('whole', 1000, (), 0.0, INFINITY, False, 0, 'at least 0 iterations', 'of a bottom solve', '1000', ('amg',)),
@@ -117,7 +117,7 @@ HMATRIX_PRECOND: Mapping[str, Option] = {
     'rank': Option('whole', None, (), 0.0, INFINITY, False, 0, 'at least 0 term (0: any number)', 'low-rank blocks are taken with at most so many terms', 'hlu: as they are; inner: 1', ('hlu', 'inner')),
     'leaf_size': Option('whole', 64, (), 1.0, INFINITY, False, 0, 'at least 1 row', 'clusters of at most so many rows are not cut', '', ('hlu',)),
     'precision': Option('choice', 'auto', ('auto', 'single', 'full'), -INFINITY, INFINITY, False, 0, 'a number', 'of the factors, which are approximate anyway; auto: single where the tolerance allows it', '', ('block-jacobi', 'hlu')),
-    'method': Option('choice', 'bicgstab', ('cg', 'minres', 'bicgstab', 'gmres', 'fgmres', 'idr', 'cocg', 'cocr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'block-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres', 'direct'), -INFINITY, INFINITY, False, 0, 'a number', 'of the iterations', '', ('inner',), SOLVE),
+    'method': Option('choice', 'bicgstab', ('cg', 'minres', 'bicgstab', 'gmres', 'fgmres', 'idr', 'cocg', 'cocr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'block-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres', 'direct', 'block-gmres'), -INFINITY, INFINITY, False, 0, 'a number', 'of the iterations', '', ('inner',), SOLVE),
     'iterations': Option('whole', 20, (), 1.0, INFINITY, False, 0, 'at least 1 iteration', 'at most so many for each solve', '', ('inner',)),
     'rtol': Option('real', 0.0, (), 0.0, 1.0, False, 0, 'a number >= 0 and below 1', 'a solve ends earlier where its residual has fallen by this', '', ('inner',)),
     'precond': Option('choice', None, ('none', 'jacobi', 'node-jacobi', 'block-jacobi', 'ilu0', 'ic0', 'iluk', 'ick', 'ilut', 'spai', 'fsai', 'polynomial', 'amg', 'schwarz', 'direct', 'hlu', 'inner'), -INFINITY, INFINITY, False, 0, 'a number', 'of the iterations', 'jacobi for an H-matrix, else none', ('inner',), PRECOND),
@@ -174,7 +174,7 @@ MULTIGRID: Mapping[str, Option] = {
     'pre': Option('whole', 2, (), 0.0, 1000.0, False, 0, 'from 0 to 1000 sweeps', 'sweeps before the coarser level', '', ()),
     'post': Option('whole', 2, (), 0.0, 1000.0, False, 0, 'from 0 to 1000 sweeps', 'sweeps after it', '', ()),
     'symmetric': Option('flag', False, (), -INFINITY, INFINITY, False, 0, 'a number', 'sweeps after mirror those before: for cg', '', ()),
-    'bottom': Option('choice', 'automatic', ('automatic', 'direct', 'smoother', 'cg', 'minres', 'bicgstab', 'gmres', 'fgmres', 'idr', 'cocg', 'cocr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'block-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres'), -INFINITY, INFINITY, False, 0, 'a number', 'solver of the coarsest level; automatic: direct for few unknowns, else of boxes of cells the cheapest of bicgstab and ca-bicgstab by measured reductions and products, of amg the smoother', '', (), SOLVE),
+    'bottom': Option('choice', 'automatic', ('automatic', 'direct', 'smoother', 'cg', 'minres', 'bicgstab', 'gmres', 'fgmres', 'idr', 'cocg', 'cocr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'block-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres', 'block-gmres'), -INFINITY, INFINITY, False, 0, 'a number', 'solver of the coarsest level; automatic: direct for few unknowns, else of boxes of cells the cheapest of bicgstab and ca-bicgstab by measured reductions and products, of amg the smoother', '', (), SOLVE),
     'bottom_reduction': Option('real', 0.001, (), 0.0, INFINITY, True, 0, 'a number > 0', 'a bottom solve reduces its residual by this factor', '', ()),
     'bottom_norm': Option('choice', 'max', ('2', 'max'), -INFINITY, INFINITY, False, 0, 'a number', 'of that residual', '', ()),
     'bottom_max_iterations': Option('whole', 1000, (), 0.0, INFINITY, False, 0, 'at least 0 iterations', 'of a bottom solve', '1000', ()),
@@ -345,7 +345,7 @@ class MultigridOptions(TypedDict, total=False):
     pre: int
     post: int
     symmetric: bool
-    bottom: Literal['automatic', 'direct', 'smoother', 'cg', 'minres', 'bicgstab', 'gmres', 'fgmres', 'idr', 'cocg', 'cocr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'block-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres'] | Method
+    bottom: Literal['automatic', 'direct', 'smoother', 'cg', 'minres', 'bicgstab', 'gmres', 'fgmres', 'idr', 'cocg', 'cocr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'block-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres', 'block-gmres'] | Method
     bottom_reduction: float
     bottom_norm: Literal['2', 'max']
     bottom_max_iterations: int | None
