@@ -1,11 +1,14 @@
 """Many right-hand sides of any square matrix: block-gmres against gmres, and against SciPy's gmres in a loop.
 
     python bench/block_gmres.py [FILE.npz ...] [--columns 1 4 8 16] [--precond none ilu0 ilut] [--restart 30]
-                                [--grids 150x150 30x30x30] [--inclusions 100] [--rtol 1e-8] [--rounds 3] [--most-scipy 4] [--json FILE]
+                                [--grids 150x150 30x30x30] [--inclusions 100] [--function 50] [--rtol 1e-8]
+                                [--rounds 3] [--most-scipy 4] [--json FILE]
 
-Convection and diffusion on grids, by 5 and 7 points, and matrices of SciPy's save_npz; random right-hand sides. Milliseconds
-of the processor for a column, the preconditioner made before, of one thread (OMP_NUM_THREADS=1), and products with A
-for a column; medians of rounds in which the ways alternate:
+Convection and diffusion on grids, by 5 and 7 points; diffusion on a grid of --inclusions^2 cells with discs of a larger
+coefficient; the same of --function^2 cells as a function, which multiplies by the dense matrix, so that products cost
+more than anything else; matrices of SciPy's save_npz. Random right-hand sides. Milliseconds of the processor for a
+column, the preconditioner made before, of one thread (OMP_NUM_THREADS=1), and products with A for a column; medians of
+rounds in which the ways alternate:
 
     single      gmres, one call for each column
     together    gmres, one call for all columns: in lockstep, where that saves something
@@ -64,6 +67,8 @@ def cases(given: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if given.inclusions:
         found[f"{given.inclusions}^2, discs"] = layered(given.inclusions)
+    if given.function:
+        found[f"{given.function}^2, function"] = layered(given.function).toarray()
     for grid in given.grids:
         shape = tuple(map(int, grid.split("x")))
         found[f"{grid}, {2 * len(shape) + 1} points"] = convection(shape)
@@ -76,8 +81,14 @@ class Ways:
     """The ways to solve A X = B; each returns iterations, products and X."""
 
     def __init__(self, S: Any, precond: str, given: Any) -> None:
-        self.S, self.A = S, tacit.csr(S)
-        self.P = None if precond == "none" else tacit.precond.make(self.A, precond)
+        self.S, self.A, self.P = S, S, None
+        if isinstance(S, np.ndarray):  # A and P are functions
+            d = S.diagonal()
+            self.A = spla.LinearOperator(S.shape, lambda x: S @ x, dtype=S.dtype)
+            self.P = spla.LinearOperator(S.shape, lambda x: x / d, dtype=S.dtype)
+        else:
+            self.A = tacit.csr(S)
+            self.P = None if precond == "none" else tacit.precond.make(self.A, precond)
         self.given = given
         self.fixed = {"precond": self.P or "none", "rtol": given.rtol, "restart": given.restart}
         self.fixed |= {"max_iterations": 5000, "fallbacks": False, "history": False, "explain": False}
@@ -135,6 +146,7 @@ def main() -> None:
     options.add_argument("files", type=pathlib.Path, nargs="*")
     options.add_argument("--grids", nargs="*", default=["150x150", "30x30x30"])
     options.add_argument("--inclusions", type=int, default=100)
+    options.add_argument("--function", type=int, default=50)
     options.add_argument("--columns", type=int, nargs="+", default=[1, 4, 8, 16])
     options.add_argument("--precond", nargs="+", default=["none", "ilu0", "ilut"])
     options.add_argument("--restart", type=int, default=30)
@@ -147,7 +159,7 @@ def main() -> None:
     print(f"{'':20} {'':6} {'k':>3} " + " ".join(f"{name + ': its, products, ms':>26}" for name in names))
     rows = []
     for name, S in cases(given).items():
-        for precond in given.precond:
+        for precond in ["jacobi"] if isinstance(S, np.ndarray) else given.precond:
             ways = Ways(S, precond, given)
             for k in given.columns:
                 found = measure(ways, rng.standard_normal((S.shape[0], k)), given)

@@ -70,6 +70,9 @@ class BlockGmresSearch final : public BlockSearch<T> {
     if (members.empty()) return;
     exponent_ = this->leader().exponent;
     flexible_ = members.front()->flexible;
+    int longest = 0;  // columns whose cycles have become longer share them with the rest
+    for (const Member* m : members) longest = std::max(longest, m->cycle);
+    for (Member* m : members) m->cycle = longest;
     steps_ = 0;
     formed_.assign(members.size(), -1);
     std::vector<Vector*> residuals;

@@ -59,7 +59,7 @@ class BlockGmres final : public Iteration<T, M> {
     });
     int steps = 0;
     while (monitor.go_on(own.norm)) {
-      if (steps == restart_ || own.ended) {
+      if (steps == own.cycle || own.ended) {
         monitor.end(Outcome::cycle_end);
         break;
       }
