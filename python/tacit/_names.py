@@ -35,6 +35,7 @@ _ELSEWHERE: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("pcg fcg conjugate_gradients", ("cg",)),
     ("pipecg groppcg", ("pipelined_cg",)),
     ("bcg bfbcg blockcg", ("block_cg",)),
+    ("bgmres blockgmres bfgmres", ("block_gmres",)),
     ("pipebcgs", ("pipelined_bicgstab",)),
     ("pgmres pipefgmres", ("pipelined_gmres",)),
     ("ilu ilut spilu", ("ilu0",)),

@@ -314,7 +314,7 @@ class Amg(Preconditioner):
     agglomerate_below : int, optional
         Levels with fewer unknowns a rank move to fewer ranks; 0: none moves. At least 0 unknowns. Default: levels
         of fewer than 4096 to as many ranks as are predicted to take the least time.
-    bottom : one of ['automatic', 'direct', 'smoother', 'cg', 'minres', 'bicgstab', 'gmres', 'fgmres', 'idr', 'cocg', 'cocr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'block-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres'] or object of tacit.methods, optional
+    bottom : one of ['automatic', 'direct', 'smoother', 'cg', 'minres', 'bicgstab', 'gmres', 'fgmres', 'idr', 'cocg', 'cocr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'block-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres', 'block-gmres'] or object of tacit.methods, optional
         Solver of the coarsest level; automatic: direct for few unknowns, else of boxes of cells the cheapest of
         bicgstab and ca-bicgstab by measured reductions and products, of amg the smoother. Default: automatic.
     bottom_reduction : float, optional
@@ -350,7 +350,7 @@ class Amg(Preconditioner):
     block: int | None = None
     single_levels: bool | None = None
     agglomerate_below: int | None = None
-    bottom: Literal['automatic', 'direct', 'smoother', 'cg', 'minres', 'bicgstab', 'gmres', 'fgmres', 'idr', 'cocg', 'cocr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'block-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres'] | Method | None = None
+    bottom: Literal['automatic', 'direct', 'smoother', 'cg', 'minres', 'bicgstab', 'gmres', 'fgmres', 'idr', 'cocg', 'cocr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'block-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres', 'block-gmres'] | Method | None = None
     bottom_reduction: float | None = None
     bottom_norm: Literal['2', 'max'] | None = None
     bottom_max_iterations: int | None = None
@@ -471,7 +471,7 @@ class Inner(Preconditioner):
 
     Parameters
     ----------
-    method : one of ['cg', 'minres', 'bicgstab', 'gmres', 'fgmres', 'idr', 'cocg', 'cocr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'block-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres', 'direct'] or object of tacit.methods, optional
+    method : one of ['cg', 'minres', 'bicgstab', 'gmres', 'fgmres', 'idr', 'cocg', 'cocr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'block-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres', 'direct', 'block-gmres'] or object of tacit.methods, optional
         Of the iterations. Default: bicgstab.
     iterations : int, optional
         At most so many for each solve. At least 1 iteration. Default: 20.
@@ -491,7 +491,7 @@ class Inner(Preconditioner):
     Ida, Iwashita, Mifune, Takahashi (2016), doi 10.1109/TMAG.2015.2464104.
     """
 
-    method: Literal['cg', 'minres', 'bicgstab', 'gmres', 'fgmres', 'idr', 'cocg', 'cocr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'block-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres', 'direct'] | Method | None = None
+    method: Literal['cg', 'minres', 'bicgstab', 'gmres', 'fgmres', 'idr', 'cocg', 'cocr', 'richardson', 'chebyshev', 'pipelined-cg', 'pipelined-bicgstab', 'pipelined-gmres', 'ca-cg', 'block-cg', 'ca-bicgstab', 'ca-gmres', 'pipelined-ca-gmres', 'direct', 'block-gmres'] | Method | None = None
     iterations: int | None = None
     rtol: float | None = None
     precond: Literal['none', 'jacobi', 'node-jacobi', 'block-jacobi', 'ilu0', 'ic0', 'iluk', 'ick', 'ilut', 'spai', 'fsai', 'polynomial', 'amg', 'schwarz', 'direct', 'hlu', 'inner'] | Any | None = None

@@ -25,12 +25,13 @@ class Auto(Method):
     Parameters
     ----------
     restart : int, optional
-        Vectors in a cycle. At least 1 vector. Default: 30; with fallbacks up to 120 if slow, with a warning.
+        Vectors in a cycle; in block-gmres for each column. At least 1 vector. Default: 30; with fallbacks up to 120
+        if slow, with a warning.
     side : one of ['right', 'left', 'flexible'], optional
         Of the preconditioner; flexible: as in fgmres (taken by itself for "inner"). Default: right.
     orthogonalisation : one of ['auto', 'one-reduction', 'cgs', 'cgs2', 'mgs'], optional
-        How vectors are made orthogonal to those before them. Default: auto: one-reduction; in ca-gmres bcgs-pip,
-        twice where a block needs it.
+        How vectors are made orthogonal to those before them. Default: auto: one-reduction; in ca-gmres and block-
+        gmres bcgs-pip, twice where a block needs it.
     """
 
     restart: int | None = None
@@ -71,12 +72,13 @@ class Gmres(Method):
     Parameters
     ----------
     restart : int, optional
-        Vectors in a cycle. At least 1 vector. Default: 30; with fallbacks up to 120 if slow, with a warning.
+        Vectors in a cycle; in block-gmres for each column. At least 1 vector. Default: 30; with fallbacks up to 120
+        if slow, with a warning.
     side : one of ['right', 'left', 'flexible'], optional
         Of the preconditioner; flexible: as in fgmres (taken by itself for "inner"). Default: right.
     orthogonalisation : one of ['auto', 'one-reduction', 'cgs', 'cgs2', 'mgs'], optional
-        How vectors are made orthogonal to those before them. Default: auto: one-reduction; in ca-gmres bcgs-pip,
-        twice where a block needs it.
+        How vectors are made orthogonal to those before them. Default: auto: one-reduction; in ca-gmres and block-
+        gmres bcgs-pip, twice where a block needs it.
 
     References
     ----------
@@ -94,10 +96,11 @@ class Fgmres(Method):
     Parameters
     ----------
     restart : int, optional
-        Vectors in a cycle. At least 1 vector. Default: 30; with fallbacks up to 120 if slow, with a warning.
+        Vectors in a cycle; in block-gmres for each column. At least 1 vector. Default: 30; with fallbacks up to 120
+        if slow, with a warning.
     orthogonalisation : one of ['auto', 'one-reduction', 'cgs', 'cgs2', 'mgs'], optional
-        How vectors are made orthogonal to those before them. Default: auto: one-reduction; in ca-gmres bcgs-pip,
-        twice where a block needs it.
+        How vectors are made orthogonal to those before them. Default: auto: one-reduction; in ca-gmres and block-
+        gmres bcgs-pip, twice where a block needs it.
 
     References
     ----------
@@ -233,7 +236,8 @@ class PipelinedGmres(Method):
     Parameters
     ----------
     restart : int, optional
-        Vectors in a cycle. At least 1 vector. Default: 30; with fallbacks up to 120 if slow, with a warning.
+        Vectors in a cycle; in block-gmres for each column. At least 1 vector. Default: 30; with fallbacks up to 120
+        if slow, with a warning.
     side : one of ['right', 'left'], optional
         Of the preconditioner; flexible: as in fgmres (taken by itself for "inner"). Default: right.
     depth : int, optional
@@ -332,12 +336,13 @@ class CaGmres(Method):
     Parameters
     ----------
     restart : int, optional
-        Vectors in a cycle. At least 1 vector. Default: 30; with fallbacks up to 120 if slow, with a warning.
+        Vectors in a cycle; in block-gmres for each column. At least 1 vector. Default: 30; with fallbacks up to 120
+        if slow, with a warning.
     side : one of ['right', 'left'], optional
         Of the preconditioner; flexible: as in fgmres (taken by itself for "inner"). Default: right.
     orthogonalisation : one of ['auto', 'bcgs', 'bcgs2', 'bcgs-pip', 'bcgs-pip2', 'two-stage'], optional
-        How vectors are made orthogonal to those before them. Default: auto: one-reduction; in ca-gmres bcgs-pip,
-        twice where a block needs it.
+        How vectors are made orthogonal to those before them. Default: auto: one-reduction; in ca-gmres and block-
+        gmres bcgs-pip, twice where a block needs it.
     block_qr : one of ['cholqr', 'cholqr2', 'shifted-cholqr3', 'mixed-cholqr', 'tsqr'], optional
         With bcgs or bcgs2: how the vectors of a block are made orthonormal. Default: cholqr.
     step : int, optional
@@ -373,7 +378,8 @@ class PipelinedCaGmres(Method):
     Parameters
     ----------
     restart : int, optional
-        Vectors in a cycle. At least 1 vector. Default: 30; with fallbacks up to 120 if slow, with a warning.
+        Vectors in a cycle; in block-gmres for each column. At least 1 vector. Default: 30; with fallbacks up to 120
+        if slow, with a warning.
     side : one of ['right', 'left'], optional
         Of the preconditioner; flexible: as in fgmres (taken by itself for "inner"). Default: right.
     depth : int, optional
@@ -411,4 +417,30 @@ class Direct(Method):
     """
 
 
-__all__ = ['Auto', 'Bicgstab', 'BlockCg', 'CaBicgstab', 'CaCg', 'CaGmres', 'Cg', 'Chebyshev', 'Cocg', 'Cocr', 'Direct', 'Fgmres', 'Gmres', 'Idr', 'Minres', 'PipelinedBicgstab', 'PipelinedCaGmres', 'PipelinedCg', 'PipelinedGmres', 'Richardson', 'names']
+class BlockGmres(Method):
+    """Gmres for many right-hand sides that share one search space, for any square A; with one, gmres.
+
+    Parameters
+    ----------
+    restart : int, optional
+        Vectors in a cycle; in block-gmres for each column. At least 1 vector. Default: 30; with fallbacks up to 120
+        if slow, with a warning.
+    side : one of ['right', 'flexible'], optional
+        Of the preconditioner; flexible: as in fgmres (taken by itself for "inner"). Default: right.
+    orthogonalisation : one of ['auto', 'bcgs-pip', 'bcgs-pip2'], optional
+        How vectors are made orthogonal to those before them. Default: auto: one-reduction; in ca-gmres and block-
+        gmres bcgs-pip, twice where a block needs it.
+
+    References
+    ----------
+    Vital (1990), thesis, Rennes; directions that need no further vectors: Robbe, Sadkane (2006), Linear Algebra
+    Appl. 419, 265-285; Gutknecht (2007), Block Krylov space methods for linear systems with multiple right-hand
+    sides.
+    """
+
+    restart: int | None = None
+    side: Literal['right', 'flexible'] | None = None
+    orthogonalisation: Literal['auto', 'bcgs-pip', 'bcgs-pip2'] | None = None
+
+
+__all__ = ['Auto', 'Bicgstab', 'BlockCg', 'BlockGmres', 'CaBicgstab', 'CaCg', 'CaGmres', 'Cg', 'Chebyshev', 'Cocg', 'Cocr', 'Direct', 'Fgmres', 'Gmres', 'Idr', 'Minres', 'PipelinedBicgstab', 'PipelinedCaGmres', 'PipelinedCg', 'PipelinedGmres', 'Richardson', 'names']

@@ -171,7 +171,7 @@ class BlockCgSearch final : public BlockSearch<T> {
   void apply(const op::Operator<T, Host>& B, const Vector& x, std::optional<Vector>& y, int sign, bool is_P) {
     if (!y) y.emplace(space_, x.columns());
     B.apply(x, *y);
-    this->count(is_P);
+    this->count(is_P, int(this->members().size()));
     if (const int e = sign * (this->leader().exponent - exponent_)) layout::scale(T(std::ldexp(real_t<T>(1), e)), *y);
   }
   /// D += S gamma, which is delayed until S changes or D is asked for.

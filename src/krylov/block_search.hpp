@@ -4,6 +4,7 @@
 
 #include "lockstep.hpp"
 
+#include <tacit/krylov/options.hpp>
 #include "krylov/workspace.hpp"
 
 #include <algorithm>
@@ -28,6 +29,11 @@ class BlockSearch : public Shared {
     double norm = 0;          ///< of its residual, as the recurrence has it
     double gain = 0;          ///< what the last step has taken from its error, squared, in the norm of A
     bool in = false;
+    // Of cycles.
+    double goal = 0;        ///< its norm where it has converged
+    int cycle = 0;          ///< it leaves after so many steps
+    bool flexible = false;  ///< P changes from call to call: its results are kept
+    bool ended = false;     ///< no further step is possible
   };
   /// A scalar that does not allow the step; `scalar` is null where there is none.
   struct Breakdown {
@@ -85,9 +91,9 @@ class BlockSearch : public Shared {
   const std::vector<Member*>& members() const { return members_; }
   /// The run whose operators serve the block. They are those of the other members times 2^(exponent of these).
   const Run<T, Host>& leader() const { return members_.front()->run; }
-  /// Counts an apply for each member but the leader, whose operators have counted it.
-  void count(bool of_P) const {
-    for (const Member* m : members_) {
+  /// Counts an apply to so many columns: one for each member but the leader, whose operators have counted it.
+  void count(bool of_P, int columns) const {
+    for (const Member* m : std::span(members_).first(std::min(members_.size(), std::size_t(columns)))) {
       if (m == members_.front()) continue;
       const auto [A, P] = counters_[std::size_t(m->seat)];
       (!of_P ? A : P ? P : m->run.P)->count_apply();  // a fallback's P is the column's own
@@ -118,8 +124,11 @@ class BlockSearch : public Shared {
   std::vector<Counters> counters_;  // by seat
 };
 
-/// Of block-cg (methods/block_cg.hpp), for vectors of this space.
+/// Of block-cg and block-gmres (methods/block_cg.hpp, block_gmres.hpp), for vectors of this space.
 template <Scalar T>
 std::unique_ptr<BlockSearch<T>> make_block_cg_search(const layout::Space& space, Lockstep& lockstep);
+template <Scalar T>
+std::unique_ptr<BlockSearch<T>> make_block_gmres_search(const layout::Space& space, Lockstep& lockstep,
+                                                        Orthogonalisation how);
 
 }  // namespace tacit::krylov

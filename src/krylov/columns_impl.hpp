@@ -26,6 +26,16 @@ std::string why_alone(const op::Operator<T, Host>& A, const op::Operator<T, Host
   return {};
 }
 
+/// The search that columns share; null where each has its own.
+template <Scalar T>
+std::unique_ptr<BlockSearch<T>> make_search(const Options& options, const layout::Space& space, Lockstep& lockstep) {
+  if (options.method == Method::block_cg) return make_block_cg_search<T>(space, lockstep);
+  if (options.method == Method::block_gmres)
+    return make_block_gmres_search<T>(space, lockstep,
+                                      options.orthogonalisation.value_or(Orthogonalisation::automatic));
+  return nullptr;
+}
+
 /// x := column c of `all`, or back. Local; one pass.
 template <Scalar T>
 void take_column(const Vector<T, Host>& all, int c, Vector<T, Host>& x) {
@@ -80,13 +90,16 @@ class ManySolves {
 
  private:
   void together() {
-    const bool block = traits_of(options_.method).shares_search;
-    reports_.together = std::min(B_.columns(), block ? most_columns_of_a_block : most_columns_together);
+    const Traits& traits = traits_of(options_.method);
+    const int most = !traits.shares_search ? most_columns_together
+                     : traits.cycles       ? most_columns_of_a_cycle
+                                           : most_columns_of_a_block;
+    reports_.together = std::min(B_.columns(), most);
     Lockstep lockstep(A_.range().comm(), reports_.together);
     BlockProduct<T> products(A_, lockstep);
     std::optional<BlockProduct<T>> preconditions;
     if (P_) preconditions.emplace(*P_, lockstep);
-    const auto search = block ? make_block_cg_search<T>(A_.range(), lockstep) : nullptr;
+    const auto search = make_search<T>(options_, A_.range(), lockstep);
     std::deque<std::function<void()>> columns;
     for (int c = 0; c < B_.columns(); ++c)
       columns.emplace_back([&, c] {
@@ -101,7 +114,9 @@ class ManySolves {
   void one_by_one() {
     for (int c = 0; c < B_.columns(); ++c) solve(A_, P_, c, nullptr, [](const std::function<void()>& f) { f(); });
     if (traits_of(options_.method).shares_search && B_.columns() > 1)
-      for (auto& r : reports_.columns) r.warnings.push_back("each column was solved by cg: " + reports_.alone);
+      for (auto& r : reports_.columns)
+        r.warnings.push_back(
+            message("each column was solved by ", to_string(classical_of(options_.method)), ": ", reports_.alone));
   }
   template <class Outside>
   void solve(const Operator& A, const Operator* P, int c, BlockSearch<T>* search, const Outside& outside) {

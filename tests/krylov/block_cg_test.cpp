@@ -1,5 +1,6 @@
 // block-cg: columns that share one search space. Errors are the smallest in the block Krylov space; dependent columns,
 // columns that end early, what is shared and what each column keeps for itself.
+#include "support/columns.hpp"
 #include "support/communicators.hpp"
 #include "support/methods.hpp"
 #include "support/scalars.hpp"
@@ -17,7 +18,6 @@
 namespace tacit::test {
 namespace {
 
-using krylov::ColumnReports;
 using krylov::Method;
 using krylov::NullSpace;
 using krylov::Options;
@@ -29,47 +29,7 @@ class BlockCg : public testing::Test {};
 TYPED_TEST_SUITE(BlockCg, test::Scalars);
 
 template <class T>
-using Columns = std::vector<std::vector<T>>;
-template <class T>
 using Wide = std::vector<wide_t<T>>;
-
-template <Scalar T>
-Columns<T> random_columns(Global n, int k, std::uint64_t seed = 3) {
-  Columns<T> b;
-  for (int c = 0; c < k; ++c) b.push_back(random_vector<T>(n, seed + std::uint64_t(c)));
-  return b;
-}
-template <Scalar T>
-struct SolvedColumns {
-  ColumnReports reports;
-  Columns<T> x;
-  int most() const {
-    int most = 0;
-    for (const auto& r : reports.columns) most = std::max(most, r.iterations);
-    return most;
-  }
-};
-template <Scalar T>
-SolvedColumns<T> solve_all(const op::Operator<T, Host>& A, const Columns<T>& b, const Options& options,
-                           const std::type_identity_t<op::Operator<T, Host>>* P = nullptr, const Columns<T>& guess = {},
-                           const NullSpace<T>* null_space = nullptr) {
-  const int k = int(b.size());
-  Vector<T> B(A.range(), k), X(A.domain(), k);
-  const auto put = [&](const Columns<T>& from, Vector<T>& to) {
-    for (std::size_t i = 0; i < to.size(); ++i)
-      to.data()[i] = from[i % std::size_t(k)][std::size_t(to.space().begin()) + i / std::size_t(k)];
-  };
-  put(b, B);
-  if (!guess.empty()) put(guess, X);
-  SolvedColumns<T> s;
-  s.reports = krylov::solve_columns<T>(A, P, B, X, options, true, null_space);
-  for (int c = 0; c < k; ++c) {
-    Vector<T> one(A.domain());
-    for (std::size_t i = 0; i < one.size(); ++i) one.data()[i] = X.data()[i * std::size_t(k) + std::size_t(c)];
-    s.x.push_back(whole(one));
-  }
-  return s;
-}
 
 template <class V>
 auto inner(const V& x, const V& y) {

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import scipy.sparse.linalg as spla
 from conftest import SCALARS, as_scalar, laplacian, true_residual, unsymmetric
 
 import tacit
@@ -473,6 +474,136 @@ def test_block_cg_alone_says_that_it_is_cg() -> None:
     assert np.array_equal(one.x, tacit.solve(a, b[:, 0], method="cg").x)
     with pytest.raises(ValueError, match="block-cg has none"):
         tacit.solve(a, b, method="block-cg", restart=3)
+
+
+def convection(*shape: int) -> sp.csr_array:
+    """-Laplace u with convection along all axes; not symmetric."""
+    lines = [sp.diags_array([-1.3, 2.0, -0.7], offsets=[-1, 0, 1], shape=(n, n)) for n in shape]
+    return sp.csr_array(sp.kron(lines[0], sp.eye_array(shape[1])) + sp.kron(sp.eye_array(shape[0]), lines[1]))
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+@pytest.mark.parametrize("scalar", SCALARS)
+def test_block_gmres_shares_a_search_space(scalar: str, ranks: int) -> None:
+    rtol = 1e-4 if scalar in ("float32", "complex64") else 1e-9
+    a = as_scalar(sp.csr_array(convection(16, 15) + 0.25 * sp.eye_array(240)), scalar)
+    b = right_sides(240, 6, scalar)
+    b[:, 4] = b[:, 1]
+    b[:, 5] = 0
+
+    def rank(comm: Any) -> Any:
+        A = tacit.csr(a, comm=comm)
+        own = slice(*A.own_range)
+        steps = []
+
+        def stop(state: Any) -> bool:
+            steps.append(state.column)
+            return bool(state.column == 2 and state.iteration == 5)
+
+        fixed: dict[str, Any] = {"precond": "jacobi", "restart": 60}
+        block = tacit.solve(A, b, method="block-gmres", rtol=rtol, **fixed)
+        lockstep = tacit.solve(A, b, method="gmres", rtol=rtol, **fixed)
+        flexible = tacit.solve(A, b, method=tacit.methods.BlockGmres(side="flexible", restart=60), rtol=rtol)
+        guessed = tacit.solve(A, b[own], block.x[own], method="block-gmres", rtol=1.01 * rtol, **fixed)
+        stopped = tacit.solve(A, b, method="block-gmres", rtol=rtol, callback=stop)
+        assert steps.count(2) == 5
+        return block, lockstep, flexible, guessed, stopped
+
+    for block, lockstep, flexible, guessed, stopped in tacit.comm.run_threads(ranks, rank):
+        assert (block.together, block.alone, block.converged) == (6, "", True)
+        assert flexible.converged
+        for r in (block, flexible):
+            assert np.all(residuals(a, r.x[:, :5], b[:, :5]) <= 1.001 * rtol)
+            assert np.array_equal(r.x[:, 5], np.zeros(240))
+        pairs = zip(block.columns[:5], lockstep.columns[:5], strict=True)
+        assert all(one.iterations <= 0.9 * other.iterations for one, other in pairs)
+        # Two of the columns are equal: they take one product a step.
+        assert block.counts["operator_applies"] < 0.8 * lockstep.counts["operator_applies"]
+        assert all(c.method == "block-gmres" and len(c.history) == c.iterations + 1 for c in block.columns)
+        assert [c.iterations for c in guessed.columns] == [0] * 6
+        assert [c.reason for c in stopped.columns] == ["converged"] * 2 + ["stopped"] + ["converged"] * 3
+        if ranks > 1:
+            assert block.counts["reductions"] <= lockstep.counts["reductions"]
+
+
+def test_block_gmres_with_preconditioners_of_every_kind() -> None:
+    a, b = convection(16, 15), right_sides(240, 5)
+    operator = tacit.csr(a)
+    inner = tacit.precond.Inner(method="bicgstab", iterations=4)
+    for precond in ("ilu0", "ilut", "spai", "polynomial", "block-jacobi", "schwarz", inner, "auto"):
+        r = tacit.solve(operator, b, method="block-gmres", precond=precond)
+        assert r.converged, precond
+        assert np.all(residuals(a, r.x, b) <= 1.001e-8)
+        assert {c.method for c in r.columns} == {"block-gmres"}
+        assert not any(c.warnings for c in r.columns if precond is inner)
+
+
+def test_block_gmres_takes_functions() -> None:
+    a, b = convection(9, 8), right_sides(72, 4)
+    A = spla.LinearOperator(a.shape, lambda x: a @ x, dtype=float)
+    M = spla.LinearOperator(a.shape, lambda x: x / 4.0, dtype=float)
+    r = tacit.solve(A, b, method="block-gmres", precond=M, restart=50)
+    assert r.converged
+    assert np.all(residuals(a, r.x, b) <= 1.001e-8)
+
+
+def test_block_gmres_alone_says_that_it_is_gmres() -> None:
+    a, b = convection(16, 15), right_sides(240, 3)
+    r = tacit.solve(a, b, method="block-gmres", engine="tasks")
+    assert r.together == 1
+    assert all("each column was solved by gmres" in c.warnings[-1] for c in r.columns)
+    one = tacit.solve(a, b[:, 0], method="block-gmres")
+    assert np.array_equal(one.x, tacit.solve(a, b[:, 0], method="gmres").x)
+    with pytest.raises(ValueError, match="side"):
+        tacit.solve(a, b, method="block-gmres", side="left")
+
+
+@pytest.mark.parametrize("method", ["block-gmres", "gmres"])
+def test_a_column_outside_of_the_range_spoils_no_other(method: str) -> None:
+    """A singular matrix of five rows: the first column has solutions, the second has none."""
+    a = np.array([[4.0, 0, 0, 0, 0], [0, 4, 0, 0, 0], [0, 0, 8, -3, -4], [0, 0, -3, 0, 0], [0, 0, -4, 0, 0]])
+    b = np.array([[24.0, 0], [-16, 0], [33, 0], [0, -7], [0, -11]])
+    r = tacit.solve(a, b, method=method)
+    assert r.columns[0].converged
+    assert np.allclose(a @ r.x[:, 0], b[:, 0])
+    assert not r.columns[1].converged
+    assert r.columns[1].detail
+    least = np.linalg.norm(b[:, 1] - a @ np.linalg.lstsq(a, b[:, 1], rcond=None)[0])
+    assert np.linalg.norm(b[:, 1] - a @ r.x[:, 1]) <= 1.1 * least
+
+
+@pytest.mark.parametrize("restart", [5, 13, 14, 50])
+def test_block_gmres_of_a_small_complex_system(restart: int) -> None:
+    """As many iterations as unknowns are needed by one column; cycles may be longer than the space."""
+    rng = np.random.default_rng(6)
+    q, _ = np.linalg.qr(rng.standard_normal((14, 14)) + 1j * rng.standard_normal((14, 14)))
+    a = q @ np.diag(np.exp(2j * np.pi * np.arange(14) / 14) * (1 + np.arange(14))) @ q.conj().T
+    b = rng.standard_normal((14, 2)) + 1j * rng.standard_normal((14, 2))
+    r = tacit.solve(a, b, method="block-gmres", precond="none", restart=restart, max_iterations=4000)
+    for i, c in enumerate(r.columns):  # converged is said of b - A x only
+        assert c.converged == (np.linalg.norm(b[:, i] - a @ r.x[:, i]) <= 1.001e-8 * np.linalg.norm(b[:, i]))
+    if restart >= 7:  # two columns make seven steps
+        assert r.converged
+        assert max(c.iterations for c in r.columns) <= 8 or restart < 13
+
+
+def test_block_gmres_with_badly_conditioned_columns() -> None:
+    """Columns of sizes from 1e-200 to 1e200, some nearly equal, one with NaN, of a badly conditioned matrix."""
+    n = 60
+    a = np.diag(np.logspace(0, 6, n)) + np.diag(np.ones(n - 1), 1)
+    b = right_sides(n, 7)
+    b[:, 1] *= 1e-200
+    b[:, 2] *= 1e200
+    b[:, 3] = b[:, 0] * (1 + 1e-10 * right_sides(n, 1)[:, 0])
+    b[:, 4] = 0
+    b[3, 5] = np.nan
+    r = tacit.solve(a, b, method="block-gmres", precond="jacobi", restart=60)
+    assert [c.reason for c in r.columns] == ["converged"] * 5 + ["non_finite"] + ["converged"]
+    good = [0, 1, 2, 3, 6]
+    assert np.all(np.isfinite(r.x))
+    for c in good:
+        size = np.abs(b[:, c]).max()
+        assert np.linalg.norm((b[:, c] - a @ r.x[:, c]) / size) <= 1.001e-8 * np.linalg.norm(b[:, c] / size)
 
 
 @pytest.mark.parametrize("name", ["cg", "bicgstab", "gmres", "richardson", "chebyshev"])

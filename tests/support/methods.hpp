@@ -43,6 +43,7 @@ std::vector<NamedMethod> all_methods() {
       {"cg", true, [](Options& o) { o.method = Method::cg; }, 2, 1, 1},
       {"minres", true, [](Options& o) { o.method = Method::minres; }, 1, 1, 1},
       {"block-cg", true, [](Options& o) { o.method = Method::block_cg; }, 2, 1, 1},
+      {"block-gmres", false, [](Options& o) { o.method = Method::block_gmres, o.restart = 40; }, 1, 1, 1},
       {"bicgstab", false, [](Options& o) { o.method = Method::bicgstab; }, 3, 2, 2},
       {"gmres one-reduction", false, gmres(Orthogonalisation::one_reduction, Side::right), 1, 1, 1},
       {"gmres cgs", false, gmres(Orthogonalisation::cgs, Side::right), 2, 1, 1},

@@ -19,6 +19,9 @@ inline constexpr int most_columns_together = 8;
 /// At most so many columns share a search space, in Method::block_cg; further ones begin when a search has ended.
 inline constexpr int most_columns_of_a_block = 64;
 
+/// The same for Method::block_gmres, which keeps `restart` vectors of each column.
+inline constexpr int most_columns_of_a_cycle = 16;
+
 struct ColumnReports {
   /// As of solve(), in the order of the columns of B. Their counts hold applies only, because messages and reductions
   /// serve many columns; their seconds run until the column's end, with other columns solved meanwhile.
@@ -44,10 +47,14 @@ struct ColumnReports {
 /// those of each column. A column whose recomputed residual is not at its goal yet goes on in another search when this
 /// one has ended. Columns that depend on others (equal right-hand sides) take no part of the space.
 ///
+/// So is Method::block_gmres, for any square A. There a search is a cycle of `restart` steps: columns that wait begin
+/// with the next one. A step multiplies A by those directions only that some column needs for its goal.
+///
 /// Columns are solved one after another (`alone` tells) with engine "tasks", with powers "kernel", and with richardson
 /// where A has a kernel for several steps (Operator::sweeps), which read the matrix once for several products of one
-/// column. So they are, but in block_cg, on one rank where neither A nor P reads eight times as much as a vector, as
-/// with matrices of few entries a row: there a block saves nothing, and the vectors of one column stay in the caches.
+/// column. So they are, but in block_cg and block_gmres, on one rank where neither A nor P reads eight times as much as
+/// a vector, as with matrices of few entries a row: there a block saves nothing, and the vectors of one column stay in
+/// the caches.
 /// Method::automatic takes no s-step or pipelined variant here, because it would have to measure products.
 ///
 /// The same on any number of ranks as solve(): columns end at the same iterations as alone, but for rounding errors of

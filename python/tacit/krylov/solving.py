@@ -62,7 +62,8 @@ def solve(
         "fgmres", "idr", "richardson", "chebyshev"; with complete factors of a stored matrix: "direct"; with one
         reduction for several iterations: "ca-cg", "ca-bicgstab", "ca-gmres"; with reductions hidden behind products:
         "pipelined-cg", "pipelined-bicgstab", "pipelined-gmres"; with both: "pipelined-ca-gmres"; with one search space
-        for many right-hand sides: "block-cg". An object carries its options: ``tacit.methods.CaGmres(step=10)``.
+        for many right-hand sides: "block-cg", "block-gmres". An object carries its options:
+        ``tacit.methods.CaGmres(step=10)``.
     precond : str, dict, object of :mod:`tacit.precond` or operator, optional
         An approximate inverse: a name, ``dict(name="polynomial", degree=4)``, ``tacit.precond.Polynomial(degree=4)``,
         or anything that A may be. "auto": candidates from cheap factors to nearly complete ones are tried, with this
@@ -146,8 +147,8 @@ def solve(
     its arrays once); they may differ by rounding.
 
     Memory: the distributed matrix, the vectors of the method (cg 4, bicgstab 7, gmres restart + 3), and b; with
-    k right-hand sides this for each of up to 8 columns (block-cg: 64) that are solved together, and 2 vectors for each
-    of these.
+    k right-hand sides this for each of up to 8 columns (block-cg: 64, block-gmres: 16) that are solved together, and 2
+    vectors for each of these.
 
     A solve whose stored numbers of A or b change in memory ends as "damaged" and never as "converged": operators keep a
     checksum of them, and b - A x counts only where it still holds (docs/theory/methods.md has what is checked).
@@ -156,8 +157,8 @@ def solve(
     method, and the columns advance together: one product of A, and one reduction, serves all that are at the same
     point. ``result.together`` says how many advanced together, and ``result.alone`` why, where they were solved one
     after another (engine "tasks", powers "kernel", richardson on a stencil, on a GPU). The preconditioner is made
-    once. A callback reads the column from ``state.column``, and stops that column only. In "block-cg" the columns share
-    one search space, so that all of them need fewer iterations.
+    once. A callback reads the column from ``state.column``, and stops that column only. In "block-cg" and "block-gmres"
+    the columns share one search space, so that all of them need fewer iterations.
 
     Threads: on one rank several threads may solve, at the same time where they have no operator in common; otherwise
     one waits for the other. On several ranks one thread at a time uses a communicator, and the call of another one
