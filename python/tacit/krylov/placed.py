@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -15,9 +15,9 @@ from .. import precond as _precond
 from .._described import GROUP_METHODS
 from .._support import Array, agreed, core
 from . import traits
-from .callbacks import OfColumn
+from .callbacks import one_by_one
 from .request import Given, Place, Request, as_named, is_tried, vector_of
-from .results import Log
+from .results import Log, OneByOne
 from .vectors import DeviceVectors, HostVectors, Vectors
 
 Call = Callable[[_core.CallbackState], bool]
@@ -188,17 +188,12 @@ class OnGpu(Placed):
         x, report = core("solve", self.scalar)(A, self._P, b, x0, options, call, self.hermitian, solves_of_call)
         return x, report
 
-    def _solve_columns(self, b: Array, x0: Array | None, call: Call | None) -> tuple[Array, _Reports]:
-        xs, reports = [], []
-        for c in range(b.shape[1]):
-            guess = None if x0 is None else np.ascontiguousarray(x0[:, c])
-            state = None if call is None else OfColumn(call, c)
-            x, report = self._solve_one(np.ascontiguousarray(b[:, c]), guess, state, b.shape[1])
-            xs.append(x)
-            reports.append(report)
-        counts = {key: sum(r.counts[key] for r in reports) for key in reports[0].counts}
-        seconds, explain = sum(r.seconds for r in reports), sum(r.explain_seconds for r in reports)
-        return np.stack(xs, axis=1), _Reports(reports, counts, seconds, explain)
+    def _solve_columns(self, b: Array, x0: Array | None, call: Call | None) -> tuple[Array, OneByOne]:
+        found = [self._solve_one(*column, b.shape[1]) for column in one_by_one(b, x0, call)]
+        reports = [report for _, report in found]
+        return np.stack([x for x, _ in found], axis=1), OneByOne.of(
+            reports, "device='cuda' solves one column at a time"
+        )
 
     @staticmethod
     def vector(value: Any, what: str) -> Any:
@@ -261,17 +256,6 @@ def method_on_gpus(method: str, precond: Any, cure: str) -> str:
         )
     _precond.refuse_on_gpus(precond, cure)
     return meant
-
-
-class _Reports(NamedTuple):
-    """What the compiled part reports of several columns, for those that were solved one after another."""
-
-    columns: list[_core.Report]
-    counts: dict[str, int]
-    seconds: float
-    explain_seconds: float
-    together: int = 1
-    alone: str = "device='cuda' solves one column at a time"
 
 
 def _taken_for_hermitian(method: str, P: op.Operator) -> list[str]:

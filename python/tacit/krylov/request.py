@@ -120,7 +120,7 @@ def checked(given: Given, on: _core.Communicator, place: type[Place]) -> Request
     b = place.vector(given.b, "b")
     x0 = None if given.x0 is None else place.vector(given.x0, "x0")
     if x0 is not None:
-        _refuse_unlike(b, x0)
+        refuse_unlike(b, x0)
     A = given.A
     scalar = chosen_scalar(given.scalar) or _own_scalar(A, b, x0) or least_scalar(A, b=b, x0=x0)
     if isinstance(A, op.Operator) and A.comm is not on and A.comm != on:
@@ -146,7 +146,7 @@ def _space(given: Any, what: str) -> Any:
     return given if vectors is None else vectors
 
 
-def _refuse_unlike(b: Any, x0: Any) -> None:
+def refuse_unlike(b: Any, x0: Any) -> None:
     if isinstance(x0, np.ndarray) != isinstance(b, np.ndarray):
         there, here = ("x0", "b") if isinstance(b, np.ndarray) else ("b", "x0")
         raise ValueError(f"{there} is in the memory of a GPU and {here} in that of the host; give both in one")

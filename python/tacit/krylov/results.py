@@ -306,6 +306,24 @@ class Result(Outcome, _Pair):
         return None
 
 
+class OneByOne(NamedTuple):
+    """What the compiled part reports of several columns, for those that were solved one after another."""
+
+    columns: list[Any]
+    alone: str
+    counts: dict[str, int]
+    seconds: float
+    explain_seconds: float
+    together: int = 1
+
+    @classmethod
+    def of(cls, reports: list[Any], alone: str) -> OneByOne:
+        """`alone` says why they were."""
+        counts = {key: sum(r.counts[key] for r in reports) for key in reports[0].counts}
+        seconds, explain = sum(r.seconds for r in reports), sum(r.explain_seconds for r in reports)
+        return cls(reports, alone, counts, seconds, explain)
+
+
 class ColumnResult(NamedTuple):
     """How the solve with one of several right-hand sides ended; see :class:`Result` for the fields."""
 
@@ -351,14 +369,16 @@ class ColumnsResult(Result):
         Where that is 1, the reason; else "".
     """
 
+    columns: list[ColumnResult]
+    _column: type[Any] = ColumnResult
+
     def __init__(self, x: Any, reports: Any, log: Log, facts: dict[str, Any]) -> None:
-        each: list[_core.Report] = list(reports.columns)
+        each: list[Any] = list(reports.columns)
         slowest = max(range(len(each)), key=lambda c: each[c].iterations)
         shown = next((c for c, r in enumerate(each) if not r.converged), slowest)
         super().__init__(x, each[shown], log, facts)
-        self.columns: list[ColumnResult] = [
-            ColumnResult(*(getattr(r, name) for name in ColumnResult._fields)) for r in each
-        ]
+        kind = self._column
+        self.columns = [kind(*(getattr(r, name) for name in kind._fields)) for r in each]
         self.choice = each[0].choice
         self.together: int = reports.together
         self.alone: str = reports.alone
@@ -380,8 +400,8 @@ class ColumnsResult(Result):
     def __repr__(self) -> str:
         done = sum(c.converged for c in self.columns)
         return (
-            f"<tacit.ColumnsResult: {done} of {len(self.columns)} columns converged, {self.reason} after at most"
-            f" {self.iterations} iterations of {self._solver()}, largest residual {self.residual_norm:.2e}>"
+            f"<tacit.{type(self).__name__}: {done} of {len(self.columns)} columns converged, {self.reason} after at"
+            f" most {self.iterations} iterations of {self._solver()}, largest residual {self.residual_norm:.2e}>"
         )
 
     def summary(self) -> str:

@@ -18,6 +18,7 @@ from .results import ColumnsResult, Result
 from .solving import solve
 
 F = TypeVar("F", bound=Callable[..., Any])
+R = TypeVar("R", bound=Result)
 
 
 def hinted(method: F) -> F:
@@ -60,6 +61,11 @@ def _scipy(
         callback=OfIterate(callback, as_norm) if callable(callback) else callback,
         **more,
     )
+    return flat(result)
+
+
+def flat(result: R) -> R:
+    """The result with an x of shape (n,) where there is one right-hand side, as SciPy's methods return it."""
     if isinstance(result.x, np.ndarray) and result.x.ndim != 1 and not isinstance(result, ColumnsResult):
         result.x = result.x.reshape(-1)
     return result
