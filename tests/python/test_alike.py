@@ -306,6 +306,15 @@ def test_checksums() -> None:
     assert all(-(2**63) <= one < 2**63 for one in found)
 
 
+def test_only_real_numbers_may_differ_by_rounding() -> None:
+    from tacit._alike import refuse_differences
+
+    refuse_differences([{"damp": 1.0}, {"damp": 1 + 1e-14}])
+    refuse_differences([{"rows": 10**15}, {"rows": 10**15}])
+    with pytest.raises(ValueError, match="rows is 1000000000000000 on rank 0 and 1000000000000001 on rank 1"):
+        refuse_differences([{"rows": 10**15}, {"rows": 10**15 + 1}])
+
+
 def test_equal_arguments_take_one_reduction() -> None:
     """The digest travels in the agreement that ends a collective call: nothing is gathered."""
 
