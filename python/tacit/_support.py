@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import sys
@@ -91,6 +92,7 @@ def chosen_scalar(scalar: npt.DTypeLike | None) -> str | None:
     return choose("scalar", name, SCALARS)
 
 
+@functools.cache
 def core(name: str, scalar: str | None = None) -> Any:
     """The compiled function or class of this name, for a scalar if it has one."""
     whole = name if scalar is None else f"{name}_{scalar}"

@@ -25,8 +25,6 @@ def agreed_request(on: _core.Communicator, look: Callable[[], tuple[P, Request]]
     of each, and rank 0's real options. ValueError on every rank when options differ by more than rounding. Collective;
     one small reduction.
     """
-    if on.size == 1:
-        return look()
 
     def bits(found: tuple[P, Request]) -> tuple[int, int]:
         # A rank without elements does not count for the scalar: np.array([]) is float64 whatever the others have.

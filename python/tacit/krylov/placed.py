@@ -26,6 +26,8 @@ Call = Callable[[_core.CallbackState], bool]
 def place_of(given: Given) -> type[Placed]:
     """Where a solve runs. ValueError or TypeError for a device that is none. Local."""
     A = given.A
+    if given.device == "host" and (not isinstance(A, op.Operator) or A.device == "host"):
+        return OnHost
     hierarchical = isinstance(A, (op.HMatrix, op.DeviceHMatrix))
     kind = _device.kind_of(given.device, several=hierarchical)
     if kind != "cuda" and not (isinstance(A, op.Operator) and A.device != "host"):
@@ -39,6 +41,7 @@ class Placed(Place):
     The functions of the class are what a request is checked by before (:class:`tacit.krylov.request.Place`).
     """
 
+    operator: op.Operator
     vectors: Vectors
     _vectors: Callable[..., Vectors] = HostVectors
     setup_seconds = 0.0  #: of preconditioners that were made during the solve
@@ -55,6 +58,9 @@ class Placed(Place):
         self.matrix = self._square_operator()
         self.scalar = self.matrix._scalar
         self.vectors = self._vectors(request, on, self.matrix, self.scalar)
+        if request.simple and type(self.matrix) is op.Csr:
+            self.operator = self.matrix
+            return  # there is nothing to prepare
         self.operator, numbers = self._renumbered() if request.given.renumbers else (self.matrix, None)
         self._prepare(numbers)
         self.vectors.enter(self.operator, numbers)
@@ -62,8 +68,9 @@ class Placed(Place):
     def _square_operator(self) -> op.Operator:
         given, on = self.request.given, self.on
         P = self.request.precond
-        node = 1 if _precond.is_none(P) else agreed(on, lambda: _precond.node_of(P))
-        spread = None if node == 1 else agreed(on, lambda: op.of_nodes(given.A, on, node))
+        spread = None
+        if not self.request.simple and (node := agreed(on, lambda: _precond.node_of(P))) != 1:
+            spread = agreed(on, lambda: op.of_nodes(given.A, on, node))
         matrix = op.as_operator(given.A, on, self.request.scalar, offsets=spread)
         if matrix.shape[0] != matrix.shape[1]:
             raise ValueError(
@@ -84,8 +91,8 @@ class Placed(Place):
         """Takes the operator to its place, and makes P there."""
         users = None if numbers is None else (self.matrix, numbers)
         self.P, self.symmetric = _precond.build(self.operator, self.request.precond, users)
-        chosen = self.symmetric and traits.is_chosen(self.request.options.method)
-        self.hermitian = chosen and self.matrix.is_hermitian()
+        if self.symmetric and traits.is_chosen(self.request.options.method):
+            self.hermitian = self.matrix.is_hermitian()
         if self.P is None:
             return
         self._P = self.P._handle
@@ -115,20 +122,23 @@ class Placed(Place):
     def device(self) -> str:
         return self.operator.device
 
-    def levels(self) -> dict[str, Any] | None:
-        """The levels of a multigrid preconditioner, as they are now. Local."""
-        return None if self._levels is None else self._levels.report
-
-    def note(self, log: Log, levels: dict[str, Any] | None) -> None:
-        """Adds warnings that concern the preconditioner and the number of ranks, after the solve. Local."""
-        if self.P is not None and not self.symmetric:
-            P = self.P if self._levels is None else self._levels
-            log.warnings += _taken_for_hermitian(self.request.options.method, P)
-        if self._levels is not None and levels is not None:
-            log.warnings += _failures_below(self._levels.name, self._levels_before, levels)
+    def note(self, log: Log) -> dict[str, Any] | None:
+        """Adds warnings that concern the preconditioner and the number of ranks, after the solve. Returns the levels of
+        a multigrid preconditioner, as they are now. Local.
+        """
         unknowns, ranks = self.matrix.shape[0], self.on.size
         if 0 < unknowns < ranks:
             log.warnings.append(f"{ranks} ranks for {unknowns} unknowns: {ranks - unknowns} of them have no rows")
+        if self.P is None:
+            return None
+        if not self.symmetric:
+            P = self.P if self._levels is None else self._levels
+            log.warnings += _taken_for_hermitian(self.request.options.method, P)
+        if self._levels is None:
+            return None
+        levels = self._levels.report
+        log.warnings += _failures_below(self._levels.name, self._levels_before, levels)
+        return levels
 
 
 class OnHost(Placed):
@@ -168,6 +178,8 @@ class OnHost(Placed):
 
 class OnGpu(Placed):
     """In the memory of one GPU for each rank; b and x0 may be there, too."""
+
+    moves_matrix = True
 
     @staticmethod
     def _vectors(request: Request, *more: Any) -> Vectors:

@@ -15,7 +15,7 @@ from .. import op
 from .._support import Array, choose, refuse_unknown
 from .callbacks import OfIterate
 from .results import ColumnsResult, Result
-from .solving import solve
+from .solving import solve_by
 
 F = TypeVar("F", bound=Callable[..., Any])
 R = TypeVar("R", bound=Result)
@@ -49,19 +49,9 @@ def _scipy(
     as_norm: bool = False,
     **more: Any,
 ) -> Result:
-    result = solve(
-        A,
-        b,
-        x0,
-        method=name,
-        precond=M,
-        rtol=rtol,
-        atol=atol,
-        max_iterations=maxiter,
-        callback=OfIterate(callback, as_norm) if callable(callback) else callback,
-        **more,
-    )
-    return flat(result)
+    call = OfIterate(callback, as_norm) if callable(callback) else callback
+    options = {"rtol": rtol, "atol": atol, "max_iterations": maxiter, **more}
+    return flat(solve_by(name, A, b, x0, M, call, options))
 
 
 def flat(result: R) -> R:
