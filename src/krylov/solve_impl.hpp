@@ -155,7 +155,7 @@ class Solve final : public OuterIteration, private Executor {
       return;
     }
     scale();
-    plan_.choose_variant();
+    if (options().max_iterations != 0) plan_.choose_variant();  // which may take products
     report_.method = to_string(plan_.method());
     warn_of_engine();
     iterate();
@@ -221,8 +221,9 @@ class Solve final : public OuterIteration, private Executor {
   std::optional<Verdict> run(double norm) override {
     Monitor& monitor = *monitor_;
     monitor.begin(norm);
-    before_ = norm;
-    known_intact_ = false;
+    if (monitor.max_iterations() == 0)  // methods would begin with P r
+      return monitor.end(Outcome::max_iterations), plan_.next(monitor, norm, norm);
+    before_ = norm, known_intact_ = false;
     if (std::exchange(stale_, false)) system_.true_residual(x(), *residual_);
     if (!in_place_) {
       if (!correction_) correction_ = std::make_unique<Vector<T, M>>(space());
@@ -241,8 +242,7 @@ class Solve final : public OuterIteration, private Executor {
       for (auto& text : monitor.take_notes()) report_.warnings.push_back(std::move(text));
       if (auto refusal = monitor.take_refusal()) return refusal;
     }
-    monitor.solution_by(nullptr);
-    base_ = nullptr;
+    monitor.solution_by(nullptr), base_ = nullptr;
     report_.recurrence_residual_norm = monitor.norm() / system_.b_norm();
     return {};
   }

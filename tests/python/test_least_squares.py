@@ -407,6 +407,19 @@ def test_no_matrix_at_all() -> None:
     assert "max_iterations" in out.getvalue()
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_no_iterations_judge_x0_once(method: str) -> None:
+    """A x0 and A^H r; methods without a bound of ||A|| of their own take one product more for it."""
+    a, b, x0 = problem(40, 15), right(40), np.linspace(1, 2, 15)
+    for guess in (None, x0):
+        products = (0 if guess is None else 1) + (0 if method in BIDIAGONAL else 1)
+        r = tacit.lstsq(a, b, guess, method=method, max_iterations=0)
+        assert (r.reason, r.ending, r.iterations) == ("max_iterations", "iterations", 0)
+        assert np.array_equal(r.x, np.zeros(15) if guess is None else x0)
+        assert np.isclose(r.residual, np.linalg.norm(b - a @ r.x))
+        assert r.counts["operator_applies"] == products + 1
+
+
 def test_damp_is_squared() -> None:
     a, b = problem(40, 15), right(40)
     x = np.linalg.solve((a.T @ a).toarray() + 9 * np.eye(15), a.T @ b)

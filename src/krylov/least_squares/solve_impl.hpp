@@ -388,7 +388,7 @@ double LeastSquaresSolve<T, M>::distance(const Judged& judged) const {
 }
 
 template <Scalar T, Memory M>
-std::optional<Verdict> LeastSquaresSolve<T, M>::run(double) {
+std::optional<Verdict> LeastSquaresSolve<T, M>::run(double distance) {
   auto& monitor = *monitor_;
   const Norms& norms = judged_.norms;
   monitor.begin(norms.residual);
@@ -405,6 +405,11 @@ std::optional<Verdict> LeastSquaresSolve<T, M>::run(double) {
   if (norms.gradient == 0) {  // P^H A^H r, and that is not enough
     monitor.end(Outcome::no_progress);
     return {};
+  }
+  if (monitor.max_iterations() == 0) {  // x has been judged, and a run would judge it again
+    ending_ = Ending::iterations;
+    monitor.end(Outcome::max_iterations);
+    return next(distance, distance);
   }
   vectors_->begin(norms.residual, norms.gradient);
   if (options_.method == LeastSquaresMethod::lsqr) {
