@@ -14,6 +14,7 @@
 #include <tacit/krylov/solve.hpp>
 #include <tacit/model/machine.hpp>
 #include "krylov/iteration.hpp"
+#include "layout/unlike.hpp"
 
 #include <algorithm>
 #include <array>
@@ -466,9 +467,9 @@ void check_arguments(const op::Operator<T, M>& A, const op::Operator<T, M>* P, c
           " on this rank; the operator gives ", A.range().size(), " and ", A.range().local_size());
   require(x.space() == A.domain(), "x has ", x.space().size(), " elements, ", x.space().local_size(),
           " on this rank; the operator takes ", A.domain().size(), " and ", A.domain().local_size());
-  require(!P || (P->domain() == A.range() && P->range() == A.domain()), "the preconditioner maps ",
-          P ? P->domain().size() : 0, " to ", P ? P->range().size() : 0, " elements; the operator has ",
-          A.range().size());
+  if (P && !(P->domain() == A.range() && P->range() == A.domain()))
+    require(false, "the preconditioner's vectors are not those of the operator: ",
+            P->domain() == A.range() ? layout::unlike(P->range(), A.domain()) : layout::unlike(P->domain(), A.range()));
   require(P || !traits_of(options.method).needs_factors, "the method \"", to_string(options.method),
           "\" needs the factors of A as preconditioner: precond \"direct\", of a stored matrix");
   require(!null_space || null_space->right().vectors().front().space() == A.domain(),

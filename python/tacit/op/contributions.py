@@ -341,7 +341,7 @@ def refuse_crowded(rank: int, offsets: list[int], what: str) -> None:
     """ValueError where a rank has more rows or columns than vectors of one rank may have elements. Local."""
     own = offsets[rank + 1] - offsets[rank]
     if own >= 2**31:
-        raise ValueError(f"rank {rank} has {own} {what}; a rank has fewer than 2^31, take more ranks")
+        raise ValueError(f"this rank has {own} {what}; a rank has fewer than 2^31, take more ranks")
 
 
 def index_of(given: Any, what: str, n: int, kind: str) -> Array:

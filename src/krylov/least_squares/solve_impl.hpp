@@ -16,6 +16,7 @@
 #include <tacit/op/scaled.hpp>
 #include "krylov/monitor.hpp"
 #include "krylov/plan/words.hpp"
+#include "layout/unlike.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -233,8 +234,9 @@ void check_arguments(const op::Operator<T, M>& A, const op::Operator<T, M>* P, c
           " on this rank; the operator takes ", A.domain().size(), " and ", A.domain().local_size());
   require(b.columns() == 1 && x.columns() == 1, "a least-squares solve takes one right-hand side; b has ", b.columns(),
           " columns and x ", x.columns());
-  require(!P || P->range() == A.domain(), "the preconditioner gives ", P ? P->range().size() : 0,
-          " elements; the operator takes ", A.domain().size());
+  if (P && !(P->range() == A.domain()))
+    require(false,
+            "the preconditioner does not give what the operator takes: ", layout::unlike(P->range(), A.domain()));
   require(!P || P->domain().is_replicated() == A.domain().is_replicated(),
           "the preconditioner's vectors are replicated, and the operator's are not, or the other way round");
   require(!P || P->has_adjoint(), "a preconditioner from the right needs its adjoint product, which ",
