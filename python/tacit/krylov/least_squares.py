@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Unpack
 
 import numpy as np
@@ -34,7 +35,7 @@ from .._support import (
 from .callbacks import CallbackState, Observer, one_by_one, stopping
 from .compared import argument_form, callback_form, columns_form
 from .request import check_verbose, least_scalar, refuse_unlike
-from .results import ColumnsResult, Log, NotConverged, OneByOne, Result
+from .results import ColumnResult, ColumnsResult, Log, NotConverged, OneByOne, Result
 from .signatures import flat, hinted
 
 _BESIDE = ("A", "b", "x0", "method", "precond", "comm", "callback", "threads", "scalar", "variance")
@@ -108,20 +109,10 @@ class LeastSquaresResult(Result):
         return [*super()._rows(), ("equations", str(self.equations)), ("gradient", f"{self.gradient_norm:.2e}")]
 
 
-class LeastSquaresColumn(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class LeastSquaresColumn(ColumnResult):
     """How the least-squares solve with one of several right-hand sides ended; see :class:`LeastSquaresResult`."""
 
-    converged: bool
-    reason: str
-    detail: str
-    advice: str
-    iterations: int
-    restarts: int
-    residual_norm: float
-    recurrence_residual_norm: float
-    history: npt.NDArray[np.float64]
-    method: str
-    warnings: list[str]
     met: str
     ending: str
     gradient_norm: float
@@ -474,7 +465,8 @@ def lsqr(
     >>> info, np.round(x, 6).tolist()
     (0, [1.0, 1.0])
     """
-    return _of_scipy("lsqr", A, b, damp, atol, btol, conlim, iter_lim, show, x0, M, callback, calc_var)
+    options = _named_by_scipy(damp, atol, btol, conlim, iter_lim)
+    return _of_scipy("lsqr", A, b, x0, M, callback, show, calc_var, **options)
 
 
 @hinted
@@ -501,38 +493,29 @@ def lsmr(
     >>> info, np.round(x, 6).tolist()
     (0, [2.0])
     """
-    return _of_scipy("lsmr", A, b, damp, atol, btol, conlim, maxiter, show, x0, M, callback, False)
+    options = _named_by_scipy(damp, atol, btol, conlim, maxiter)
+    return _of_scipy("lsmr", A, b, x0, M, callback, show, False, **options)
+
+
+def _named_by_scipy(
+    damp: float, atol: float, btol: float, conlim: float | None, most: int | None
+) -> LeastSquaresOptions:
+    return {"damp": damp, "atol": atol, "btol": btol, "condition_limit": conlim or None, "max_iterations": most}
 
 
 def _of_scipy(
     name: str,
     A: Any,
     b: Any,
-    damp: float,
-    atol: float,
-    btol: float,
-    conlim: float | None,
-    most: int | None,
-    show: bool,
     x0: Any,
     M: Any,
     callback: Callable[[Any], Any] | None,
+    show: bool,
     variance: bool,
+    **options: Unpack[LeastSquaresOptions],
 ) -> LeastSquaresResult:
-    result = lstsq(
-        A,
-        b,
-        x0,
-        method=name,
-        precond=M,
-        callback=None if callback is None else _Iterates(callback),
-        damp=damp,
-        atol=atol,
-        btol=btol,
-        condition_limit=conlim or None,
-        max_iterations=most,
-        variance=variance,
-    )
+    call = None if callback is None else _Iterates(callback)
+    result = lstsq(A, b, x0, method=name, precond=M, callback=call, variance=variance, **options)
     if show:
         print(result.summary())
     return flat(result)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 from collections.abc import Iterator, Sequence
@@ -324,7 +325,8 @@ class OneByOne(NamedTuple):
         return cls(reports, alone, counts, seconds, explain)
 
 
-class ColumnResult(NamedTuple):
+@dataclasses.dataclass(frozen=True, eq=False)
+class ColumnResult:
     """How the solve with one of several right-hand sides ended; see :class:`Result` for the fields."""
 
     converged: bool
@@ -378,7 +380,7 @@ class ColumnsResult(Result):
         shown = next((c for c, r in enumerate(each) if not r.converged), slowest)
         super().__init__(x, each[shown], log, facts)
         kind = self._column
-        self.columns = [kind(*(getattr(r, name) for name in kind._fields)) for r in each]
+        self.columns = [kind(*(getattr(r, one.name) for one in dataclasses.fields(kind))) for r in each]
         self.choice = each[0].choice
         self.together: int = reports.together
         self.alone: str = reports.alone
@@ -394,7 +396,7 @@ class ColumnsResult(Result):
 
     def facts(self) -> dict[str, Any]:
         """The facts of all columns, and for each its own."""
-        columns = [report.plain(c._asdict()) for c in self.columns]
+        columns = [report.plain(vars(c)) for c in self.columns]
         return {**super().facts(), "columns": columns, "together": self.together, "alone": self.alone}
 
     def __repr__(self) -> str:
