@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -213,22 +214,25 @@ _REAL = frozenset(name for name, option in SOLVE.items() if option.kind == "real
 _Choice = tuple[_core.Options, Any, str, bool]  # options, precond, automatic and simple of a Request
 
 
+_KEPT: OrderedDict[tuple[Any, ...], _Choice] = OrderedDict()  # by all that they are made of
+_MOST_KEPT = 256
+
+
 def _chosen(given: Given, place: type[Place]) -> _Choice:
     """The options as the compiled part has them, to be changed by this solve, and its preconditioner. Those of an
     earlier solve with the same plain arguments are a copy away: what is kept has passed every check.
     """
     values = (*given.choices, *given.options.values())
-    if not _PLAIN.issuperset(map(type, values)):  # others are not kept alive
+    kinds = tuple(map(type, values))  # True is 1
+    if not _PLAIN.issuperset(kinds):  # others are not kept alive
         return _choose(given, place)
-    options, *more = _kept(place, tuple(given.options), *values)  # type: ignore[arg-type]
-    return _core.Options(options), *more
-
-
-@functools.lru_cache(maxsize=256, typed=True)
-def _kept(place: type[Place], names: tuple[str, ...], *values: Any) -> _Choice:
-    """:func:`_choose` for these values of :attr:`Given.choices`, and of options of these names."""
-    first, own = values[: -len(names)] if names else values, values[len(values) - len(names) :]
-    return _choose(Given._make((*(None,) * _FIRST_CHOICE, *first, dict(zip(names, own, strict=True)))), place)
+    key = (place, tuple(given.options), kinds, values)
+    kept = _KEPT.get(key)
+    if kept is None:
+        kept = _KEPT[key] = _choose(given, place)
+        if len(_KEPT) > _MOST_KEPT:
+            _KEPT.popitem(last=False)
+    return _core.Options(kept[0]), *kept[1:]
 
 
 def _choose(given: Given, place: type[Place]) -> _Choice:
