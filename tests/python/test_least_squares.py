@@ -407,6 +407,14 @@ def test_no_matrix_at_all() -> None:
     assert "max_iterations" in out.getvalue()
 
 
+def test_shapes_follow_b_and_not_its_numbers() -> None:
+    """Also for wide matrices, for one column, and for b = 0 with an x0."""
+    for solver in (tacit.lstsq, tacit.lsqr, tacit.lsmr, drop_in.lsqr, drop_in.lsmr):
+        assert solver(np.eye(2, 6), np.ones(2))[0].shape == (6,)
+        for b in (np.ones(10), np.zeros(10)):
+            assert solver(np.ones((10, 1)), b, x0=np.ones(1))[0].shape == (1,)
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_no_iterations_judge_x0_once(method: str) -> None:
     """A x0 and A^H r; methods without a bound of ||A|| of their own take one product more for it."""

@@ -223,6 +223,17 @@ def test_no_iterations_need_no_products_but_that_with_x0(method: str, ranks: int
     assert calls == []
 
 
+@pytest.mark.parametrize("method", [name for name in SOLVE_NAMES if name != "richardson"])
+def test_a_limit_that_is_just_enough_is_no_failure(method: str) -> None:
+    """Where the last iteration allowed is the one that converges, the limit was not the end."""
+    a, b = laplacian(9, 8), np.random.default_rng(0).standard_normal(72)
+    for precond in (None, *(() if method == "direct" else ("ic0",))):
+        needed = tacit.solve(a, b, method=method, precond=precond).iterations
+        assert needed > 0
+        r = tacit.solve(a, b, method=method, precond=precond, max_iterations=needed)
+        assert (r.reason, r.iterations) == ("converged", needed)
+
+
 @pytest.mark.parametrize("method", ["cg", "bicgstab", "gmres", "richardson", "chebyshev", *POSITIVE, *GENERAL])
 def test_every_method_stops_on_the_largest_component(method: str) -> None:
     a = laplacian(9, 8) + 4 * sp.eye_array(72)
