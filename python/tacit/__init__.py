@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .krylov import (
         CallbackState,
         ColumnsResult,
+        LeastSquaresColumnsResult,
         LeastSquaresResult,
         NotConverged,
         Observer,
@@ -72,9 +73,9 @@ _HOMES = {
     "device": ["DeviceArray", "device_array"],
     "io": ["read_vector"],
     "krylov": [
-        "CallbackState", "ColumnsResult", "LeastSquaresResult", "NotConverged", "Observer", "Plan", "Result",
-        "bicgstab", "cg", "chebyshev", "explain_plan", "fgmres", "gmres", "idr", "lsmr", "lsqr", "lstsq", "minres",
-        "richardson", "solve"
+        "CallbackState", "ColumnsResult", "LeastSquaresColumnsResult", "LeastSquaresResult", "NotConverged", "Observer",
+        "Plan", "Result", "bicgstab", "cg", "chebyshev", "explain_plan", "fgmres", "gmres", "idr", "lsmr", "lsqr",
+        "lstsq", "minres", "richardson", "solve"
     ],
     "op": [
         "Assembler", "Csr", "DeviceCsr", "DeviceHMatrix", "HMatrix", "LowRank", "Operator", "Stencil", "csr",
@@ -120,9 +121,10 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "Assembler", "CallbackState", "ColumnsResult", "Csr", "DeviceArray", "DeviceCsr", "DeviceHMatrix",
-    "EnvironmentFailure", "Error", "HMatrix", "InputError", "LeastSquaresResult", "LowRank", "NotConverged", "Observer",
-    "Operator", "OutOfMemory", "Plan", "Result", "Stencil", "UsageError", "__version__", "bem", "bicgstab", "cg",
-    "chebyshev", "comm", "csr", "device", "device_array", "explain_plan", "fgmres", "function", "gmres",
+    "EnvironmentFailure", "Error", "HMatrix", "InputError", "LeastSquaresColumnsResult", "LeastSquaresResult",
+    "LowRank", "NotConverged", "Observer", "Operator", "OutOfMemory", "Plan", "Result", "Stencil", "UsageError",
+    "__version__", "bem", "bicgstab", "cg", "chebyshev", "comm", "csr", "device", "device_array", "explain_plan",
+    "fgmres", "function", "gmres",
     "grid_problems", "hmatrix", "idr", "inference", "io", "krylov", "layout", "low_rank", "lsmr", "lsqr", "lstsq",
     "methods", "minres", "multigrid", "op", "poisson", "precond", "read", "read_vector", "richardson", "scipy",
     "simulate", "solve", "stencil", "tiled", "tomography", "write"

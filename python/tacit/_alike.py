@@ -117,6 +117,8 @@ def _plain(value: Any) -> float | str:
 
 
 def _near(a: float | str, b: float | str) -> bool:
+    if not (isinstance(a, float) or isinstance(b, float)):  # whole numbers are not rounded
+        return a == b
     if isinstance(a, str) or isinstance(b, str):
         return a == b
     return a == b or math.isclose(a, b, rel_tol=1e-12) or (math.isnan(a) and math.isnan(b))

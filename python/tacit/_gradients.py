@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,13 @@ import numpy as np
 from . import op
 from ._support import Array
 from .krylov import solve
+
+
+def _full(n: int) -> Any:
+    """A sparse matrix with all n^2 entries, row after row."""
+    from scipy.sparse import csr_array
+
+    return csr_array((np.ones(n * n), np.tile(np.arange(n), n), np.arange(n + 1) * n), shape=(n, n))
 
 
 class Entries:
@@ -36,13 +43,23 @@ class Entries:
         self.rows = np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
 
     @classmethod
-    def dense(cls, n: int, options: Mapping[str, Any]) -> Entries:
-        """All n^2 entries, row after row."""
-        from scipy.sparse import csr_array
-
-        start = np.arange(n + 1) * n
-        full = csr_array((np.ones(n * n), np.tile(np.arange(n), n), start), shape=(n, n))
-        return cls(full, True, options)
+    def of(
+        cls, A: Any, b: Any, values: Any, options: Mapping[str, Any], kind: type, array: Callable[[Any], Any]
+    ) -> tuple[Entries, Any, Any]:
+        """What ``solve(A, b, values, **options)`` of a library means, whose arrays are of this `kind` and made by
+        `array`: the task, b, and the values, None where A does not change. A dense A of the library has all n^2.
+        """
+        b = array(b)
+        if isinstance(A, kind) and values is None:
+            shape = tuple(A.shape)  # type: ignore[attr-defined]
+            if len(shape) != 2 or shape[0] != shape[1]:
+                raise ValueError(f"A has shape {shape}; a square matrix is needed")
+            task, values = cls(_full(shape[0]), True, options), A.reshape(-1)  # type: ignore[attr-defined]
+        else:
+            task = cls(A, values is not None, options)
+            values = None if values is None else array(values)
+        task.check(values, b)
+        return task, b, values
 
     @property
     def dtype(self) -> Any:

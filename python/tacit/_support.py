@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import sys
@@ -91,6 +92,7 @@ def chosen_scalar(scalar: npt.DTypeLike | None) -> str | None:
     return choose("scalar", name, SCALARS)
 
 
+@functools.cache
 def core(name: str, scalar: str | None = None) -> Any:
     """The compiled function or class of this name, for a scalar if it has one."""
     whole = name if scalar is None else f"{name}_{scalar}"
@@ -230,14 +232,14 @@ def real_number(value: Any, what: str) -> float:
 
 
 def whole_number(value: Any, what: str, most: float = math.inf) -> int:
-    """`value` as an int; ValueError with `what` where it is a fraction or too large (2^31 and more, unless `most` is
-    larger)."""
+    """`value` as an int, to the last digit; ValueError with `what` where it is a fraction or too large (2^31 and more,
+    unless `most` is larger)."""
     number = real_number(value, what)
     if not number.is_integer():
         raise ValueError(f"{what} is {value!r}; a whole number is needed")
     if abs(number) >= 2**31 and not 2**31 <= most < math.inf:
         raise ValueError(f"{what} is {value!r}; a number below 2^31 is needed")
-    return int(number)
+    return int(number if isinstance(value, (float, np.floating)) else value)  # a float has 53 bits
 
 
 def thread_count(threads: Any) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, TextIO
 
 import numpy as np
@@ -85,12 +85,12 @@ def right_hand_side(what: str, A: Any, comm: Any) -> Any:
         return np.ones(last - first, A.dtype)
     if what == "random" or what.startswith("random:"):
         return uniform(int(what.partition(":")[2] or 0), first, last).astype(A.dtype)
-    return _own_columns(what, A, comm)
+    return _own_columns(what, A, A._handle.range_offsets, comm)
 
 
 def first_guess(path: str, A: Any, b: Any, comm: Any) -> Any:
     """x0 from a file, this rank's own part: as many columns as b has. Collective."""
-    x0 = _own_columns(path, A, comm)
+    x0 = _own_columns(path, A, A._handle.domain_offsets, comm)
     if x0.shape[1:] != b.shape[1:]:
         have, need = (array.shape[1] if array.ndim == 2 else 1 for array in (x0, b))
         found = f"{report.plural(have, 'vector')} for {report.plural(need, 'right-hand side')}"
@@ -98,28 +98,15 @@ def first_guess(path: str, A: Any, b: Any, comm: Any) -> Any:
     return x0
 
 
-def of_columns(path: str, A: Any, comm: Any) -> Any:
-    """A vector with an element for each column of A from a file, this rank's own part. Collective."""
-    found = comm.collective(lambda: io.read_vector(path)).squeeze()
-    if found.shape != (A.shape[1],):
-        shape = " x ".join(map(str, found.shape))
-        raise InputError(f"{path}: expected a vector of {A.shape[1]} elements, found {shape}")
-    offsets = A._handle.domain_offsets
-    own = np.ascontiguousarray(found[offsets[comm.rank] : offsets[comm.rank + 1]])
-    return own if own.dtype.kind == "c" and A.dtype.kind != "c" else own.astype(A.dtype)
-
-
-def _own_columns(path: str, A: Any, comm: Any) -> Any:
+def _own_columns(path: str, A: Any, offsets: Sequence[int], comm: Any) -> Any:
     """This rank's rows of the vector or the columns in a file, one column as a vector. Collective."""
-    first, last = A.own_range
+    n, first, last = offsets[-1], offsets[comm.rank], offsets[comm.rank + 1]
     found = comm.collective(lambda: io.read_vector(path))
     if found.ndim == 2 and found.shape[1] == 1:
         found = found[:, 0]
-    if found.ndim not in (1, 2) or found.shape[0] != A.shape[0] or 0 in found.shape[1:]:
+    if found.ndim not in (1, 2) or found.shape[0] != n or 0 in found.shape[1:]:
         shape = " x ".join(map(str, found.shape))
-        needed = (
-            f"vectors of {A.shape[0]} elements as columns" if found.ndim == 2 else f"a vector of {A.shape[0]} elements"
-        )
+        needed = f"vectors of {n} elements as columns" if found.ndim == 2 else f"a vector of {n} elements"
         raise InputError(f"{path}: expected {needed}, found {shape}")
     own = np.ascontiguousarray(found[first:last])
     return own if own.dtype.kind == "c" and A.dtype.kind != "c" else own.astype(A.dtype)

@@ -57,15 +57,7 @@ def solve(A: Any, b: Any, values: Any = None, **options: Any) -> Any:
     >>> of_values.shape, of_b.shape
     ((13,), (5,))
     """
-    b = jnp.asarray(b)
-    if isinstance(A, jax.Array) and values is None:
-        if A.ndim != 2 or A.shape[0] != A.shape[1]:
-            raise ValueError(f"A has shape {A.shape}; a square matrix is needed")
-        task, values = Entries.dense(A.shape[0], options), A.reshape(-1)
-    else:
-        task = Entries(A, values is not None, options)
-        values = None if values is None else jnp.asarray(values)
-    task.check(values, b)
+    task, b, values = Entries.of(A, b, values, options, jax.Array, jnp.asarray)
     dtype = jnp.result_type(b, task.dtype if values is None else values, jnp.float32)
     return _solved(task, False, None if values is None else values.astype(dtype), b.astype(dtype))
 

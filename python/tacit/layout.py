@@ -78,7 +78,12 @@ def _form(comm: _core.Communicator, given: int, content: Whole | None, offsets: 
             raise ValueError(f"{what} has {given} elements; {total} (whole) or {own} (this rank's own) are needed")
 
     comm.collective(refuse)
-    raise ValueError(f"{what} is whole on some ranks and the own part on others; all ranks must give the same form")
+    counts = [int.from_bytes(part, "little") for part in comm.all_gather(given.to_bytes(8, "little"))]
+    part = next(rank for rank, count in enumerate(counts) if count != total)
+    raise ValueError(
+        f"{what} has {total} elements on rank {counts.index(total)} (whole) and {counts[part]} on rank {part} (its own"
+        " part); all ranks must give the same form"
+    )
 
 
 def own_part(array: Array, comm: _core.Communicator, offsets: Sequence[int], whole: bool) -> Array:

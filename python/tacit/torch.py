@@ -54,15 +54,7 @@ def solve(A: Any, b: Any, values: Any = None, **options: Any) -> Any:
     >>> values.grad.shape
     torch.Size([13])
     """
-    b = torch.as_tensor(b)
-    if isinstance(A, torch.Tensor) and values is None:
-        if A.ndim != 2 or A.shape[0] != A.shape[1]:
-            raise ValueError(f"A has shape {tuple(A.shape)}; a square matrix is needed")
-        task, values = Entries.dense(A.shape[0], options), A.reshape(-1)
-    else:
-        task = Entries(A, values is not None, options)
-        values = None if values is None else torch.as_tensor(values)
-    task.check(values, b)
+    task, b, values = Entries.of(A, b, values, options, torch.Tensor, torch.as_tensor)
     for what, given in (("b", b), ("values", values)):
         if given is not None and given.device.type != "cpu":
             raise ValueError(f"{what} is on {given.device}; {what}.cpu() is in host memory, where gradients are found")

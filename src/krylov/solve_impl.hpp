@@ -14,6 +14,7 @@
 #include <tacit/krylov/solve.hpp>
 #include <tacit/model/machine.hpp>
 #include "krylov/iteration.hpp"
+#include "layout/unlike.hpp"
 
 #include <algorithm>
 #include <array>
@@ -155,7 +156,7 @@ class Solve final : public OuterIteration, private Executor {
       return;
     }
     scale();
-    plan_.choose_variant();
+    if (options().max_iterations != 0) plan_.choose_variant();  // which may take products
     report_.method = to_string(plan_.method());
     warn_of_engine();
     iterate();
@@ -221,8 +222,9 @@ class Solve final : public OuterIteration, private Executor {
   std::optional<Verdict> run(double norm) override {
     Monitor& monitor = *monitor_;
     monitor.begin(norm);
-    before_ = norm;
-    known_intact_ = false;
+    if (monitor.max_iterations() == 0)  // methods would begin with P r
+      return monitor.end(Outcome::max_iterations), plan_.next(monitor, norm, norm);
+    before_ = norm, known_intact_ = false;
     if (std::exchange(stale_, false)) system_.true_residual(x(), *residual_);
     if (!in_place_) {
       if (!correction_) correction_ = std::make_unique<Vector<T, M>>(space());
@@ -241,8 +243,7 @@ class Solve final : public OuterIteration, private Executor {
       for (auto& text : monitor.take_notes()) report_.warnings.push_back(std::move(text));
       if (auto refusal = monitor.take_refusal()) return refusal;
     }
-    monitor.solution_by(nullptr);
-    base_ = nullptr;
+    monitor.solution_by(nullptr), base_ = nullptr;
     report_.recurrence_residual_norm = monitor.norm() / system_.b_norm();
     return {};
   }
@@ -466,9 +467,9 @@ void check_arguments(const op::Operator<T, M>& A, const op::Operator<T, M>* P, c
           " on this rank; the operator gives ", A.range().size(), " and ", A.range().local_size());
   require(x.space() == A.domain(), "x has ", x.space().size(), " elements, ", x.space().local_size(),
           " on this rank; the operator takes ", A.domain().size(), " and ", A.domain().local_size());
-  require(!P || (P->domain() == A.range() && P->range() == A.domain()), "the preconditioner maps ",
-          P ? P->domain().size() : 0, " to ", P ? P->range().size() : 0, " elements; the operator has ",
-          A.range().size());
+  if (P && !(P->domain() == A.range() && P->range() == A.domain()))
+    require(false, "the preconditioner's vectors are not those of the operator: ",
+            P->domain() == A.range() ? layout::unlike(P->range(), A.domain()) : layout::unlike(P->domain(), A.range()));
   require(P || !traits_of(options.method).needs_factors, "the method \"", to_string(options.method),
           "\" needs the factors of A as preconditioner: precond \"direct\", of a stored matrix");
   require(!null_space || null_space->right().vectors().front().space() == A.domain(),

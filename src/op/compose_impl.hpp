@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tacit/op/compose.hpp>
+#include "layout/unlike.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -74,9 +75,8 @@ std::shared_ptr<const Operator<in_double_t<T>, M>> composed_in_double(const Make
 template <Scalar T, Memory M>
 ProductOf<T, M>::ProductOf(OperatorPointer<T, M> a, OperatorPointer<T, M> b)
     : detail::Composition<T, M>(there(a)->range(), there(b)->domain()), a_(a), b_(b) {
-  require(a_->domain() == b_->range(), "the ", a_->name(), " operator takes vectors of ", a_->domain().size(),
-          " elements, but the ", b_->name(), " operator gives vectors of ", b_->range().size(),
-          a_->domain().size() == b_->range().size() ? " in another partition or communicator" : "");
+  require(a_->domain() == b_->range(), "the ", a_->name(), " operator does not take what the ", b_->name(),
+          " operator gives: ", layout::unlike(a_->domain(), b_->range()));
 }
 template <Scalar T, Memory M>
 void ProductOf<T, M>::first(Flight& flight, const Vector<T, M>& x, Vector<T, M>&, bool adjoint) const {
@@ -107,11 +107,9 @@ std::shared_ptr<const Operator<in_double_t<T>, M>> ProductOf<T, M>::in_double() 
 template <Scalar T, Memory M>
 Sum<T, M>::Sum(T alpha, OperatorPointer<T, M> a, T beta, OperatorPointer<T, M> b)
     : detail::Composition<T, M>(there(a)->range(), a->domain()), alpha_(alpha), beta_(beta), a_(a), b_(there(b)) {
-  require(a_->domain() == b_->domain() && a_->range() == b_->range(), "a sum of operators of ", a_->range().size(),
-          " by ", a_->domain().size(), " and ", b_->range().size(), " by ", b_->domain().size(),
-          a_->domain().size() == b_->domain().size() && a_->range().size() == b_->range().size()
-              ? " in another partition or communicator"
-              : "");
+  const bool rows = a_->range() == b_->range();
+  require(rows && a_->domain() == b_->domain(), "a sum of operators whose ", rows ? "columns" : "rows",
+          " differ: ", rows ? layout::unlike(a_->domain(), b_->domain()) : layout::unlike(a_->range(), b_->range()));
 }
 template <Scalar T, Memory M>
 void Sum<T, M>::first(Flight& flight, const Vector<T, M>& x, Vector<T, M>& y, bool adjoint) const {

@@ -4,6 +4,7 @@ before any work; ranks are threads here, and processes in the last test.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -156,6 +157,54 @@ def test_own_rows_may_differ() -> None:
     assert np.allclose(np.concatenate([p[1] for p in parts]), a @ b)
 
 
+class Mat:
+    """A matrix 2 I as petsc4py gives one."""
+
+    def __init__(self, rows: list[int], rank: int) -> None:
+        self._rows, self._begin, self._n = rows[rank], sum(rows[:rank]), sum(rows)
+
+    def getSizes(self) -> Any:
+        return (self._rows, self._n), (self._rows, self._n)
+
+    def getValuesCSR(self) -> Any:
+        column = self._begin + np.arange(self._rows)
+        return np.arange(self._rows + 1), column, np.full(self._rows, 2.0)
+
+
+def test_rows_that_are_not_spread_alike_are_named_with_their_rank() -> None:
+    def rows(c: Comm, counts: list[int]) -> Any:
+        (own, n), _ = Mat(counts, c.rank).getSizes()
+        start, column, value = Mat(counts, c.rank).getValuesCSR()
+        return tacit.csr((value, column, start), (own, n), own_rows=True, comm=c)
+
+    def A(c: Comm) -> Any:
+        return rows(c, [3, 3, 3])
+
+    def B(c: Comm) -> Any:
+        return rows(c, [3, 2, 4])
+
+    one, other = "9 elements each, of which rank 1 has 3 and 2", "9 elements each, of which rank 1 has 2 and 3"
+    for call, text in (
+        (lambda c: A(c) + B(c), one),
+        (lambda c: A(c) @ B(c), one),
+        (lambda c: A(c) + tacit.low_rank(np.ones(B(c).own_range[1] - B(c).own_range[0]), own_rows=True, comm=c), one),
+        (lambda c: tacit.solve(A(c), np.ones(9), precond=B(c), method="gmres"), other),
+        (lambda c: tacit.lstsq(A(c), np.ones(9), precond=B(c)), other),
+        (
+            lambda c: tacit.solve(A(c), np.ones(9), precond=Mat([3, 2, 4], c.rank)),
+            "rank 1 end at 5 in precond, and at 6",
+        ),
+        (lambda c: A(c) + rows(c, [3, 2, 3]), "9 and 8 elements"),
+        (lambda c: tacit.solve(A(c), np.ones(odd(c, 3, 9))), r"b has 9 elements on rank 1 \(whole\) and 3 on rank 0"),
+        (lambda c: A(c) @ np.ones(odd(c, 3, 4)), r"rank 1: x has 4 elements; 9 \(whole\) or 3"),
+        (
+            lambda c: rows(c, [3, 3, 2]) + tacit.Assembler(odd(c, 3, 2**33), own_rows=True, comm=c),
+            "rank 1: this rank has",
+        ),
+    ):
+        assert re.search(text, told(call)), told(call)
+
+
 def test_null_spaces_and_columns() -> None:
     a = laplacian(30)
     for call, text in (
@@ -304,6 +353,15 @@ def test_checksums() -> None:
     table = rng.standard_normal((5, 3))
     assert checksum(np.asfortranarray(table)) == checksum(np.asfortranarray(table))
     assert all(-(2**63) <= one < 2**63 for one in found)
+
+
+def test_only_real_numbers_may_differ_by_rounding() -> None:
+    from tacit._alike import refuse_differences
+
+    refuse_differences([{"damp": 1.0}, {"damp": 1 + 1e-14}])
+    refuse_differences([{"rows": 10**15}, {"rows": 10**15}])
+    with pytest.raises(ValueError, match="rows is 1000000000000000 on rank 0 and 1000000000000001 on rank 1"):
+        refuse_differences([{"rows": 10**15}, {"rows": 10**15 + 1}])
 
 
 def test_equal_arguments_take_one_reduction() -> None:

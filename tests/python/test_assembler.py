@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from conftest import SCALARS, Run
 
 import tacit
+from tacit.op.contributions import Entries, size_of
 
 N, M = 37, 20  # rows and columns of the entries below
 
@@ -670,14 +671,17 @@ def test_wrong_contributions(case: int, ranks: int) -> None:
 def test_wrong_assemblers(ranks: int) -> None:
     def rank(comm: Any) -> None:
         for arguments, text in (
-            ({"shape": -1}, "may be negative"),
+            ({"shape": -1}, "numbers from 0"),
             ({"shape": (1, 2, 3)}, r"shape is \(1, 2, 3\)"),
             ({"shape": 4, "rhs": 0}, "rhs is 0"),
             ({"shape": 4, "format": "coo"}, "unknown format"),
             ({"shape": 4, "own_rows": True, "node": 2}, "node is 2"),
             ({"shape": 4, "scalar": "int8"}, "unknown scalar"),
             ({"shape": 4, "fixed_diagonal": np.nan}, "fixed_diagonal is nan"),
-            ({"shape": 2**33}, "a rank has fewer than 2\\^31"),
+            ({"shape": 2**33}, "rows; a rank has fewer than 2\\^31"),
+            ({"shape": (3, 2**53 + 1)}, f"{-(-(2**53 + 1) // comm.size)} columns; a rank has fewer than 2\\^31"),
+            ({"shape": (3, 2**62 + 1)}, "shape is .*4611686018427387905.*; numbers from 0 to"),
+            ({"shape": 2**70}, "numbers from 0 to"),
         ):
             with pytest.raises(ValueError, match=text):
                 tacit.Assembler(comm=comm, **arguments)  # type: ignore[arg-type]
@@ -685,6 +689,30 @@ def test_wrong_assemblers(ranks: int) -> None:
             tacit.Assembler(4, comm=comm).finish()
 
     on_ranks(ranks, rank)
+
+
+def test_sizes_and_places_are_exact_beyond_the_digits_of_a_double() -> None:
+    size = 2**53 + 1
+    for one in (size, np.int64(size), np.uint64(size)):
+        assert size_of((one, 2**62 - 1)) == (size, 2**62 - 1)
+    # A row of more places than 64 bits can number together with those of other rows.
+    far = Entries(tacit.comm.world(), [0, 3], 2**62)
+    start = np.array([0, 1, 3, 4])
+    far.structure = start, np.array([0, 1, 2**62 - 1, 2**62 - 2])
+    far.given.entries = np.array([0, 0, 1, 2]), np.array([2**62 - 1, 2**62 - 2])
+    assert far._found().tolist() == [2, 3]
+    far.given.entries = np.array([0, 0, 1, 1]), np.array([2**62 - 2])
+    with pytest.raises(ValueError, match=rf"entry \(1, {2**62 - 2}\) is not among"):
+        far._found()
+
+
+def test_unsigned_indices() -> None:
+    K = tacit.Assembler(3)
+    i = np.arange(3, dtype=np.uint64)
+    K.add(i, i, 2.0)
+    assert np.array_equal(dense(K.finish()[0]), 2 * np.eye(3))
+    with pytest.raises(ValueError, match=f"i is {2**64 - 1}; rows are counted"):
+        K.add(np.uint64(2**64 - 1), 0, 1.0)
 
 
 def test_ranks_that_differ() -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import pickle
 import subprocess
 import sys
 from contextlib import redirect_stdout
@@ -110,7 +111,10 @@ def test_guess_shape_and_form() -> None:
     a, b = problem(40, 15), right(40)
     x = dense(a, b, 0.7)
     for x0 in (np.ones(15), x, np.ones((15, 1))):
-        assert near(tacit.lstsq(a, b[:, None], x0, damp=0.7, atol=1e-12, btol=1e-12).x, x) <= 1e-8
+        assert near(tacit.lstsq(a, b, x0, damp=0.7, atol=1e-12, btol=1e-12).x, x) <= 1e-8
+        column = tacit.lstsq(a, b[:, None], x0, damp=0.7, atol=1e-12, btol=1e-12).x
+        assert column.shape == (15, 1)
+        assert near(column[:, 0], x) <= 1e-8
     assert tacit.lstsq(a, b, x, damp=0.7).iterations == 0
     seen: list[Any] = []
     r = tacit.lstsq(a, b, callback=lambda state: seen.append((state.iteration, state.residual_norm, state.x)))
@@ -118,6 +122,100 @@ def test_guess_shape_and_form() -> None:
     assert all(np.isclose(np.linalg.norm(b - a @ y), n * np.linalg.norm(b)) for _, n, y in seen)
     stopped = tacit.lstsq(a, b, callback=lambda state: state.iteration == 2)
     assert (stopped.reason, stopped.iterations) == ("stopped", 2)
+
+
+def right_sides(m: int, k: int, scalar: str = "float64") -> Any:
+    return np.stack([right(m, scalar, seed) for seed in range(k)], axis=1)
+
+
+@pytest.mark.parametrize("scalar", SCALARS)
+@pytest.mark.parametrize("method", METHODS)
+def test_columns_are_each_solved(method: str, scalar: str) -> None:
+    """As numpy.linalg.lstsq, and each column as it would be alone, to the bit."""
+    tolerance = 3e-6 if scalar in ("float32", "complex64") else 1e-12
+    goals: Any = {"method": method, "atol": tolerance, "btol": tolerance, "damp": 0.5, "precond": "jacobi"}
+    for m, n in ((60, 25), (25, 60)):
+        a, b = problem(m, n, scalar), right_sides(m, 3, scalar)
+        b[:, 1] *= 1e-3
+        r = tacit.lstsq(a, b, **goals)
+        assert isinstance(r, tacit.krylov.LeastSquaresColumnsResult)
+        assert r.x.shape == (n, 3)
+        assert r.x.dtype == scalar
+        assert r.converged
+        assert (r.together, len(r.columns)) == (1, 3)
+        for c in range(3):
+            alone = tacit.lstsq(a, b[:, c], **goals)
+            assert np.array_equal(r.x[:, c], alone.x)
+            assert (r.columns[c].iterations, r.columns[c].met) == (alone.iterations, alone.met)
+            assert near(r.x[:, c], dense(a, b[:, c], 0.5)) <= (1e-2 if tolerance > 1e-9 else 1e-8)
+        assert r.gradient_norm == max(c.gradient_norm for c in r.columns)
+        assert r.iterations == max(c.iterations for c in r.columns)
+        assert "3 of 3 columns converged" in r.summary()
+        assert "LeastSquaresColumnsResult" in repr(r)
+        assert json.loads(r.to_json())["columns"][2]["met"] == "gradient"
+
+
+def test_columns_end_each_for_a_reason_of_its_own() -> None:
+    a, b = problem(40, 15), right_sides(40, 4)
+    b[7, 1] = np.nan
+    b[:, 2] = 0
+    b[:, 3] = a @ np.ones(15)
+    x0 = np.zeros((15, 4))
+    x0[:, 3] = 1
+    r = tacit.lstsq(a, b, x0)
+    assert [c.reason for c in r.columns] == ["converged", "non_finite", "converged", "converged"]
+    assert [c.iterations for c in r.columns[1:]] == [0, 0, 0]
+    assert (r.converged, r.reason, r.info) == (False, "non_finite", -3)
+    assert r.detail.startswith("column 1:")
+    assert not r.x[:, 1:3].any()
+    with pytest.raises(tacit.NotConverged, match="column 1"):
+        tacit.lstsq(a, b, raise_on_failure=True)
+    again = pickle.loads(pickle.dumps(r))
+    assert again.summary() == r.summary()
+
+    seen: list[tuple[int, int]] = []
+
+    def look(state: Any) -> bool:
+        seen.append((state.column, state.iteration))
+        assert state.x.shape == (15,)
+        return bool(state.column == 0 and state.iteration == 2)
+
+    stopped = tacit.lstsq(a, right_sides(40, 2), callback=look)
+    assert [c.reason for c in stopped.columns] == ["stopped", "converged"]
+    assert seen == [(0, 1), (0, 2), *((1, k + 1) for k in range(stopped.columns[1].iterations))]
+    variances = tacit.lstsq(a, right_sides(40, 2), method="lsqr", variance=True).variance
+    assert variances is not None
+    assert variances.shape == (15, 2)
+
+
+def test_scipys_signature_gives_flat_vectors() -> None:
+    a, b = problem(40, 15), right_sides(40, 2)
+    for name in BIDIAGONAL:
+        assert getattr(tacit, name)(a, b[:, :1]).x.shape == (15,)
+        assert getattr(tacit, name)(a, b).x.shape == (15, 2)
+        with pytest.raises(ValueError, match=r"b \(40, 2\); \(40,\) is needed"):
+            getattr(drop_in, name)(a, b)
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+def test_columns_on_ranks(ranks: int) -> None:
+    a, b = problem(31, 12), right_sides(31, 3)
+    x = dense(a, b)
+
+    def rank(comm: Any) -> None:
+        A = tacit.csr(a, comm=comm)
+        r = tacit.lstsq(A, b, atol=1e-12, btol=1e-12)
+        assert near(r.x, x) <= 1e-8
+        assert tacit.lstsq(A, b[:, :1]).x.shape == (12, 1)
+        begin, end = A.own_range
+        own = tacit.lstsq(A, b[begin:end], atol=1e-12, btol=1e-12).x
+        first, last = tacit.layout.blocks(12, comm.size)[comm.rank : comm.rank + 2]
+        assert np.array_equal(own, r.x[first:last])
+        if comm.size > 1:
+            with pytest.raises(ValueError, match=r"b is 3 columns on rank 0 and 2 columns on rank"):
+                tacit.lstsq(A, b[:, : 3 if comm.rank == 0 else 2])
+
+    tacit.comm.run_threads(ranks, rank)
 
 
 def test_result_reads_well() -> None:
@@ -159,8 +257,12 @@ def test_wrong_use() -> None:
         tacit.lstsq(a, b, precond=np.eye(40))
     with pytest.raises(ValueError, match="variance=True goes with"):
         tacit.lstsq(a, b, variance=True)
-    with pytest.raises(ValueError, match="is needed"):
-        tacit.lstsq(a, np.ones((40, 2)))
+    with pytest.raises(ValueError, match="it has no columns"):
+        tacit.lstsq(a, np.ones((40, 0)))
+    with pytest.raises(ValueError, match=r"\(n,\), or k columns"):
+        tacit.lstsq(a, np.ones((40, 2, 1)))
+    with pytest.raises(ValueError, match="each column of b needs one of x0"):
+        tacit.lstsq(a, np.ones((40, 2)), np.ones(15))
     with pytest.raises(ValueError, match=r"tacit\.lstsq minimises"):
         tacit.solve(a, b)
 
@@ -305,6 +407,27 @@ def test_no_matrix_at_all() -> None:
     assert "max_iterations" in out.getvalue()
 
 
+def test_shapes_follow_b_and_not_its_numbers() -> None:
+    """Also for wide matrices, for one column, and for b = 0 with an x0."""
+    for solver in (tacit.lstsq, tacit.lsqr, tacit.lsmr, drop_in.lsqr, drop_in.lsmr):
+        assert solver(np.eye(2, 6), np.ones(2))[0].shape == (6,)
+        for b in (np.ones(10), np.zeros(10)):
+            assert solver(np.ones((10, 1)), b, x0=np.ones(1))[0].shape == (1,)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_no_iterations_judge_x0_once(method: str) -> None:
+    """A x0 and A^H r; methods without a bound of ||A|| of their own take one product more for it."""
+    a, b, x0 = problem(40, 15), right(40), np.linspace(1, 2, 15)
+    for guess in (None, x0):
+        products = (0 if guess is None else 1) + (0 if method in BIDIAGONAL else 1)
+        r = tacit.lstsq(a, b, guess, method=method, max_iterations=0)
+        assert (r.reason, r.ending, r.iterations) == ("max_iterations", "iterations", 0)
+        assert np.array_equal(r.x, np.zeros(15) if guess is None else x0)
+        assert np.isclose(r.residual, np.linalg.norm(b - a @ r.x))
+        assert r.counts["operator_applies"] == products + 1
+
+
 def test_damp_is_squared() -> None:
     a, b = problem(40, 15), right(40)
     x = np.linalg.solve((a.T @ a).toarray() + 9 * np.eye(15), a.T @ b)
@@ -440,6 +563,14 @@ def test_command_line(tmp_path: Path) -> None:
     options = ["--method", "lsqr", "--damp", "0.7", "--precond", "jacobi", "--x0", out, "--rtol", "1e-12"]
     command("solve", file, "--rhs", rhs, *options, "--output", tmp_path / "y.npy")
     assert near(np.load(tmp_path / "y.npy"), dense(a, b, 0.7)) <= 1e-8
+    np.save(rhs, right_sides(40, 2))
+    said = command("solve", file, "--rhs", rhs, "--rtol", "1e-12", "--output", out, "--json", tmp_path / "r.json")
+    assert "2 of 2 converged" in said
+    assert near(np.load(out), dense(a, right_sides(40, 2))) <= 1e-8
+    assert len(json.loads((tmp_path / "r.json").read_text())["columns"]) == 2
+    np.save(tmp_path / "guess.npy", np.ones((15, 3)))
+    guess = ["--x0", tmp_path / "guess.npy"]
+    assert "3 vectors for 2 right-hand sides" in command("solve", file, "--rhs", rhs, *guess, code=4)
     assert "is for a square A" in command("solve", file, "--method", "gmres", code=2)
     assert "--restart is for square systems" in command("solve", file, "--restart", "5", code=2)
     assert "--precond ilu0 is for square systems" in command("solve", file, "--precond", "ilu0", code=2)

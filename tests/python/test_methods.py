@@ -16,6 +16,7 @@ from cli_support import tacit as command
 from conftest import SCALARS, as_scalar, laplacian, true_residual, unsymmetric
 
 import tacit
+from tacit._described import SOLVE_NAMES
 
 POSITIVE = ["pipelined-cg", "ca-cg"]
 GENERAL = ["pipelined-bicgstab", "pipelined-gmres", "ca-bicgstab", "ca-gmres", "pipelined-ca-gmres"]
@@ -194,6 +195,43 @@ def test_a_powers_kernel_needs_one_exchange_a_block(tmp_path: Path) -> None:
     assert reports["kernel"]["iterations"] == reports["products"]["iterations"]
     assert reports["kernel"]["residual_norm"] == reports["products"]["residual_norm"]  # double precision: the same bits
     assert reports["kernel"]["counts"]["exchanges"] <= 0.5 * reports["products"]["counts"]["exchanges"]
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("method", SOLVE_NAMES)
+def test_no_iterations_need_no_products_but_that_with_x0(method: str, ranks: int) -> None:
+    """Counted by the report, and for P by the function itself: x is x0, to the bit, and its residual is known."""
+    a, b, calls = laplacian(9, 8), np.ones(72), []
+    x0 = np.linspace(1, 2, 72)
+    known = None if method in ("auto", "direct") else lambda v: calls.append(1) or v / 4
+
+    def rank(comm: Any) -> None:
+        A = tacit.csr(a, comm=comm)
+        P = None if known is None else tacit.function((72, 72), known, rmatvec=known, comm=comm)
+        for many in (1, 3):
+            for guess in (None, x0):
+                begin, right = (v if v is None or many == 1 else np.stack([v] * many, axis=1) for v in (guess, b))
+                r = tacit.solve(A, right, begin, method=method, precond=P, max_iterations=0)
+                assert (r.reason, r.iterations, r.info) == ("max_iterations", 0, 1)
+                assert np.array_equal(r.x, np.zeros_like(right) if begin is None else begin)
+                x = np.zeros(72) if guess is None else x0
+                assert np.isclose(r.residual_norm, np.linalg.norm(b - a @ x) / np.linalg.norm(b))
+                assert r.counts["operator_applies"] == (0 if guess is None else many)
+                assert r.counts["preconditioner_applies"] == 0
+
+    tacit.comm.run_threads(ranks, rank)
+    assert calls == []
+
+
+@pytest.mark.parametrize("method", [name for name in SOLVE_NAMES if name != "richardson"])
+def test_a_limit_that_is_just_enough_is_no_failure(method: str) -> None:
+    """Where the last iteration allowed is the one that converges, the limit was not the end."""
+    a, b = laplacian(9, 8), np.random.default_rng(0).standard_normal(72)
+    for precond in (None, *(() if method == "direct" else ("ic0",))):
+        needed = tacit.solve(a, b, method=method, precond=precond).iterations
+        assert needed > 0
+        r = tacit.solve(a, b, method=method, precond=precond, max_iterations=needed)
+        assert (r.reason, r.iterations) == ("converged", needed)
 
 
 @pytest.mark.parametrize("method", ["cg", "bicgstab", "gmres", "richardson", "chebyshev", *POSITIVE, *GENERAL])

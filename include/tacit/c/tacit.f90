@@ -35,33 +35,78 @@ module tacit
   public :: tacit_result_columns, tacit_result_column, tacit_result_json, tacit_result_free
   public :: tacit_error, tacit_version_text, tacit_name_of_method, tacit_name_of_precond
 
+  ! Forms that several functions of C have.
+  abstract interface
+    integer(c_int) function new_comm(comm) bind(c)
+      import
+      type(c_ptr), intent(out) :: comm
+    end function
+    integer(c_int) function int_of(handle) bind(c)
+      import
+      type(c_ptr), value :: handle
+    end function
+    integer(c_int64_t) function long_of(handle) bind(c)
+      import
+      type(c_ptr), value :: handle
+    end function
+    real(c_double) function real_of(handle) bind(c)
+      import
+      type(c_ptr), value :: handle
+    end function
+    type(c_ptr) function letters_of(handle) bind(c)
+      import
+      type(c_ptr), value :: handle
+    end function
+    type(c_ptr) function letters_at(i) bind(c)
+      import
+      integer(c_int), value :: i
+    end function
+    type(c_ptr) function letters() bind(c)
+      import
+    end function
+    subroutine frees(handle) bind(c)
+      import
+      type(c_ptr), value :: handle
+    end subroutine
+  end interface
+
+  procedure(new_comm), bind(c, name="tacit_comm_self") :: tacit_comm_self
+  procedure(new_comm), bind(c, name="tacit_comm_world") :: tacit_comm_world
+  procedure(int_of), bind(c, name="tacit_comm_rank") :: tacit_comm_rank
+  procedure(int_of), bind(c, name="tacit_comm_size") :: tacit_comm_size
+  procedure(frees), bind(c, name="tacit_comm_free") :: tacit_comm_free
+  procedure(long_of), bind(c, name="tacit_operator_rows") :: tacit_operator_rows
+  procedure(frees), bind(c, name="tacit_operator_free") :: tacit_operator_free
+  procedure(frees), bind(c, name="tacit_solver_free") :: tacit_solver_free
+  procedure(int_of), bind(c, name="tacit_result_converged") :: tacit_result_converged  ! 1 or 0, as in C
+  procedure(int_of), bind(c, name="tacit_result_iterations") :: tacit_result_iterations
+  procedure(real_of), bind(c, name="tacit_result_residual_norm") :: tacit_result_residual_norm
+  procedure(real_of), bind(c, name="tacit_result_b_norm") :: tacit_result_b_norm
+  procedure(real_of), bind(c, name="tacit_result_seconds") :: tacit_result_seconds
+  procedure(long_of), bind(c, name="tacit_result_reductions") :: tacit_result_reductions
+  procedure(long_of), bind(c, name="tacit_result_products") :: tacit_result_products
+  procedure(long_of), bind(c, name="tacit_result_precond_applies") :: tacit_result_precond_applies
+  procedure(int_of), bind(c, name="tacit_result_columns") :: tacit_result_columns
+  procedure(frees), bind(c, name="tacit_result_free") :: tacit_result_free
+
+  procedure(letters), bind(c, name="tacit_last_error") :: c_last_error
+  procedure(letters), bind(c, name="tacit_version") :: c_version
+  procedure(letters_at), bind(c, name="tacit_method_name") :: c_method_name
+  procedure(letters_at), bind(c, name="tacit_precond_name") :: c_precond_name
+  procedure(letters_of), bind(c, name="tacit_result_reason") :: c_result_reason
+  procedure(letters_of), bind(c, name="tacit_result_detail") :: c_result_detail
+  procedure(letters_of), bind(c, name="tacit_result_advice") :: c_result_advice
+  procedure(letters_of), bind(c, name="tacit_result_method") :: c_result_method
+  procedure(letters_of), bind(c, name="tacit_result_precond") :: c_result_precond
+  procedure(letters_of), bind(c, name="tacit_result_json") :: c_result_json
+
   interface
-    integer(c_int) function tacit_comm_self(comm) bind(c)
-      import
-      type(c_ptr), intent(out) :: comm
-    end function
-    integer(c_int) function tacit_comm_world(comm) bind(c)
-      import
-      type(c_ptr), intent(out) :: comm
-    end function
     ! handle: a communicator of `use mpi`, or comm%MPI_VAL of `use mpi_f08`.
     integer(c_int) function tacit_comm_from_fortran(handle, comm) bind(c)
       import
       integer(c_int), value :: handle
       type(c_ptr), intent(out) :: comm
     end function
-    integer(c_int) function tacit_comm_rank(comm) bind(c)
-      import
-      type(c_ptr), value :: comm
-    end function
-    integer(c_int) function tacit_comm_size(comm) bind(c)
-      import
-      type(c_ptr), value :: comm
-    end function
-    subroutine tacit_comm_free(comm) bind(c)
-      import
-      type(c_ptr), value :: comm
-    end subroutine
 
     integer(c_int) function tacit_matrix(comm, scalar, rows, start, column, value, A) bind(c)
       import
@@ -93,19 +138,11 @@ module tacit
       import
       type(c_ptr), value :: A
     end function
-    integer(c_int64_t) function tacit_operator_rows(A) bind(c)
-      import
-      type(c_ptr), value :: A
-    end function
     integer(c_int) function tacit_operator_null_space(A, count, right) bind(c)
       import
       type(c_ptr), value :: A, right
       integer(c_int), value :: count
     end function
-    subroutine tacit_operator_free(A) bind(c)
-      import
-      type(c_ptr), value :: A
-    end subroutine
 
     ! monitor: c_funloc() of `integer(c_int) function f(context, iteration, residual_norm) bind(c)`, or c_null_funptr.
     integer(c_int) function tacit_solver_monitor(solver, monitor, context) bind(c)
@@ -113,10 +150,6 @@ module tacit
       type(c_ptr), value :: solver, context
       type(c_funptr), value :: monitor
     end function
-    subroutine tacit_solver_free(solver) bind(c)
-      import
-      type(c_ptr), value :: solver
-    end subroutine
     integer(c_int) function tacit_solve(solver, A, P, b, x, result) bind(c)
       import
       type(c_ptr), value :: solver, A, P, b, x
@@ -135,53 +168,12 @@ module tacit
       type(c_ptr), intent(out) :: result
     end function
 
-    ! 1 or 0, as in C.
-    integer(c_int) function tacit_result_converged(result) bind(c)
-      import
-      type(c_ptr), value :: result
-    end function
-    integer(c_int) function tacit_result_iterations(result) bind(c)
-      import
-      type(c_ptr), value :: result
-    end function
-    real(c_double) function tacit_result_residual_norm(result) bind(c)
-      import
-      type(c_ptr), value :: result
-    end function
-    real(c_double) function tacit_result_b_norm(result) bind(c)
-      import
-      type(c_ptr), value :: result
-    end function
-    real(c_double) function tacit_result_seconds(result) bind(c)
-      import
-      type(c_ptr), value :: result
-    end function
-    integer(c_int64_t) function tacit_result_reductions(result) bind(c)
-      import
-      type(c_ptr), value :: result
-    end function
-    integer(c_int64_t) function tacit_result_products(result) bind(c)
-      import
-      type(c_ptr), value :: result
-    end function
-    integer(c_int64_t) function tacit_result_precond_applies(result) bind(c)
-      import
-      type(c_ptr), value :: result
-    end function
-    integer(c_int) function tacit_result_columns(result) bind(c)
-      import
-      type(c_ptr), value :: result
-    end function
     ! i: from 0, as in C.
     type(c_ptr) function tacit_result_column(result, i) bind(c)
       import
       type(c_ptr), value :: result
       integer(c_int), value :: i
     end function
-    subroutine tacit_result_free(result) bind(c)
-      import
-      type(c_ptr), value :: result
-    end subroutine
   end interface
 
   ! Of C, with its strings.
@@ -208,44 +200,6 @@ module tacit
       character(kind=c_char), intent(in) :: request(*)
       integer(c_int32_t), value :: columns
       type(c_ptr), intent(out) :: result
-    end function
-    type(c_ptr) function c_last_error() bind(c, name="tacit_last_error")
-      import
-    end function
-    type(c_ptr) function c_version() bind(c, name="tacit_version")
-      import
-    end function
-    type(c_ptr) function c_method_name(i) bind(c, name="tacit_method_name")
-      import
-      integer(c_int), value :: i
-    end function
-    type(c_ptr) function c_precond_name(i) bind(c, name="tacit_precond_name")
-      import
-      integer(c_int), value :: i
-    end function
-    type(c_ptr) function c_result_reason(result) bind(c, name="tacit_result_reason")
-      import
-      type(c_ptr), value :: result
-    end function
-    type(c_ptr) function c_result_detail(result) bind(c, name="tacit_result_detail")
-      import
-      type(c_ptr), value :: result
-    end function
-    type(c_ptr) function c_result_advice(result) bind(c, name="tacit_result_advice")
-      import
-      type(c_ptr), value :: result
-    end function
-    type(c_ptr) function c_result_method(result) bind(c, name="tacit_result_method")
-      import
-      type(c_ptr), value :: result
-    end function
-    type(c_ptr) function c_result_precond(result) bind(c, name="tacit_result_precond")
-      import
-      type(c_ptr), value :: result
-    end function
-    type(c_ptr) function c_result_json(result) bind(c, name="tacit_result_json")
-      import
-      type(c_ptr), value :: result
     end function
     integer(c_size_t) function c_strlen(text) bind(c, name="strlen")
       import

@@ -77,9 +77,7 @@ def here(arguments: argparse.Namespace, comm: Any, out: Any, live: bool, write: 
         start = time.perf_counter()
         A = files.read_matrix(arguments.file, comm, arguments.scalar)
         b = files.right_hand_side(arguments.rhs, A, comm)
-        if b.ndim == 2:
-            raise cli.WrongUse(f"--rhs {arguments.rhs} has {b.shape[1]} vectors; a least-squares solve takes one")
-        x0 = None if arguments.x0 is None else files.of_columns(arguments.x0, A, comm)
+        x0 = None if arguments.x0 is None else files.first_guess(arguments.x0, A, b, comm)
         read_seconds = time.perf_counter() - start
         options = {name: getattr(arguments, name) for name in ("damp", "condition_limit", "max_iterations", "step")}
         given: Any = {name: value for name, value in options.items() if value is not None}

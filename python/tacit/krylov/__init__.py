@@ -12,7 +12,7 @@ between ranks (``compared``); A, the preconditioner, b and x0 are taken to host 
 from __future__ import annotations
 
 from .callbacks import CallbackState, Observer
-from .least_squares import LeastSquaresResult, lsmr, lsqr, lstsq
+from .least_squares import LeastSquaresColumn, LeastSquaresColumnsResult, LeastSquaresResult, lsmr, lsqr, lstsq
 from .placed import method_on_gpus as method_on_gpus
 from .plan import Plan, explain_plan
 from .request import least_scalar as least_scalar
@@ -25,6 +25,8 @@ __all__ = [
     "CallbackState",
     "ColumnResult",
     "ColumnsResult",
+    "LeastSquaresColumn",
+    "LeastSquaresColumnsResult",
     "LeastSquaresResult",
     "NotConverged",
     "Observer",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -95,6 +95,15 @@ class OfColumn:
     def __call__(self, state: _core.CallbackState) -> bool:
         state.column = self._column
         return self._call(state)
+
+
+def one_by_one(
+    b: Array, x0: Array | None, call: Callable[[_core.CallbackState], bool] | None
+) -> Iterator[tuple[Array, Array | None, Callable[[_core.CallbackState], bool] | None]]:
+    """Of each column of b: itself, its initial guess, and the callback for it."""
+    for c in range(b.shape[1]):
+        guess = None if x0 is None else np.ascontiguousarray(x0[:, c])
+        yield np.ascontiguousarray(b[:, c]), guess, None if call is None else OfColumn(call, c)
 
 
 def stopping(

@@ -25,8 +25,6 @@ def agreed_request(on: _core.Communicator, look: Callable[[], tuple[P, Request]]
     of each, and rank 0's real options. ValueError on every rank when options differ by more than rounding. Collective;
     one small reduction.
     """
-    if on.size == 1:
-        return look()
 
     def bits(found: tuple[P, Request]) -> tuple[int, int]:
         # A rank without elements does not count for the scalar: np.array([]) is float64 whatever the others have.
@@ -44,7 +42,7 @@ def _form(request: Request, on: _core.Communicator) -> dict[str, float | str]:
     """A request in the form that ranks compare."""
     given, options = request.given, request.options
     found = argument_form("precond", request.precond)
-    found |= {"method": repr(options.method), "b": _columns(request.b), **compared_form(options, SOLVE)}
+    found |= {"method": repr(options.method), "b": columns_form(request.b), **compared_form(options, SOLVE)}
     found |= {"partition": repr(given.partition), "ordering": repr(given.ordering)}
     found |= {"device": repr(given.device.partition(":")[0]), "path": on.path if given.path is None else given.path}
     found |= {"scalar": repr(chosen_scalar(given.scalar)), "trace": repr(bool(given.trace))}
@@ -58,7 +56,7 @@ def _form(request: Request, on: _core.Communicator) -> dict[str, float | str]:
     return found
 
 
-def _columns(b: Any) -> str:
+def columns_form(b: Any) -> str:
     what = "a vector" if len(b.shape) == 1 else f"{b.shape[1]} columns"
     return what if isinstance(b, np.ndarray) else what + " on a GPU"
 

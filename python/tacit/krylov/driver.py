@@ -31,7 +31,7 @@ def run(given: Given) -> Result:
         place = place_of(given)
         return place, checked(given, on, place)
 
-    place, request = agreed_request(on, look)
+    place, request = look() if on.size == 1 else agreed_request(on, look)
     threads = default_threads(on) if given.threads is None else int(given.threads)
     if given.path is None and not given.trace and threads == _core.threads():
         result = _watched(place, request, on, begin, threads)
@@ -99,10 +99,12 @@ def _solved(problem: Placed, begin: float, origin: float, threads: int, watch: W
     if watch is not None:
         watch.now("solving")
     own, report = problem.solve(call)
-    levels = problem.levels()
+    many = problem.vectors.many
+    log = Log(report.columns if many else [report])
+    matrix = problem.matrix
     facts: dict[str, Any] = {
-        "unknowns": problem.matrix.shape[0],
-        "nonzeros": problem.matrix.nnz,
+        "unknowns": matrix.shape[0],
+        "nonzeros": matrix.nnz,
         "ranks": on.size,
         "rank": on.rank,
         "threads": threads,
@@ -110,14 +112,11 @@ def _solved(problem: Placed, begin: float, origin: float, threads: int, watch: W
         "device": problem.device,
         "rtol": rtol,
         "atol": options.atol,
-        "levels": levels,
+        "levels": problem.note(log),
         "traffic": problem.traffic,
         "seconds": {"setup": setup + problem.setup_seconds, "solve": report.seconds, "explain": report.explain_seconds},
         "trace": _gathered_trace(on, origin) if given.trace else None,
     }
-    many = problem.vectors.many
-    log = Log(report.columns if many else [report])
-    problem.note(log, levels)
     return (ColumnsResult if many else Result)(problem.vectors.result(own), report, log, facts)
 
 

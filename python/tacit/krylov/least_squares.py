@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Unpack
 
 import numpy as np
@@ -20,7 +22,7 @@ from .._support import (
     Array,
     agreed,
     as_array,
-    as_vector,
+    as_columns,
     choose,
     chosen_scalar,
     core,
@@ -30,11 +32,11 @@ from .._support import (
     to_scalar,
     using_threads,
 )
-from .callbacks import CallbackState, Observer, stopping
-from .compared import argument_form, callback_form
-from .request import check_verbose, least_scalar
-from .results import Log, NotConverged, Result
-from .signatures import hinted
+from .callbacks import CallbackState, Observer, one_by_one, stopping
+from .compared import argument_form, callback_form, columns_form
+from .request import check_verbose, least_scalar, refuse_unlike
+from .results import ColumnResult, ColumnsResult, Log, NotConverged, OneByOne, Result
+from .signatures import flat, hinted
 
 _BESIDE = ("A", "b", "x0", "method", "precond", "comm", "callback", "threads", "scalar", "variance")
 
@@ -107,6 +109,50 @@ class LeastSquaresResult(Result):
         return [*super()._rows(), ("equations", str(self.equations)), ("gradient", f"{self.gradient_norm:.2e}")]
 
 
+@dataclass(frozen=True, eq=False)
+class LeastSquaresColumn(ColumnResult):
+    """How the least-squares solve with one of several right-hand sides ended; see :class:`LeastSquaresResult`."""
+
+    met: str
+    ending: str
+    gradient_norm: float
+    residual: float
+    damped_residual: float
+    gradient: float
+    solution: float
+    matrix_norm: float
+    frobenius_norm: float
+    condition: float
+    gradient_history: npt.NDArray[np.float64]
+
+
+class LeastSquaresColumnsResult(ColumnsResult, LeastSquaresResult):  # type: ignore[misc]  # both are the pair x, info
+    """How a least-squares solve with k right-hand sides ended. Unpacks as ``x, info``.
+
+    Attributes
+    ----------
+    x : ndarray
+        Shape (n, k).
+    columns : list of LeastSquaresColumn
+        The outcome of each column.
+    converged, reason, iterations, residual_norm, counts, and others of :class:`ColumnsResult`
+        As there.
+    gradient_norm : float
+        The largest over the columns.
+    met, ending, residual, gradient, solution, condition, and others of :class:`LeastSquaresResult`
+        Of the column that ``reason`` is of.
+    variance : ndarray or None
+        Shape (n, k): the estimate of each column.
+    """
+
+    columns: list[LeastSquaresColumn]  # type: ignore[assignment]
+    _column = LeastSquaresColumn
+
+    def __init__(self, x: Any, reports: OneByOne, log: Log, facts: dict[str, Any]) -> None:
+        super().__init__(x, reports, log, facts)
+        self.gradient_norm = float(np.max([c.gradient_norm for c in self.columns]))
+
+
 class _Request(NamedTuple):
     """A least-squares solve that can be done, as far as one rank can tell."""
 
@@ -122,8 +168,10 @@ def _checked(A: Any, b: Any, x0: Any, how: dict[str, Any], options: LeastSquares
     """ValueError or TypeError for what is wrong in the arguments. Local."""
     if isinstance(A, op.Operator) and A.device != "host":
         raise ValueError(f"a least-squares solve works in host memory; A is in that of {A.device}: A.to('host')")
-    b = as_vector(_device.read_by_numpy(b), "b")
-    x0 = None if x0 is None else as_vector(_device.read_by_numpy(x0), "x0")
+    b = as_columns(_device.read_by_numpy(b), "b")
+    if x0 is not None:
+        x0 = as_columns(_device.read_by_numpy(x0), "x0")
+        refuse_unlike(b, x0)
     scalar = chosen_scalar(how["scalar"]) or least_scalar(A, b=b, x0=x0)
     method = how["method"]
     if isinstance(method, Method):
@@ -168,7 +216,11 @@ def _agreed(on: _core.Communicator, A: Any, look: Callable[[], _Request], how: d
     def tell(found: _Request) -> dict[str, Any]:
         facts = {"method": found.options.method, **compared_form(found.options, LEAST_SQUARES)}
         facts |= argument_form("precond", found.precond) | {"variance": str(found.variance)}
-        facts |= {"x0": "None" if found.x0 is None else "given", "scalar": repr(chosen_scalar(how["scalar"]))}
+        facts |= {
+            "b": columns_form(found.b),
+            "x0": "None" if found.x0 is None else "given",
+            "scalar": repr(chosen_scalar(how["scalar"])),
+        }
         facts |= {"callback": callback_form(how["callback"], found.options.callback_stops)}
         facts |= {"raise_on_failure": repr(bool(how["raise_on_failure"]))}
         return facts | {"A": op.structure_of(A) if isinstance(A, op.Operator) else "a matrix or a function"}
@@ -227,9 +279,10 @@ def lstsq(
         m x n, with products with A and with its conjugate transpose. On several ranks as for :func:`tacit.solve`: rows
         and columns are spread over the ranks.
     b : array_like
-        Shape (m,) or (m, 1): whole, or this rank's own rows on all ranks.
+        Shape (m,), or (m, k) for k right-hand sides: whole, or this rank's own rows on all ranks.
     x0 : array_like, optional
-        The x to begin with, shape (n,), whole or this rank's own part. Default: zero. What is minimised is the same.
+        The x to begin with, shape (n,) or (n, k), whole or this rank's own part. Default: zero. What is minimised is
+        the same.
     method : str
         "lsmr": ||r|| and ||A^H r|| fall in every iteration. "lsqr": ||r|| is the least that the Krylov space has. "cg",
         "pipelined-cg", "ca-cg" (with ``step``): those of :func:`tacit.solve` on A^H A x = A^H b, with half or a
@@ -255,7 +308,9 @@ def lstsq(
     Returns
     -------
     LeastSquaresResult
-        Unpacks as ``x, info``. Numerical failures are its ``reason``, never an exception.
+        Unpacks as ``x, info``, with x of shape (n,), for b of shape (m, 1) of (n, 1). Numerical failures are its
+        ``reason``, never an exception. For k >= 2 right-hand sides a :class:`LeastSquaresColumnsResult`, with x of
+        shape (n, k) and the outcome of each column.
 
     Raises
     ------
@@ -266,7 +321,9 @@ def lstsq(
     -----
     Collective. Where the columns of A are dependent, the solution is the shortest one if x0 is zero and there is no
     preconditioner. A solve that the recomputed r and A^H r do not confirm goes on from there, and ends as "stagnated"
-    where that gains nothing. docs/theory/least-squares.md has the formulas and costs.
+    where that gains nothing. Several right-hand sides are solved one after another, each with its own residuals,
+    iterations and reason; A and P are made once. A callback reads the column from ``state.column``, and stops that
+    column only. docs/theory/least-squares.md has the formulas and costs.
 
     References
     ----------
@@ -315,6 +372,7 @@ def _solved(
     rows, columns = matrix._handle.range_offsets, matrix._handle.domain_offsets
     own_b, whole = _own(on, request.b, rows, scalar, "b")
     own_x0 = None if request.x0 is None else _own(on, request.x0, columns, scalar, "x0")[0]
+    many = own_b.ndim == 2
 
     def form(own: Array) -> Array:
         return layout.gather(own, on) if whole else own
@@ -328,9 +386,11 @@ def _solved(
         options.callback_stops = False
     setup = on.all_max_real(_core.wall_time() - begin)
     watch.now("solving")
-    own, report, variance = core("least_squares", scalar)(
-        matrix._handle, P, own_b, own_x0, options, observed, request.variance
-    )
+    solve = functools.partial(core("least_squares", scalar), matrix._handle, P)
+    given = one_by_one(own_b, own_x0, observed) if many else [(own_b, own_x0, observed)]
+    found = [solve(right, guess, options, watcher, request.variance) for right, guess, watcher in given]
+    parts, reports, variances = zip(*found, strict=True)
+    together = OneByOne.of(list(reports), "least-squares problems are solved one column at a time")
     facts: dict[str, Any] = {
         "equations": matrix.shape[0],
         "unknowns": matrix.shape[1],
@@ -342,10 +402,19 @@ def _solved(
         "device": "host",
         "rtol": atol,
         "atol": 0.0,
-        "seconds": {"setup": setup, "solve": report.seconds, "explain": 0.0},
-        "variance": None if variance is None else form(np.asarray(variance).real),
+        "seconds": {"setup": setup, "solve": together.seconds, "explain": 0.0},
+        "variance": form(_beside(variances, many).real) if request.variance else None,
     }
-    return LeastSquaresResult(like(form(own), b), report, Log([report]), facts)
+    x = form(_beside(parts, many))
+    x = like(x.reshape(-1, 1) if not many and np.ndim(b) == 2 else x, b)
+    if many:
+        return LeastSquaresColumnsResult(x, together, Log(reports), facts)
+    return LeastSquaresResult(x, reports[0], Log(reports), facts)
+
+
+def _beside(parts: Sequence[Any], many: bool) -> Array:
+    """The columns as one array, (n, k), or the only one, (n,)."""
+    return np.stack(parts, axis=1) if many else np.asarray(parts[0])
 
 
 @hinted
@@ -369,8 +438,8 @@ def lsqr(
     Parameters
     ----------
     A, b, x0, damp, atol, btol
-        As for :func:`tacit.lstsq`, with SciPy's tolerances. With ``damp`` the x that is minimised is x itself, not
-        x - x0 as in SciPy.
+        As for :func:`tacit.lstsq`, with SciPy's tolerances; for b of shape (m, 1) x has shape (n,). With ``damp`` the x
+        that is minimised is x itself, not x - x0 as in SciPy.
     conlim : float, optional
         ``condition_limit``; 0 or None: none.
     iter_lim : int, optional
@@ -396,7 +465,8 @@ def lsqr(
     >>> info, np.round(x, 6).tolist()
     (0, [1.0, 1.0])
     """
-    return _of_scipy("lsqr", A, b, damp, atol, btol, conlim, iter_lim, show, x0, M, callback, calc_var)
+    options = _named_by_scipy(damp, atol, btol, conlim, iter_lim)
+    return _of_scipy("lsqr", A, b, x0, M, callback, show, calc_var, **options)
 
 
 @hinted
@@ -423,41 +493,32 @@ def lsmr(
     >>> info, np.round(x, 6).tolist()
     (0, [2.0])
     """
-    return _of_scipy("lsmr", A, b, damp, atol, btol, conlim, maxiter, show, x0, M, callback, False)
+    options = _named_by_scipy(damp, atol, btol, conlim, maxiter)
+    return _of_scipy("lsmr", A, b, x0, M, callback, show, False, **options)
+
+
+def _named_by_scipy(
+    damp: float, atol: float, btol: float, conlim: float | None, most: int | None
+) -> LeastSquaresOptions:
+    return {"damp": damp, "atol": atol, "btol": btol, "condition_limit": conlim or None, "max_iterations": most}
 
 
 def _of_scipy(
     name: str,
     A: Any,
     b: Any,
-    damp: float,
-    atol: float,
-    btol: float,
-    conlim: float | None,
-    most: int | None,
-    show: bool,
     x0: Any,
     M: Any,
     callback: Callable[[Any], Any] | None,
+    show: bool,
     variance: bool,
+    **options: Unpack[LeastSquaresOptions],
 ) -> LeastSquaresResult:
-    result = lstsq(
-        A,
-        b,
-        x0,
-        method=name,
-        precond=M,
-        callback=None if callback is None else _Iterates(callback),
-        damp=damp,
-        atol=atol,
-        btol=btol,
-        condition_limit=conlim or None,
-        max_iterations=most,
-        variance=variance,
-    )
+    call = None if callback is None else _Iterates(callback)
+    result = lstsq(A, b, x0, method=name, precond=M, callback=call, variance=variance, **options)
     if show:
         print(result.summary())
-    return result
+    return flat(result)
 
 
 class _Iterates:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -15,9 +15,9 @@ from .. import precond as _precond
 from .._described import GROUP_METHODS
 from .._support import Array, agreed, core
 from . import traits
-from .callbacks import OfColumn
+from .callbacks import one_by_one
 from .request import Given, Place, Request, as_named, is_tried, vector_of
-from .results import Log
+from .results import Log, OneByOne
 from .vectors import DeviceVectors, HostVectors, Vectors
 
 Call = Callable[[_core.CallbackState], bool]
@@ -26,6 +26,8 @@ Call = Callable[[_core.CallbackState], bool]
 def place_of(given: Given) -> type[Placed]:
     """Where a solve runs. ValueError or TypeError for a device that is none. Local."""
     A = given.A
+    if given.device == "host" and (not isinstance(A, op.Operator) or A.device == "host"):
+        return OnHost
     hierarchical = isinstance(A, (op.HMatrix, op.DeviceHMatrix))
     kind = _device.kind_of(given.device, several=hierarchical)
     if kind != "cuda" and not (isinstance(A, op.Operator) and A.device != "host"):
@@ -39,6 +41,7 @@ class Placed(Place):
     The functions of the class are what a request is checked by before (:class:`tacit.krylov.request.Place`).
     """
 
+    operator: op.Operator
     vectors: Vectors
     _vectors: Callable[..., Vectors] = HostVectors
     setup_seconds = 0.0  #: of preconditioners that were made during the solve
@@ -55,6 +58,9 @@ class Placed(Place):
         self.matrix = self._square_operator()
         self.scalar = self.matrix._scalar
         self.vectors = self._vectors(request, on, self.matrix, self.scalar)
+        if request.simple and type(self.matrix) is op.Csr:
+            self.operator = self.matrix
+            return  # there is nothing to prepare
         self.operator, numbers = self._renumbered() if request.given.renumbers else (self.matrix, None)
         self._prepare(numbers)
         self.vectors.enter(self.operator, numbers)
@@ -62,8 +68,9 @@ class Placed(Place):
     def _square_operator(self) -> op.Operator:
         given, on = self.request.given, self.on
         P = self.request.precond
-        node = 1 if _precond.is_none(P) else agreed(on, lambda: _precond.node_of(P))
-        spread = None if node == 1 else agreed(on, lambda: op.of_nodes(given.A, on, node))
+        spread = None
+        if not self.request.simple and (node := agreed(on, lambda: _precond.node_of(P))) != 1:
+            spread = agreed(on, lambda: op.of_nodes(given.A, on, node))
         matrix = op.as_operator(given.A, on, self.request.scalar, offsets=spread)
         if matrix.shape[0] != matrix.shape[1]:
             raise ValueError(
@@ -84,8 +91,8 @@ class Placed(Place):
         """Takes the operator to its place, and makes P there."""
         users = None if numbers is None else (self.matrix, numbers)
         self.P, self.symmetric = _precond.build(self.operator, self.request.precond, users)
-        chosen = self.symmetric and traits.is_chosen(self.request.options.method)
-        self.hermitian = chosen and self.matrix.is_hermitian()
+        if self.symmetric and traits.is_chosen(self.request.options.method):
+            self.hermitian = self.matrix.is_hermitian()
         if self.P is None:
             return
         self._P = self.P._handle
@@ -115,20 +122,23 @@ class Placed(Place):
     def device(self) -> str:
         return self.operator.device
 
-    def levels(self) -> dict[str, Any] | None:
-        """The levels of a multigrid preconditioner, as they are now. Local."""
-        return None if self._levels is None else self._levels.report
-
-    def note(self, log: Log, levels: dict[str, Any] | None) -> None:
-        """Adds warnings that concern the preconditioner and the number of ranks, after the solve. Local."""
-        if self.P is not None and not self.symmetric:
-            P = self.P if self._levels is None else self._levels
-            log.warnings += _taken_for_hermitian(self.request.options.method, P)
-        if self._levels is not None and levels is not None:
-            log.warnings += _failures_below(self._levels.name, self._levels_before, levels)
+    def note(self, log: Log) -> dict[str, Any] | None:
+        """Adds warnings that concern the preconditioner and the number of ranks, after the solve. Returns the levels of
+        a multigrid preconditioner, as they are now. Local.
+        """
         unknowns, ranks = self.matrix.shape[0], self.on.size
         if 0 < unknowns < ranks:
             log.warnings.append(f"{ranks} ranks for {unknowns} unknowns: {ranks - unknowns} of them have no rows")
+        if self.P is None:
+            return None
+        if not self.symmetric:
+            P = self.P if self._levels is None else self._levels
+            log.warnings += _taken_for_hermitian(self.request.options.method, P)
+        if self._levels is None:
+            return None
+        levels = self._levels.report
+        log.warnings += _failures_below(self._levels.name, self._levels_before, levels)
+        return levels
 
 
 class OnHost(Placed):
@@ -169,6 +179,8 @@ class OnHost(Placed):
 class OnGpu(Placed):
     """In the memory of one GPU for each rank; b and x0 may be there, too."""
 
+    moves_matrix = True
+
     @staticmethod
     def _vectors(request: Request, *more: Any) -> Vectors:
         return (HostVectors if isinstance(request.b, np.ndarray) else DeviceVectors)(request, *more)
@@ -188,17 +200,12 @@ class OnGpu(Placed):
         x, report = core("solve", self.scalar)(A, self._P, b, x0, options, call, self.hermitian, solves_of_call)
         return x, report
 
-    def _solve_columns(self, b: Array, x0: Array | None, call: Call | None) -> tuple[Array, _Reports]:
-        xs, reports = [], []
-        for c in range(b.shape[1]):
-            guess = None if x0 is None else np.ascontiguousarray(x0[:, c])
-            state = None if call is None else OfColumn(call, c)
-            x, report = self._solve_one(np.ascontiguousarray(b[:, c]), guess, state, b.shape[1])
-            xs.append(x)
-            reports.append(report)
-        counts = {key: sum(r.counts[key] for r in reports) for key in reports[0].counts}
-        seconds, explain = sum(r.seconds for r in reports), sum(r.explain_seconds for r in reports)
-        return np.stack(xs, axis=1), _Reports(reports, counts, seconds, explain)
+    def _solve_columns(self, b: Array, x0: Array | None, call: Call | None) -> tuple[Array, OneByOne]:
+        found = [self._solve_one(*column, b.shape[1]) for column in one_by_one(b, x0, call)]
+        reports = [report for _, report in found]
+        return np.stack([x for x, _ in found], axis=1), OneByOne.of(
+            reports, "device='cuda' solves one column at a time"
+        )
 
     @staticmethod
     def vector(value: Any, what: str) -> Any:
@@ -261,17 +268,6 @@ def method_on_gpus(method: str, precond: Any, cure: str) -> str:
         )
     _precond.refuse_on_gpus(precond, cure)
     return meant
-
-
-class _Reports(NamedTuple):
-    """What the compiled part reports of several columns, for those that were solved one after another."""
-
-    columns: list[_core.Report]
-    counts: dict[str, int]
-    seconds: float
-    explain_seconds: float
-    together: int = 1
-    alone: str = "device='cuda' solves one column at a time"
 
 
 def _taken_for_hermitian(method: str, P: op.Operator) -> list[str]:

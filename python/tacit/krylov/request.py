@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -41,10 +42,10 @@ class Given(NamedTuple):
     A: Any
     b: Any
     x0: Any
-    method: str | Method
-    precond: Any
     comm: Any
     callback: Callable[[CallbackState], Any] | None
+    method: str | Method
+    precond: Any
     partition: str
     ordering: str
     path: str | None
@@ -57,6 +58,11 @@ class Given(NamedTuple):
     options: Mapping[str, Any]
 
     @property
+    def choices(self) -> tuple[Any, ...]:
+        """What is neither a number of the system nor has to do with where it is, nor is among the options."""
+        return self[_FIRST_CHOICE:-1]
+
+    @property
     def relative_to(self) -> Any:
         return self.options.get("relative_to", "b")
 
@@ -65,6 +71,7 @@ class Given(NamedTuple):
         return self.partition != "rows" or self.ordering != "none"
 
 
+_FIRST_CHOICE = Given._fields.index("method")
 _NOT_IN_TABLE = (*SPACES, "relative_to")
 _BESIDE = (*(name for name in Given._fields if name != "options"), *_NOT_IN_TABLE)
 
@@ -78,12 +85,15 @@ class Request(NamedTuple):
     scalar: str
     options: _core.Options
     precond: Any
+    simple: bool  # the method is named, there is no preconditioner, and a stored matrix stays as it is
     automatic: str  # preconditioners are tried where A is a stored matrix ("default"), or always ("named"); "": none is
     spaces: tuple[Any, ...]  # the null space and the left one if there are any: None, "constant", or vectors as columns
 
 
 class Place:
     """What depends on the place where a solve runs, and can be checked before: as it is in host memory. Local."""
+
+    moves_matrix = False  # to the memory where it runs
 
     @staticmethod
     def vector(value: Any, what: str) -> Any:
@@ -120,7 +130,7 @@ def checked(given: Given, on: _core.Communicator, place: type[Place]) -> Request
     b = place.vector(given.b, "b")
     x0 = None if given.x0 is None else place.vector(given.x0, "x0")
     if x0 is not None:
-        _refuse_unlike(b, x0)
+        refuse_unlike(b, x0)
     A = given.A
     scalar = chosen_scalar(given.scalar) or _own_scalar(A, b, x0) or least_scalar(A, b=b, x0=x0)
     if isinstance(A, op.Operator) and A.comm is not on and A.comm != on:
@@ -136,9 +146,12 @@ def checked(given: Given, on: _core.Communicator, place: type[Place]) -> Request
     place.refuse(given, b)
     if "relative_to" in given.options and given.relative_to == "first":
         _refuse_first(place, b, x0, null)
-    options = _options(given, place)
-    precond, automatic = place.preconditioner(given.precond, options)
-    return Request(given, b, x0, scalar, options, precond, automatic, spaces)
+    options, precond, automatic, simple = _chosen(given, place)
+    if given.callback is not None:
+        if not callable(given.callback):
+            raise TypeError(f"callback is {given.callback!r}; a function of one argument is needed")
+        options.callback_stops = not isinstance(given.callback, Observer)
+    return Request(given, b, x0, scalar, options, precond, simple, automatic, spaces)
 
 
 def _space(given: Any, what: str) -> Any:
@@ -146,7 +159,7 @@ def _space(given: Any, what: str) -> Any:
     return given if vectors is None else vectors
 
 
-def _refuse_unlike(b: Any, x0: Any) -> None:
+def refuse_unlike(b: Any, x0: Any) -> None:
     if isinstance(x0, np.ndarray) != isinstance(b, np.ndarray):
         there, here = ("x0", "b") if isinstance(b, np.ndarray) else ("b", "x0")
         raise ValueError(f"{there} is in the memory of a GPU and {here} in that of the host; give both in one")
@@ -198,10 +211,32 @@ _PLAIN = frozenset({type(None), bool, int, float, str})
 _REAL = frozenset(name for name, option in SOLVE.items() if option.kind == "real")
 
 
-def _options(given: Given, place: type[Place]) -> _core.Options:
-    """The options as the compiled part has them, to be changed by this solve; what stands beside them is checked too.
-    Those of an earlier solve with the same arguments are a copy away.
+_Choice = tuple[_core.Options, Any, str, bool]  # options, precond, automatic and simple of a Request
+
+
+_KEPT: OrderedDict[tuple[Any, ...], _Choice] = OrderedDict()  # by all that they are made of
+_MOST_KEPT = 256
+
+
+def _chosen(given: Given, place: type[Place]) -> _Choice:
+    """The options as the compiled part has them, to be changed by this solve, and its preconditioner. Those of an
+    earlier solve with the same plain arguments are a copy away: what is kept has passed every check.
     """
+    values = (*given.choices, *given.options.values())
+    kinds = tuple(map(type, values))  # True is 1
+    if not _PLAIN.issuperset(kinds):  # others are not kept alive
+        return _choose(given, place)
+    key = (place, tuple(given.options), kinds, values)
+    kept = _KEPT.get(key)
+    if kept is None:
+        kept = _KEPT[key] = _choose(given, place)
+        if len(_KEPT) > _MOST_KEPT:
+            _KEPT.popitem(last=False)
+    return _core.Options(kept[0]), *kept[1:]
+
+
+def _choose(given: Given, place: type[Place]) -> _Choice:
+    """:func:`_chosen` for arguments that are new. What stands beside the options is checked too."""
     name, own = given.method, given.options
     if not isinstance(name, str):
         name, own = named("method", name, own)
@@ -214,8 +249,7 @@ def _options(given: Given, place: type[Place]) -> _core.Options:
             real[key] = value
         elif key not in _NOT_IN_TABLE:
             fixed[key] = value
-    relative_to = given.options.get("relative_to", "b")
-    values = (given.partition, given.ordering, given.path, relative_to, given.verbose, *fixed.values())
+    values = (given.partition, given.ordering, given.path, given.relative_to, given.verbose, *fixed.values())
     settle = _settled if _PLAIN.issuperset(map(type, values)) else _settled.__wrapped__
     options = _core.Options(settle(method, tuple(fixed), *values))
     for key, value in real.items():
@@ -223,11 +257,10 @@ def _options(given: Given, place: type[Place]) -> _core.Options:
     _core.check_solve(options)
     if given.threads is not None:
         thread_count(given.threads)
-    if given.callback is not None:
-        if not callable(given.callback):
-            raise TypeError(f"callback is {given.callback!r}; a function of one argument is needed")
-        options.callback_stops = not isinstance(given.callback, Observer)
-    return options
+    precond, automatic = place.preconditioner(given.precond, options)
+    prepares = place.moves_matrix or automatic or given.renumbers or traits.is_chosen(options.method)
+    simple = precond is _precond.NONE and not prepares
+    return options, precond, automatic, simple
 
 
 @functools.lru_cache(maxsize=256, typed=True)

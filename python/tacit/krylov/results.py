@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 from collections.abc import Iterator, Sequence
@@ -306,7 +307,26 @@ class Result(Outcome, _Pair):
         return None
 
 
-class ColumnResult(NamedTuple):
+class OneByOne(NamedTuple):
+    """What the compiled part reports of several columns, for those that were solved one after another."""
+
+    columns: list[Any]
+    alone: str
+    counts: dict[str, int]
+    seconds: float
+    explain_seconds: float
+    together: int = 1
+
+    @classmethod
+    def of(cls, reports: list[Any], alone: str) -> OneByOne:
+        """`alone` says why they were."""
+        counts = {key: sum(r.counts[key] for r in reports) for key in reports[0].counts}
+        seconds, explain = sum(r.seconds for r in reports), sum(r.explain_seconds for r in reports)
+        return cls(reports, alone, counts, seconds, explain)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ColumnResult:
     """How the solve with one of several right-hand sides ended; see :class:`Result` for the fields."""
 
     converged: bool
@@ -351,14 +371,16 @@ class ColumnsResult(Result):
         Where that is 1, the reason; else "".
     """
 
+    columns: list[ColumnResult]
+    _column: type[Any] = ColumnResult
+
     def __init__(self, x: Any, reports: Any, log: Log, facts: dict[str, Any]) -> None:
-        each: list[_core.Report] = list(reports.columns)
+        each: list[Any] = list(reports.columns)
         slowest = max(range(len(each)), key=lambda c: each[c].iterations)
         shown = next((c for c, r in enumerate(each) if not r.converged), slowest)
         super().__init__(x, each[shown], log, facts)
-        self.columns: list[ColumnResult] = [
-            ColumnResult(*(getattr(r, name) for name in ColumnResult._fields)) for r in each
-        ]
+        kind = self._column
+        self.columns = [kind(*(getattr(r, one.name) for one in dataclasses.fields(kind))) for r in each]
         self.choice = each[0].choice
         self.together: int = reports.together
         self.alone: str = reports.alone
@@ -374,14 +396,14 @@ class ColumnsResult(Result):
 
     def facts(self) -> dict[str, Any]:
         """The facts of all columns, and for each its own."""
-        columns = [report.plain(c._asdict()) for c in self.columns]
+        columns = [report.plain(vars(c)) for c in self.columns]
         return {**super().facts(), "columns": columns, "together": self.together, "alone": self.alone}
 
     def __repr__(self) -> str:
         done = sum(c.converged for c in self.columns)
         return (
-            f"<tacit.ColumnsResult: {done} of {len(self.columns)} columns converged, {self.reason} after at most"
-            f" {self.iterations} iterations of {self._solver()}, largest residual {self.residual_norm:.2e}>"
+            f"<tacit.{type(self).__name__}: {done} of {len(self.columns)} columns converged, {self.reason} after at"
+            f" most {self.iterations} iterations of {self._solver()}, largest residual {self.residual_norm:.2e}>"
         )
 
     def summary(self) -> str:

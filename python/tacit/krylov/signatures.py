@@ -15,9 +15,10 @@ from .. import op
 from .._support import Array, choose, refuse_unknown
 from .callbacks import OfIterate
 from .results import ColumnsResult, Result
-from .solving import solve
+from .solving import solve_by
 
 F = TypeVar("F", bound=Callable[..., Any])
+R = TypeVar("R", bound=Result)
 
 
 def hinted(method: F) -> F:
@@ -48,18 +49,13 @@ def _scipy(
     as_norm: bool = False,
     **more: Any,
 ) -> Result:
-    result = solve(
-        A,
-        b,
-        x0,
-        method=name,
-        precond=M,
-        rtol=rtol,
-        atol=atol,
-        max_iterations=maxiter,
-        callback=OfIterate(callback, as_norm) if callable(callback) else callback,
-        **more,
-    )
+    call = OfIterate(callback, as_norm) if callable(callback) else callback
+    options = {"rtol": rtol, "atol": atol, "max_iterations": maxiter, **more}
+    return flat(solve_by(name, A, b, x0, M, call, options))
+
+
+def flat(result: R) -> R:
+    """The result with an x of shape (n,) where there is one right-hand side, as SciPy's methods return it."""
     if isinstance(result.x, np.ndarray) and result.x.ndim != 1 and not isinstance(result, ColumnsResult):
         result.x = result.x.reshape(-1)
     return result

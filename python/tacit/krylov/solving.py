@@ -179,4 +179,14 @@ def solve(
     ((100, 3), True, ['converged', 'converged', 'converged'])
     """
     further = partition, ordering, path, threads, device, scalar, trace, raise_on_failure, verbose
-    return run(Given(A, b, x0, method, precond, comm, callback, *further, options))
+    return run(Given(A, b, x0, comm, callback, method, precond, *further, options))
+
+
+_FURTHER = tuple((solve.__kwdefaults__ or {})[name] for name in Given._fields[Given._fields.index("precond") + 1 : -1])
+
+
+def solve_by(
+    method: str, A: Any, b: Any, x0: Any, precond: Any, callback: Callable[[CallbackState], Any] | None, options: Any
+) -> Result:
+    """:func:`solve` with its defaults for all other arguments."""
+    return run(Given._make((A, b, x0, None, callback, method, precond, *_FURTHER, options)))

@@ -18,19 +18,31 @@ class HostVectors:
 
     def __init__(self, request: Request, on: _core.Communicator, matrix: op.Operator, scalar: str) -> None:
         self._on, self._scalar, self._like = on, scalar, request.given.b
-        self._offsets = matrix._handle.range_offsets
+        self._handle = matrix._handle
         self._numbers: Any = None
-        b, x0 = request.b, request.x0
-        self._whole = layout.form(on, b, self._offsets, "b")
-        guess_whole = x0 is not None and layout.form(on, x0, self._offsets, "x0")
-
-        def cut() -> tuple[Any, Any]:
-            return self._own(b, self._whole, "b"), None if x0 is None else self._own(x0, guess_whole, "x0")
-
-        self.b, self.x0 = cut() if on.size == 1 else agreed(on, cut)
+        b, x0, n = request.b, request.x0, matrix.shape[0]
+        if on.size == 1 and len(b) == n and (x0 is None or len(x0) == n):
+            self._whole = True
+            self.b, self.x0 = to_scalar(b, scalar, "b"), None if x0 is None else to_scalar(x0, scalar, "x0")
+        else:
+            self.b, self.x0 = self._parts(b, x0)
         self.many = b.ndim == 2
         given = request.given.b
         self._reshaped = not self.many and (given.ndim if isinstance(given, np.ndarray) else np.ndim(given)) == 2
+
+    def _parts(self, b: Array, x0: Array | None) -> tuple[Array, Array | None]:
+        """This rank's rows of b and x0, each in either form. Collective."""
+        self._whole = layout.form(self._on, b, self._offsets, "b")
+        guess_whole = x0 is not None and layout.form(self._on, x0, self._offsets, "x0")
+
+        def cut() -> tuple[Array, Array | None]:
+            return self._own(b, self._whole, "b"), None if x0 is None else self._own(x0, guess_whole, "x0")
+
+        return agreed(self._on, cut)
+
+    @property
+    def _offsets(self) -> list[int]:
+        return self._handle.range_offsets  # type: ignore[no-any-return]
 
     def _own(self, array: Array, whole: bool, what: str) -> Array:
         if whole and self._on.size > 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
 from collections.abc import Callable
@@ -27,7 +28,7 @@ from .._support import (
     vectors_of,
     whole_number,
 )
-from .contributions import Entries, Fixed, Reader, Sums, index_of, plan_needed, size_of
+from .contributions import Entries, Fixed, Reader, Sums, index_of, plan_needed, refuse_crowded, size_of
 from .operators import FORMATS, Csr
 
 
@@ -136,6 +137,8 @@ class Assembler:
         n = self._rows[-1]
         self.shape = (n, n if columns is None else columns)
         self._columns = self._rows if self.shape[1] == n else layout.blocks(self.shape[1], on.size)
+        for offsets, what in ((self._rows, "rows"), (self._columns, "columns")):
+            agreed(on, functools.partial(refuse_crowded, on.rank, offsets, what))
         self.own_range = (self._rows[on.rank], self._rows[on.rank + 1])
         self._k = int(rhs)
         self._scalar = chosen_scalar(scalar)

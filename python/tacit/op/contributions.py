@@ -157,8 +157,13 @@ class Entries:
         assert self.structure is not None
         known, other = self.structure, self.given.entries
         columns = 1 + max(int(a.max(initial=0)) for a in (known[1], other[1]))
+        names = None
+        if (len(known[0]) - 1) * columns >= 2**63:  # a place is to be one number of 64 bits
+            names = np.unique(np.concatenate([known[1], other[1]]))
+            columns = len(names)
         old, new = (
-            np.repeat(np.arange(len(start) - 1, dtype=np.int64), np.diff(start)) * columns + column
+            np.repeat(np.arange(len(start) - 1, dtype=np.int64), np.diff(start)) * columns
+            + (column if names is None else np.searchsorted(names, column))
             for start, column in (known, other)
         )
         at = np.searchsorted(old, new)
@@ -167,6 +172,7 @@ class Entries:
         there[inside] = old[at[inside]] == new[inside]
         if not there.all():
             row, column = divmod(int(new[np.flatnonzero(~there)[0]]), columns)
+            column = column if names is None else int(names[column])
             raise ValueError(
                 f"entry ({self._begin + row}, {column}) is not among those of the first finish(), which decided the"
                 " structure of the matrix; add zeros there at first, or make a new Assembler"
@@ -180,10 +186,6 @@ class Fixed:
     def __init__(self, comm: _core.Communicator, rows: list[int], k: int) -> None:
         self._comm, self._rows = comm, rows
         self._begin, end = rows[comm.rank], rows[comm.rank + 1]
-        if end - self._begin >= 2**31:
-            raise ValueError(
-                f"rank {comm.rank} has {end - self._begin} rows; a rank has fewer than 2^31, take more ranks"
-            )
         self.given = Sums(comm, rows, 1, k)
         self._is_fixed = np.zeros(end - self._begin, bool)
         self._there = False  # on any rank
@@ -330,9 +332,16 @@ def size_of(shape: Any) -> tuple[int, int | None]:
     if len(given) not in (1, 2):
         raise ValueError(f"shape is {shape!r}; a number of rows, or (rows, columns), is needed")
     sizes = [whole_number(n, "shape", 2**62) for n in given]
-    if min(sizes) < 0:
-        raise ValueError(f"shape is {shape!r}; no number may be negative")
+    if min(sizes) < 0 or max(sizes) > 2**62:
+        raise ValueError(f"shape is {shape!r}; numbers from 0 to 2^62 are needed")
     return sizes[0], sizes[1] if len(sizes) == 2 else None
+
+
+def refuse_crowded(rank: int, offsets: list[int], what: str) -> None:
+    """ValueError where a rank has more rows or columns than vectors of one rank may have elements. Local."""
+    own = offsets[rank + 1] - offsets[rank]
+    if own >= 2**31:
+        raise ValueError(f"this rank has {own} {what}; a rank has fewer than 2^31, take more ranks")
 
 
 def index_of(given: Any, what: str, n: int, kind: str) -> Array:

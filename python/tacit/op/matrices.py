@@ -65,8 +65,12 @@ def _of_petsc(
         made = as_operator(whole, on, scalar, what=what, offsets=offsets, format=format)
     else:
         made = csr((value, column, start), (own, shape[1]), own_rows=True, comm=on, scalar=scalar, format=format)
-        if offsets is not None and list(offsets) != list(made._handle.range_offsets):
-            raise ValueError(f"the rows of {what} are spread over the ranks in another way than those of A")
+        for rank, (end, wanted) in enumerate(zip(made._handle.range_offsets, offsets or (), strict=False)):
+            if end != wanted:
+                raise ValueError(
+                    f"{what} and A are not spread alike: the rows of rank {rank - 1} end at {end} in {what}, and at"
+                    f" {wanted} in A"
+                )
     assert isinstance(made, Csr)
     return made
 

@@ -64,7 +64,7 @@ class Operator:
         self._handle = handle
         self._hermitian: bool | None = None
         self.comm = comm
-        self.dtype = np.dtype(DTYPES.get(dtype, dtype))  # type: ignore[arg-type]
+        self.dtype = DTYPES.get(dtype) or np.dtype(dtype)  # type: ignore[arg-type]
         self.shape: tuple[int, int] = (handle.rows, handle.columns)
 
     ndim = 2

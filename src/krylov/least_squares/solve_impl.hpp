@@ -16,6 +16,7 @@
 #include <tacit/op/scaled.hpp>
 #include "krylov/monitor.hpp"
 #include "krylov/plan/words.hpp"
+#include "layout/unlike.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -233,8 +234,9 @@ void check_arguments(const op::Operator<T, M>& A, const op::Operator<T, M>* P, c
           " on this rank; the operator takes ", A.domain().size(), " and ", A.domain().local_size());
   require(b.columns() == 1 && x.columns() == 1, "a least-squares solve takes one right-hand side; b has ", b.columns(),
           " columns and x ", x.columns());
-  require(!P || P->range() == A.domain(), "the preconditioner gives ", P ? P->range().size() : 0,
-          " elements; the operator takes ", A.domain().size());
+  if (P && !(P->range() == A.domain()))
+    require(false,
+            "the preconditioner does not give what the operator takes: ", layout::unlike(P->range(), A.domain()));
   require(!P || P->domain().is_replicated() == A.domain().is_replicated(),
           "the preconditioner's vectors are replicated, and the operator's are not, or the other way round");
   require(!P || P->has_adjoint(), "a preconditioner from the right needs its adjoint product, which ",
@@ -388,7 +390,7 @@ double LeastSquaresSolve<T, M>::distance(const Judged& judged) const {
 }
 
 template <Scalar T, Memory M>
-std::optional<Verdict> LeastSquaresSolve<T, M>::run(double) {
+std::optional<Verdict> LeastSquaresSolve<T, M>::run(double distance) {
   auto& monitor = *monitor_;
   const Norms& norms = judged_.norms;
   monitor.begin(norms.residual);
@@ -405,6 +407,11 @@ std::optional<Verdict> LeastSquaresSolve<T, M>::run(double) {
   if (norms.gradient == 0) {  // P^H A^H r, and that is not enough
     monitor.end(Outcome::no_progress);
     return {};
+  }
+  if (monitor.max_iterations() == 0) {  // x has been judged, and a run would judge it again
+    ending_ = Ending::iterations;
+    monitor.end(Outcome::max_iterations);
+    return next(distance, distance);
   }
   vectors_->begin(norms.residual, norms.gradient);
   if (options_.method == LeastSquaresMethod::lsqr) {
