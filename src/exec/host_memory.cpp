@@ -30,10 +30,14 @@ namespace tacit::exec {
 namespace {
 constexpr std::size_t alignment = 128;
 constexpr std::size_t unit_of_large = std::size_t(1) << 16;  // blocks are multiples of it
+/// Smaller blocks than large_bytes are kept, too, from the size on from which malloc() gives memory back to the system:
+/// vectors of 20 000 to 130 000 numbers, whose new pages cost a solve of few iterations more than its sweeps do.
+constexpr std::size_t least_kept = std::size_t(1) << 17;
+static_assert(least_kept <= large_bytes);
 
 struct Block {
   char* begin = nullptr;
-  std::size_t bytes = 0;  // 0: not large
+  std::size_t bytes = 0;  // 0: of aligned_alloc()
 };
 
 #if defined(__linux__) && !defined(TACIT_KEEPS_NOTHING)
@@ -184,13 +188,13 @@ void each_page(std::size_t bytes, const F& f) {
 
 // The returned memory follows a cache line that stores the block's address and size.
 void* host_allocate(std::size_t bytes, bool clear) {
-  const bool large = bytes >= large_bytes;
+  const bool kept = bytes >= least_kept;
   // Vectors that begin at the same offset in a page would map to the same cache sets, so offsets are varied.
   static std::atomic<unsigned> count{0};
-  const std::size_t shift = alignment + (large ? count++ % 32 * 5 * alignment : 0);
-  const std::size_t unit = large ? unit_of_large : alignment, whole = (bytes + shift + unit - 1) / unit * unit;
+  const std::size_t shift = alignment + (kept ? count++ % 32 * 5 * alignment : 0);
+  const std::size_t unit = kept ? unit_of_large : alignment, whole = (bytes + shift + unit - 1) / unit * unit;
   Block block;
-  if (whole > bytes && large) block = {Kept::of_process().take(whole), whole};
+  if (whole > bytes && kept) block = {Kept::of_process().take(whole), whole};
   else if (whole > bytes) block.begin = static_cast<char*>(std::aligned_alloc(unit, whole));
   if (!block.begin) throw_out_of_memory(bytes);
   char* const p = block.begin + shift;

@@ -139,7 +139,7 @@ class Solve final : public OuterIteration, private Executor {
       report_.warnings.push_back(message(system_.P()->name(), ": ", noted->note()));
     if (!inputs_are_finite()) return false;
     if (system_.null_space()) system_.enter_null_space(report_);
-    report_.b_norm = system_.length(system_.b());
+    report_.b_norm = system_.length_of_b();
     report_.norm = to_string(options().norm);
     return true;
   }
@@ -202,7 +202,7 @@ class Solve final : public OuterIteration, private Executor {
   /// r = b - A x of the initial guess; returns its norm.
   double begin_from_guess() {
     residual_ = std::make_unique<Vector<T, M>>(space());
-    length_of_x_ = layout::norm(x());
+    length_of_x_ = system_.length_of_x();
     if (length_of_x_ != 0) {
       const double norm = system_.residual_of_guess(length_of_x_, *residual_);
       if (system_.may_square(norm)) return norm;

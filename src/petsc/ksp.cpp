@@ -21,6 +21,7 @@ struct Solver {
   const krylov::State* state = nullptr;  ///< while a monitor runs
   MatNullSpace null_space_of = nullptr;  ///< what `null_space` was made from, and a reference to it
   std::shared_ptr<const krylov::NullSpace<T>> null_space;
+  std::unique_ptr<Vector<T>> b, x;  ///< from KSPSetUp() to KSPReset(), as work vectors of PETSc's types are
 };
 Solver& solver_of(KSP ksp) {
   return *static_cast<Solver*>(ksp->data);
@@ -31,6 +32,17 @@ bool is_own_option(std::string_view name) {
   for (const char* const of_ksp : {"rtol", "atol", "max_iterations", "divergence", "history", "side"})
     if (name == of_ksp) return false;
   return true;
+}
+
+/// Makes b and x, unless they are there. Local.
+void make_vectors(Solver& s, const layout::Space& space) {
+  if (s.b && s.b->space() == space) return;
+  s.x.reset();
+  s.b = std::make_unique<Vector<T>>(space);
+  s.x = std::make_unique<Vector<T>>(space);
+  // Memory that most methods take, which host_free() keeps: the first touch of new pages is work of a set-up.
+  constexpr std::size_t of_methods = 5;
+  const std::vector<Vector<T>> touched(of_methods, Vector<T>(space));
 }
 
 /// The null space of A; null where it has none. Collective.
@@ -152,7 +164,8 @@ void solve(KSP ksp) {
   const auto& space = A->range();
   const auto report = comm::collective(space.comm(), [&] {
     const auto P = precond_of(ksp, space);
-    Vector<T> b(space), x(space);
+    make_vectors(s, space);
+    Vector<T>&b = *s.b, &x = *s.x;
     copy_from(ksp->vec_rhs, b.data());
     if (ksp->guess_zero) layout::fill(x, T(0));
     else copy_from(ksp->vec_sol, x.data());
@@ -193,9 +206,19 @@ PetscErrorCode solve_ksp(KSP ksp) {
   return guarded(comm_of(ksp), "KSPSolve_Tacit", [&] { solve(ksp); });
 }
 
-/// The Mat's rows are taken at the first solve; here only what does not fit is refused.
+/// The Mat's rows are taken at the first solve.
 PetscErrorCode set_up(KSP ksp) {
-  return guarded(comm_of(ksp), "KSPSetUp_Tacit", [&] { krylov::check(solver_of(ksp).options); });
+  return guarded(comm_of(ksp), "KSPSetUp_Tacit", [&] {
+    Solver& s = solver_of(ksp);
+    krylov::check(s.options);
+    PetscBool has_matrix = PETSC_FALSE;
+    Mat A = nullptr;
+    ok(PCGetOperatorsSet(ksp->pc, &has_matrix, nullptr));
+    if (!has_matrix) return;  // PETSc says so
+    ok(PCGetOperators(ksp->pc, &A, nullptr));
+    const layout::Space space = space_of(A);
+    comm::collective(space.comm(), [&] { make_vectors(s, space); });
+  });
 }
 
 PetscErrorCode set_from_options(KSP ksp, OptionItems PetscOptionsObject) {
@@ -254,6 +277,7 @@ PetscErrorCode view(KSP ksp, PetscViewer viewer) {
 PetscErrorCode reset(KSP ksp) {
   Solver& s = solver_of(ksp);
   s.null_space.reset();
+  s.b.reset(), s.x.reset();
   return MatNullSpaceDestroy(&s.null_space_of);
 }
 

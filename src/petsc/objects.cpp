@@ -1,7 +1,9 @@
-#include "objects.hpp"
+#include "borrowed.hpp"
 
+#include <tacit/exec/pairs.hpp>
 #include <tacit/op/diagonal.hpp>
 #include <tacit/op/noted.hpp>
+#include "op/known_signs.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -27,48 +29,49 @@ int attribute() {
   return key;
 }
 
-/// What a Mat keeps of csr_of().
-struct Rows {
+/// What a Mat keeps for the next solve with it.
+struct Kept {
+  // Of csr_of():
   std::shared_ptr<op::Csr<T>> matrix;
   PetscObjectState state = 0, structure = 0;
   bool ascending = false;  ///< columns: then update_values() takes the numbers in PETSc's order
   std::optional<bool> hermitian;
-  int products = 0;  ///< that were left to PETSc
+  // Of its products by MatMult():
+  int products = 0;
+  PetscObjectState looked_at = -1;  ///< the state that these are of
+  double largest = 0;               ///< of this rank; infinite where an entry is not finite
+  std::optional<op::Signs> signs;
+  std::optional<layout::Space> space;
+  std::shared_ptr<Pairs> pairs = std::make_shared<Pairs>();
 };
 /// After so many products by MatMult() a copy of the rows would have paid for itself: it costs as much as 10 to 20 of
 /// them, and saves a part of each.
 constexpr int worth_a_copy = 100;
-PetscErrorCode free_rows(void* rows) {
-  delete static_cast<Rows*>(rows);
+PetscErrorCode free_kept(void* kept) {
+  delete static_cast<Kept*>(kept);
   return 0;
 }
-Rows& rows_kept_by(Mat A) {
+Kept& kept_by(Mat A) {
   PetscContainer container = nullptr;
-  void* kept = nullptr;
-  ok(PetscObjectQuery(PetscObject(A), "tacit_rows", reinterpret_cast<PetscObject*>(&container)));
+  void* found = nullptr;
+  ok(PetscObjectQuery(PetscObject(A), "tacit_kept", reinterpret_cast<PetscObject*>(&container)));
   if (container) {
-    ok(PetscContainerGetPointer(container, &kept));
-    return *static_cast<Rows*>(kept);
+    ok(PetscContainerGetPointer(container, &found));
+    return *static_cast<Kept*>(found);
   }
-  auto made = std::make_unique<Rows>();
+  auto made = std::make_unique<Kept>();
   ok(PetscContainerCreate(comm_of(A), &container));
   ok(PetscContainerSetPointer(container, made.get()));
-  ok(PetscContainerSetUserDestroy(container, free_rows));
-  Rows& rows = *made.release();
-  ok(PetscObjectCompose(PetscObject(A), "tacit_rows", PetscObject(container)));
+  ok(PetscContainerSetUserDestroy(container, free_kept));
+  Kept& kept = *made.release();
+  ok(PetscObjectCompose(PetscObject(A), "tacit_kept", PetscObject(container)));
   ok(PetscContainerDestroy(&container));
-  return rows;
+  return kept;
 }
-
-layout::Space space_of(Mat A) {
-  PetscInt rows = 0, columns = 0;
-  const PetscInt* offsets = nullptr;
-  ok(MatGetLocalSize(A, &rows, &columns));
-  ok(MatGetOwnershipRanges(A, &offsets));
-  const auto& comm = communicator_of(comm_of(A));
-  require(comm.all(rows == columns), "a solve needs a square matrix with rows and columns spread alike; rank ",
-          comm.rank(), " has ", rows, " rows and ", columns, " columns");
-  return layout::Space::distributed(comm, layout::Partition(std::vector<Global>(offsets, offsets + comm.size() + 1)));
+PetscObjectState state_of(Mat A) {
+  PetscObjectState state = 0;
+  ok(PetscObjectStateGet(PetscObject(A), &state));
+  return state;
 }
 
 /// A sequential AIJ matrix, whose arrays are read while this object exists.
@@ -121,7 +124,7 @@ op::Rows<T> joined(const Block& own, const Block& others, const PetscInt* column
 }
 
 /// Fills or updates `kept` from the arrays of a sequential or parallel AIJ matrix. Collective.
-void take_rows(Mat A, Rows& kept, bool new_numbers_only) {
+void take_rows(Mat A, Kept& kept, bool new_numbers_only) {
   const layout::Space space = new_numbers_only ? kept.matrix->range() : space_of(A);
   Mat own = A, others = nullptr;
   const PetscInt* column_of = nullptr;
@@ -147,104 +150,84 @@ void take_rows(Mat A, Rows& kept, bool new_numbers_only) {
   kept.matrix = std::make_shared<op::Csr<T>>(space, space, std::move(rows));
 }
 
-/// Vectors of PETSc that take the elements of Tacit's for the time of a call.
-class Borrowed {
- public:
-  explicit Borrowed(Mat A) { ok(MatCreateVecs(A, &x_, &y_)); }
-  Borrowed(const Borrowed&) = delete;
-  ~Borrowed() {
-    (void)VecDestroy(&x_);
-    (void)VecDestroy(&y_);
-  }
-  template <class F>
-  void call(const T* x, T* y, const F& f) const {
-    place(x_, x);
-    place(y_, y);
-    const PetscErrorCode code = f(x_, y_);
-    for (const Vec v : {x_, y_}) each_part(v, [](Vec part) { ok(VecResetArray(part)); });
-    ok(code);
-  }
-
- private:
-  static void place(Vec v, const T* elements) {
-    each_part(v, [&](Vec part) {
-      PetscInt count = 0;
-      ok(VecGetLocalSize(part, &count));
-      ok(VecPlaceArray(part, elements));
-      elements += count;
-    });
-  }
-  Vec x_ = nullptr, y_ = nullptr;
-};
-
-/// What a solve looks at before it begins: the largest entry, and one that is not finite.
-struct Entries {
-  double largest = 0;
-  std::string fault;
-};
-/// Of an AIJ matrix: one pass over its values. Collective.
-Entries entries_of(Mat A, const comm::Communicator& comm) {
+/// The largest magnitude among this rank's entries of an AIJ matrix, infinite where one is not finite. One pass over
+/// its values. Local.
+double largest_of(Mat A) {
   Mat own = A, others = nullptr;
   const PetscInt* column_of = nullptr;
   PetscBool parallel = PETSC_FALSE;
   ok(PetscObjectBaseTypeCompare(PetscObject(A), MATMPIAIJ, &parallel));
   if (parallel) ok(MatMPIAIJGetSeqAIJ(A, &own, &others, &column_of));
   double largest = 0;
-  bool finite = true;
   for (const Mat one : {own, others}) {
     if (!one) continue;
     const Block block(one);
-    for (const T value : std::span(block.value, block.entries())) {
-      largest = std::max({largest, double(std::abs(real(value))), double(std::abs(std::imag(value)))});
-      finite = finite && is_finite(value);
-    }
+    const auto* const parts = reinterpret_cast<const real_t<T>*>(block.value);
+    const std::size_t count = block.entries() * (sizeof(T) / sizeof(real_t<T>));
+    largest = std::max(largest, exec::largest_magnitude<real_t<T>, Host>(parts, count));
   }
-  Entries found{comm.all_max(largest), ""};
-  const Global first = comm.all_min(Global(finite ? comm.size() : comm.rank()));
-  if (first < comm.size()) found.fault = message("the matrix has a value that is not finite on rank ", first);
-  return found;
+  return largest;
 }
 
 /// y = A x by MatMult(): no copies, and no message but PETSc's own.
-class Product : public op::Operator<T, Host> {
+class Product : public op::Operator<T, Host>, public op::KnowsSigns {
  public:
-  /// `rows`: what A keeps where it is an AIJ matrix.
-  explicit Product(Mat A, Rows* rows = nullptr) : Operator(space_of(A), space_of(A)), A_(A), rows_(rows), vectors_(A) {
-    if (rows) entries_ = entries_of(A, range().comm());
+  /// `has_entries`: A is an AIJ matrix, whose entries are looked at once for their numbers.
+  Product(Mat A, const layout::Space& space, bool has_entries)
+      : Operator(space, space), A_(A), kept_(kept_by(A)), vectors_(kept_.pairs->lend(A)), knows_state_(has_entries) {
     ok(PetscObjectReference(PetscObject(A)));
     ok(MatHasOperation(A, MATOP_GET_DIAGONAL, &has_diagonal_));
+    if (has_entries) look_at_entries();
   }
   ~Product() override { (void)MatDestroy(&A_); }
   std::string name() const override { return message("PETSc ", PetscObject(A_)->type_name); }
-  double largest() const override { return entries_.largest; }
-  std::string fault() const override { return entries_.fault; }
+  double largest() const override { return largest_; }
+  std::string fault() const override { return fault_; }
   bool has_diagonal() const override { return has_diagonal_; }
   std::vector<T> diagonal() const override {
-    std::vector<T> d(std::size_t(range().local_size())), unused(d.size());
-    vectors_.call(unused.data(), d.data(), [&](Vec, Vec y) { return MatGetDiagonal(A_, y); });
+    std::vector<T> d(std::size_t(range().local_size()));
+    vectors_->write(d.data(), [&](Vec y) { return MatGetDiagonal(A_, y); });
     return d;
+  }
+  op::Signs signs_of_diagonal() const override {
+    if (!knows_state_) return op::signs_of(diagonal());
+    if (!kept_.signs) kept_.signs = op::signs_of(diagonal());
+    return *kept_.signs;
   }
 
  protected:
   int begin(const Vector<T>&, Vector<T>&, bool) const override { return 0; }
   void finish(const Vector<T>& x, Vector<T>& y, bool, int) const override {
     require(x.columns() == 1, "PETSc's product has one column, not ", x.columns());
-    vectors_.call(x.data(), y.data(), [&](Vec from, Vec to) { return MatMult(A_, from, to); });
-    if (rows_) ++rows_->products;
+    vectors_->call(x.data(), y.data(), [&](Vec from, Vec to) { return MatMult(A_, from, to); });
+    ++kept_.products;
   }
 
  private:
+  void look_at_entries() {
+    if (const PetscObjectState now = state_of(A_); kept_.looked_at != now)
+      kept_.largest = largest_of(A_), kept_.signs.reset(), kept_.looked_at = now;
+    const auto& comm = range().comm();
+    largest_ = comm.all_max(kept_.largest);
+    if (std::isfinite(largest_)) return;
+    const Global first = comm.all_min(Global(std::isfinite(kept_.largest) ? comm.size() : comm.rank()));
+    fault_ = message("the matrix has a value that is not finite on rank ", first);
+  }
+
   Mat A_;
-  Rows* rows_;
-  Entries entries_;
-  Borrowed vectors_;
+  Kept& kept_;
+  Pairs::Loan vectors_;
+  bool knows_state_;
+  double largest_ = 0;
+  std::string fault_;
   PetscBool has_diagonal_ = PETSC_FALSE;
 };
 
 /// y = PCApply(x). Belongs to one solve, which the PC outlives.
 class Precond : public op::Operator<T, Host>, public op::Varying {
  public:
-  Precond(PC pc, const layout::Space& space) : Operator(space, space), pc_(pc), vectors_(pc->pmat) {
+  Precond(PC pc, const layout::Space& space)
+      : Operator(space, space), pc_(pc), vectors_(kept_by(pc->pmat).pairs->lend(pc->pmat)) {
     PetscBool is_ksp = PETSC_FALSE;
     ok(PetscObjectTypeCompare(PetscObject(pc), PCKSP, &is_ksp));
     varies_ = is_ksp;
@@ -256,12 +239,12 @@ class Precond : public op::Operator<T, Host>, public op::Varying {
   int begin(const Vector<T>&, Vector<T>&, bool) const override { return 0; }
   void finish(const Vector<T>& x, Vector<T>& y, bool, int) const override {
     require(x.columns() == 1, "PETSc's preconditioner has one column, not ", x.columns());
-    vectors_.call(x.data(), y.data(), [&](Vec from, Vec to) { return PCApply(pc_, from, to); });
+    vectors_->call(x.data(), y.data(), [&](Vec from, Vec to) { return PCApply(pc_, from, to); });
   }
 
  private:
   PC pc_;
-  Borrowed vectors_;
+  Pairs::Loan vectors_;
   bool varies_ = false;
 };
 
@@ -289,6 +272,22 @@ void copy_to(const T* from, Vec v) {
   });
 }
 
+layout::Space space_of(Mat A) {
+  const PetscInt *rows = nullptr, *columns = nullptr;
+  ok(MatGetOwnershipRanges(A, &rows));
+  ok(MatGetOwnershipRangesColumn(A, &columns));
+  auto& kept = kept_by(A).space;
+  const auto& comm = communicator_of(comm_of(A));
+  const int ranks = comm.size(), rank = comm.rank();
+  if (kept && std::equal(rows, rows + ranks + 1, kept->partition().offsets().begin())) return *kept;
+  // Every rank has the ranges of all.
+  require(std::equal(rows, rows + ranks + 1, columns),
+          "a solve needs a square matrix with rows and columns spread alike; rank ", rank, " has ",
+          rows[rank + 1] - rows[rank], " rows and ", columns[rank + 1] - columns[rank], " columns");
+  kept = layout::Space::distributed(comm, layout::Partition(std::vector<Global>(rows, rows + ranks + 1)));
+  return *kept;
+}
+
 const comm::Communicator& communicator_of(MPI_Comm comm) {
   void* kept = nullptr;
   int found = 0;
@@ -306,9 +305,9 @@ std::shared_ptr<op::Csr<T>> csr_of(Mat A) {
   ok(PetscObjectBaseTypeCompare(PetscObject(A), MATSEQAIJ, &sequential));
   ok(PetscObjectBaseTypeCompare(PetscObject(A), MATMPIAIJ, &parallel));
   if (!sequential && !parallel) return nullptr;
-  Rows& kept = rows_kept_by(A);
-  PetscObjectState state = 0, structure = 0;
-  ok(PetscObjectStateGet(PetscObject(A), &state));
+  Kept& kept = kept_by(A);
+  const PetscObjectState state = state_of(A);
+  PetscObjectState structure = 0;
   ok(MatGetNonzeroState(A, &structure));
   const bool same_places = kept.matrix && kept.structure == structure && (parallel || kept.ascending);
   if (kept.matrix && kept.state == state && kept.structure == structure) return kept.matrix;
@@ -331,7 +330,7 @@ std::shared_ptr<op::Csr<T>> csr_by_force(Mat A) {
 
 bool is_hermitian(Mat A) {
   const auto rows = csr_of(A);
-  Rows& kept = rows_kept_by(A);
+  Kept& kept = kept_by(A);
   if (!kept.hermitian) kept.hermitian = op::is_hermitian(*rows);
   return *kept.hermitian;
 }
@@ -340,12 +339,12 @@ std::shared_ptr<const op::Operator<T, Host>> operator_of(Mat A, PC pc) {
   PetscBool sequential = PETSC_FALSE, parallel = PETSC_FALSE, none = PETSC_FALSE, jacobi = PETSC_FALSE;
   ok(PetscObjectBaseTypeCompare(PetscObject(A), MATSEQAIJ, &sequential));
   ok(PetscObjectBaseTypeCompare(PetscObject(A), MATMPIAIJ, &parallel));
-  if (!sequential && !parallel) return std::make_shared<Product>(A);
+  if (!sequential && !parallel) return std::make_shared<Product>(A, space_of(A), false);
   ok(PetscObjectTypeCompare(PetscObject(pc), PCNONE, &none));
   ok(PetscObjectTypeCompare(PetscObject(pc), PCJACOBI, &jacobi));
-  Rows& kept = rows_kept_by(A);
+  Kept& kept = kept_by(A);
   if (none || jacobi || is_of_tacit(pc) || kept.matrix || kept.products >= worth_a_copy) return csr_of(A);
-  return std::make_shared<Product>(A, &kept);
+  return std::make_shared<Product>(A, space_of(A), true);
 }
 
 std::shared_ptr<const op::Operator<T, Host>> operator_of(PC pc, const layout::Space& space) {

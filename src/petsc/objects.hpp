@@ -67,6 +67,8 @@ inline MPI_Comm comm_of(const void* object) {
 /// Tacit's communicator of the same processes: made once, and kept as an attribute of PETSc's. Collective.
 const comm::Communicator& communicator_of(MPI_Comm comm);
 
+/// The space of a square matrix's vectors. The Mat keeps it. Collective.
+layout::Space space_of(Mat A);
 /// The matrix as rows in Tacit's storage; null where it is of another type than AIJ (seqaij, mpiaij). Made once for a
 /// Mat, which keeps it; new numbers are taken over when the Mat has changed. Collective.
 std::shared_ptr<op::Csr<T>> csr_of(Mat A);

@@ -239,6 +239,55 @@ def inner_solves_of_a_fieldsplit():
     assert (b - both * x).norm() <= 1.001e-8 * b.norm()
 
 
+def solves_within_solves_of_one_matrix():
+    """All of them borrow vectors of the same Mat at the same time."""
+    A = laplacian()
+    for kind in ("tacit_fgmres", "tacit_cg"):
+        outer = ksp = new_ksp(A, kind, "ksp")
+        for pc in ("ksp", "bjacobi"):
+            ksp = ksp.getPC().getKSP()
+            ksp.setType("tacit_cg")
+            ksp.setTolerances(rtol=1e-3)
+            ksp.getPC().setType(pc)
+        for _ in range(2):
+            solved(outer, A, right(A))
+
+
+def what_is_known_of_a_matrix_follows_its_numbers():
+    """Its largest entry, the signs of its diagonal, and whether all is finite are kept for the next solve."""
+    A = laplacian()
+    ksp = new_ksp(A, "tacit_cg", "bjacobi")
+    for scale in (1.0, -1.0, 1.0, 1e200, -1e-200):
+        A.scale(scale)
+        ksp.setOperators(A)
+        solved(ksp, A, right(A))
+    ksp.getPC().setReusePreconditioner(True)
+    A.setValue(A.getOwnershipRange()[0], A.getOwnershipRange()[0], np.nan)
+    A.assemble()
+    ksp.setOperators(A)
+    x = A.createVecRight()
+    ksp.solve(right(A), x)
+    assert ksp.getConvergedReason() == NAN_OR_INF, ksp.getConvergedReason()
+
+
+def many_solves_take_no_more_memory():
+    def resident():
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1])
+
+    A = laplacian(40000)
+    b, x = right(A), A.createVecRight()  # such temporaries as b - A x stay in some versions of petsc4py
+    for pc in ("bjacobi", "jacobi", "tacit_ilu0"):
+        ksp = new_ksp(A, "tacit_cg", pc, rtol=1e-4)
+        for k in range(45):
+            if k == 5:
+                before = resident()
+            ksp.solve(b, x)
+            assert ksp.getConvergedReason() > 0
+            new_ksp(A, "tacit_cg", pc).destroy()
+        assert resident() - before < 1000, (pc, resident() - before)  # pages; a vector has 79
+
+
 def many_solvers_at_once():
     solvers = [(A, new_ksp(A, "tacit_cg", "tacit_amg")) for A in (laplacian(100 + 10 * k) for k in range(8))]
     for _ in range(2):
@@ -307,6 +356,9 @@ CASES = (
     prefixes,
     nothing_of_the_caller_changes,
     inner_solves_of_a_fieldsplit,
+    solves_within_solves_of_one_matrix,
+    what_is_known_of_a_matrix_follows_its_numbers,
+    many_solves_take_no_more_memory,
     many_solvers_at_once,
     a_communicator_that_ends,
     wrong_use,

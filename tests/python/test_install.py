@@ -132,6 +132,27 @@ def test_hypre(prefix: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_amrex(prefix: Path, tmp_path: Path) -> None:
+    """Where there is an AMReX that was built with hypre: CMAKE_PREFIX_PATH=PLACE."""
+    places = [*os.environ.get("CMAKE_PREFIX_PATH", "").split(os.pathsep), "/usr/local", "/usr"]
+    if not any(list(Path(place).glob("lib*/cmake/AMReX/AMReXConfig.cmake")) for place in places if place):
+        pytest.skip("no AMReX in CMAKE_PREFIX_PATH")
+    if cache(BUILD).get("TACIT_MPI") != "ON":
+        pytest.skip("a build without MPI")
+    of_user(prefix, ROOT / "examples" / "amrex", tmp_path)
+    programs = sorted(tmp_path.glob("bottom_?d"))
+    assert programs
+    for program in programs:
+        for ranks, words in ((1, "cg amg"), (2, "ca-bicgstab jacobi"), (1, "cg jacobi products")):
+            out = on_ranks(ranks, program, "32", *words.split())  # fails where Tacit takes more cycles
+            ours = re.findall(rf"Tacit {words.split()[0]}: (\d+) cycles, (\d+) iterations", out)
+            assert len(ours) == 3, out
+            stored = "products of AMReX" if "products" in words else "rows stored"
+            assert out.count(stored) == 3
+            assert out.count(" 0 of ") == 3  # bottoms that did not converge
+
+
+@pytest.mark.slow
 def test_pkg_config(prefix: Path, tmp_path: Path) -> None:
     found = shutil.which("pkg-config")
     (file,) = prefix.rglob("tacit.pc")

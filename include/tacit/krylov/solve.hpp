@@ -50,7 +50,7 @@ inline bool is_cut_off_early(int iterations, Global n) {
 ///
 /// A failure is looked into by products of its own (Options::explain), which report.explain_seconds has the time of.
 ///
-/// Collective. Memory: the method's vectors and 2 (a scaled b, r); 1 more after a restart or where x is not 0 on entry.
+/// Collective. Memory: the method's vectors and r; 1 more after a restart, for an x that is not 0 on entry, a scaled b.
 /// On a group of devices (exec/group.hpp): bicgstab and pipelined_bicgstab, in float and double.
 /// Error(usage): spaces that do not fit, options out of range, a null space that is none. Everything numerical is a
 /// Reason.

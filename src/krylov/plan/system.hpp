@@ -17,6 +17,7 @@
 #include <tacit/op/residual.hpp>
 #include <tacit/op/scaled.hpp>
 #include "krylov/workspace.hpp"
+#include "op/known_signs.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -24,6 +25,7 @@
 #include <iomanip>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -39,7 +41,7 @@ struct LastDigits {
 };
 
 /// A' x' = b' with A' = A / 2^a, P' = P 2^a, b' = b / 2^e, x' = x 2^(a - e), all exact; A' and b' perhaps negated. A, P
-/// and x are the caller's; b is copied.
+/// and x are the caller's, and so is b, which is copied where it has to change.
 template <Scalar T, Memory M>
 class System {
  public:
@@ -59,7 +61,10 @@ class System {
         space_(A.range()),
         options_(options),
         null_(null_space),
-        b_(b) {}
+        b_(&b) {
+    if (&b == &x) own_b();
+  }
+  System(const System&) = delete;
 
   /// The operators that methods use, and those that stand below the scales (with projections). P: or null.
   const Operator& A() const { return *A_; }
@@ -69,7 +74,7 @@ class System {
   const op::Noted* noted() const { return noted_; }
   /// P where it is the diagonal that scale_by_diagonal() took.
   const op::Diagonal<T, M>* diagonal() const { return diagonal_.get(); }
-  const V& b() const { return b_; }
+  const V& b() const { return *b_; }
   V& x() const { return x_; }
   const layout::Space& space() const { return space_; }
   const NullSpace<T, M>* null_space() const { return null_; }
@@ -80,8 +85,11 @@ class System {
   bool negated() const { return negated_; }
   bool is_scaled() const { return bool(scaled_A_); }
 
-  /// What is not finite in A, b or x, as a sentence; "" where everything is. Collective.
-  std::string fault() const;
+  /// What is not finite in A, b or x, as a sentence; "" where everything is. Collective; finds the lengths below.
+  std::string fault();
+  /// The norm of b (Options::norm), and ||x||. Collective, unless fault() has found them and nothing has changed since.
+  double length_of_b() { return b_length_ ? *b_length_ : length(*b_); }
+  double length_of_x() { return x_length_ ? *x_length_ : layout::norm(x_); }
   /// Checks the null space, projects b and x, and puts projections after applies: of P, or of A where there is no P.
   /// Error(usage): A v or A^H w is not zero. A product for each vector, and one more. Collective.
   void enter_null_space(Report& report);
@@ -96,7 +104,7 @@ class System {
   double true_residual(const V& x, V& r, bool look = false) const {
     const Span span("recompute b - A x", "krylov");
     A_->apply(x, r);
-    exec::sweep(exec::reads(b_), exec::updates(r), exec::writes(), layout::formula::Xpay<T>{T(-1)});
+    exec::sweep(exec::reads(*b_), exec::updates(r), exec::writes(), layout::formula::Xpay<T>{T(-1)});
     if (look) mark_damage(r);
     return length(r);
   }
@@ -190,8 +198,14 @@ class System {
  private:
   std::uint64_t checksum_of_b() const {
     if constexpr (std::same_as<M, Host>)
-      if (looks_for_damage()) return exec::Checksum().add(b_).value();
+      if (looks_for_damage()) return exec::Checksum().add(*b_).value();
     return 0;
+  }
+  /// b as a copy that may be changed.
+  V& own_b() {
+    if (!own_b_) b_ = &own_b_.emplace(*b_);
+    b_length_.reset();
+    return *own_b_;
   }
   void scale_operators(Method method, Report& report);
   void scale_preconditioner(int e);
@@ -208,7 +222,9 @@ class System {
   const NullSpace<T, M>* null_;                // given, or null
   const Orthonormal<T, M>* left_ = nullptr;    // the null space of A^H, where it is known
   std::unique_ptr<Operator> null_A_, null_P_;  // A or P, with a projection after each apply
-  V b_;
+  const V* b_;                                 // the caller's, or own_b_
+  std::optional<V> own_b_;                     // a copy, once it had to change
+  std::optional<double> b_length_, x_length_;
   std::unique_ptr<op::Scaled<T, M>> scaled_A_, scaled_P_;
   std::vector<T> inverse_;  // of the diagonal, where it may serve
   std::unique_ptr<op::Diagonal<T, M>> diagonal_;
@@ -222,15 +238,15 @@ class System {
 };
 
 template <Scalar T, Memory M>
-std::string System<T, M>::fault() const {
+std::string System<T, M>::fault() {
   std::string fault = A_->fault();
-  const auto look = [&](const char* name, const V& v) {
-    if (!fault.empty()) return;
+  const auto look = [&](const char* name, const V& v, double length) {
+    if (std::isfinite(length)) return;
     if (const Global i = first_non_finite(v); i >= 0)
       fault = message(name, " has a value that is not finite at index ", i, " (counted from 0)");
   };
-  look("b", b_);
-  look("x0", x_);
+  if (fault.empty()) look("b", *b_, *(b_length_ = length(*b_)));
+  if (fault.empty()) look("x0", x_, *(x_length_ = layout::norm(x_)));
   return fault;
 }
 
@@ -269,8 +285,9 @@ void System<T, M>::enter_null_space(Report& report) {
     left_ = null_->left().dimension() > 0 ? &null_->left() : both ? &null_->right() : nullptr;
     report.null_space = null_->right().dimension();
     take_out(null_->right(), x_);
+    x_length_.reset();
     if (left_) {
-      const Part taken = take_out(*left_, b_);
+      const Part taken = take_out(*left_, own_b());
       report.projected_norm = taken.norm;
       if (taken.share > 100 * double(std::numeric_limits<real_t<T>>::epsilon()))
         report.warnings.push_back(
@@ -292,17 +309,17 @@ template <Scalar T, Memory M>
 void System<T, M>::choose_scales(double b_norm, Method method, Report& report) {
   if (!std::isfinite(b_norm)) {  // finite elements, but their norm overflows
     b_exponent_ = std::numeric_limits<double>::max_exponent / 2;
-    scale_by_power(b_, -b_exponent_);
-    b_norm = length(b_);
+    scale_by_power(own_b(), -b_exponent_);
+    b_norm = length(*b_);
   }
   const int e = balance<T>(b_norm);
-  if (e) scale_by_power(b_, -e);
-  b_norm_ = e ? length(b_) : b_norm;  // the norm of a subnormal b has few digits
+  if (e) scale_by_power(own_b(), -e);
+  b_norm_ = e ? length(*b_) : b_norm;  // the norm of a subnormal b has few digits
   b_exponent_ += e;
   double size = A_->largest();
   if (size == 0) {  // unknown: estimated from A b
     V y(space_);
-    A_->apply(b_, y);
+    A_->apply(*b_, y);
     size = length(y) / b_norm_;
   }
   a_exponent_ = balance<T>(size);
@@ -311,7 +328,7 @@ void System<T, M>::choose_scales(double b_norm, Method method, Report& report) {
   a_exponent_ = std::clamp(a_exponent_, -limit, limit);
   A_size_ = std::ldexp(size, -a_exponent_);
   if (a_exponent_ || negated_) scale_operators(method, report);
-  if (a_exponent_ != b_exponent_) scale_by_power(x_, a_exponent_ - b_exponent_);
+  if (a_exponent_ != b_exponent_) scale_by_power(x_, a_exponent_ - b_exponent_), x_length_.reset();
   const double rtol = options_.rtol.value_or(default_rtol<T>());
   goal_ = std::max(rtol * b_norm_, std::ldexp(options_.atol, -b_exponent_));
   if (const double known = given_A_->accuracy(); known > rtol) {
@@ -362,7 +379,7 @@ double System<T, M>::confirmed(const V& x, double length_of_x, double norm, V& r
   const bool meets = reached(norm, goal_);
   if (rounding <= goal_ || !(meets || (at_goal && norm <= std::min(rounding, near * goal_)))) return norm;
   if constexpr (std::same_as<M, Host>)
-    if (op::precise_residual(plain_A_, std::ldexp(negated_ ? -1.0 : 1.0, -a_exponent_), b_, x, r)) {
+    if (op::precise_residual(plain_A_, std::ldexp(negated_ ? -1.0 : 1.0, -a_exponent_), *b_, x, r)) {
       if (null_A_) left_->project(r);
       return length(r);
     }
@@ -387,20 +404,20 @@ bool System<T, M>::came_nearer(const V& d, const V& r) const {
 template <Scalar T, Memory M>
 bool System<T, M>::is_far_from_hermitian() const {
   V Ab(space_), AAb(space_);
-  A_->apply(b_, Ab);
+  A_->apply(*b_, Ab);
   A_->apply(Ab, AAb);
   const T square = layout::dot(Ab, Ab);
-  return double(std::abs(square - layout::dot(AAb, b_))) > 1e-3 * double(real(square));
+  return double(std::abs(square - layout::dot(AAb, *b_))) > 1e-3 * double(real(square));
 }
 
 template <Scalar T, Memory M>
 int System<T, M>::sign_of_diagonal() const {
   if (!given_A_->has_diagonal()) return 1;
-  const auto d = given_A_->diagonal();
+  const auto* const known = dynamic_cast<const op::KnowsSigns*>(given_A_);
+  const op::Signs own = known ? known->signs_of_diagonal() : op::signs_of(given_A_->diagonal());
   const auto& comm = space_.comm();
-  const bool positive = comm.all(std::all_of(d.begin(), d.end(), [](T a) { return real(a) > 0; }));
-  const bool negative = comm.all(std::all_of(d.begin(), d.end(), [](T a) { return real(a) < 0; }));
-  return positive ? 1 : negative ? -1 : 0;
+  if (comm.all(own.positive)) return 1;
+  return comm.all(own.negative) ? -1 : 0;
 }
 
 /// Sets A_ and P_: scaled by the powers of two of choose_scales(). Where A is negative definite, A_ is -A, and P_ has
@@ -413,13 +430,13 @@ void System<T, M>::scale_operators(Method method, Report& report) {
   if (given_P_) {
     if (negated_) {
       V z(space_);
-      given_P_->apply(b_, z);
-      P_sign_ = real(layout::dot(b_, z)) < 0 ? -1 : 1;
+      given_P_->apply(*b_, z);
+      P_sign_ = real(layout::dot(*b_, z)) < 0 ? -1 : 1;
     }
     scale_preconditioner(P_rescaled_ ? P_exponent_ : a_exponent_);
   }
   if (!negated_) return;
-  layout::scale(T(-1), b_);
+  layout::scale(T(-1), own_b());
   b_checksum_ = checksum_of_b();
   report.warnings.push_back(message(
       to_string(method),
@@ -438,8 +455,8 @@ template <Scalar T, Memory M>
 bool System<T, M>::rescale_preconditioner() {
   if (!given_P_ || std::exchange(P_rescaled_, true)) return false;
   V z(space_);
-  given_P_->apply(b_, z);
-  const double size = layout::norm(z) / layout::norm(b_);
+  given_P_->apply(*b_, z);
+  const double size = layout::norm(z) / layout::norm(*b_);
   constexpr int most = std::numeric_limits<real_t<T>>::max_exponent;
   if (!(size > 0) || !std::isfinite(size) || std::abs(P_exponent_ + std::ilogb(size)) <= most / 8) return false;
   scale_preconditioner(std::clamp(-std::ilogb(size), 1 - most, most - 1));
