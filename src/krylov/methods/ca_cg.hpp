@@ -60,9 +60,9 @@ class CaCg final : public SStepIteration<T, M> {
     sweeps_.reset();
     if constexpr (std::same_as<M, Host>) {
       const auto* const A = dynamic_cast<const op::Csr<T, Host>*>(&run.A.itself());
-      if (run.P || !by_moments_ || !A || !A->whole() || exec::Tasks::current()) return;
-      sweeps_.emplace(*A->whole(), this->step_.most(), exec::threads_now());
-      if (sweeps_->redundancy() > 0.25) sweeps_.reset();
+      if (!run.P && by_moments_ && A && A->whole() && !exec::Tasks::current())
+        sweeps_.emplace(*A->whole(), this->step_.most(), exec::threads_now());
+      if (sweeps_ && sweeps_->redundancy() > 0.25) sweeps_.reset();
     }
     clear_ = sweeps_ ? std::max(given_clear_, of_moments) : given_clear_;
     this->step_.clear(clear_);
@@ -88,8 +88,8 @@ class CaCg final : public SStepIteration<T, M> {
     if (sweeps_) {
       chebyshev(run, s);
       const Span span("moments", "krylov");
-      sums_.resize(std::size_t(CgSweeps<T>::sums * (s + 1)));
-      sweeps_->powers(recurrence_, sums_);
+      moments_.resize(std::size_t(CgSweeps<T>::sums * (s + 1)));
+      sweeps_->powers(recurrence_, moments_);
       for (int k = 0; k < s; ++k) run.A.count_apply();
       return;
     }
@@ -197,8 +197,8 @@ class CaCg final : public SStepIteration<T, M> {
     double least = std::numeric_limits<double>::infinity(), most = -least;
     for (const auto z : this->shifts_.values()) least = std::min(least, z.real()), most = std::max(most, z.real());
     if (!(most > 0)) most = std::exp2(std::ilogb(largest > 0 ? largest : 1)), least = -most;
-    // One or two values give the size of the spectrum, but not where it lies.
-    if (this->shifts_.values().size() < 3) least = std::min(least, 0.0);
+    // One or two values give the size of the spectrum, but not where it lies, nor do values that are all alike.
+    if (this->shifts_.values().size() < 3 || !(most - least > 1e-3 * most)) least = std::min(least, 0.0);
     const auto half = real_t<T>((most - least) / 2);
     const T middle = T(real_t<T>((most + least) / 2));
     recurrence_.clear();
@@ -207,8 +207,8 @@ class CaCg final : public SStepIteration<T, M> {
 
   /// G from the moments of p and r.
   bool gram_of_moments(const Run<T, M>& run, int s) {
-    run.r.space().start_sum(sums_.data(), sums_.size()).wait(sums_.data());
-    const auto at = [&](int k, int i) { return sums_[std::size_t(k * CgSweeps<T>::sums + i)]; };
+    run.r.space().start_sum(moments_.data(), moments_.size()).wait(moments_.data());
+    const auto at = [&](int k, int i) { return moments_[std::size_t(k * CgSweeps<T>::sums + i)]; };
     std::vector<W> moment[3];  // of p with p, of r with r, of p with r
     for (int q = 0; q < 3; ++q) {
       auto& m = moment[q];
@@ -251,6 +251,7 @@ class CaCg final : public SStepIteration<T, M> {
   std::optional<CgSweeps<T>> sweeps_;
   std::vector<typename CgSweeps<T>::Step> steps_taken_;
   op::Recurrence<T> recurrence_;
+  std::vector<W> moments_;
   bool z_is_there_ = false;  // images_[0] holds P times the first pair of Y
   Coordinates<T> residual_;  // in the plain inner product; y_ is in that of P
   std::optional<CgGuard> guard_;
