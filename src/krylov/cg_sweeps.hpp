@@ -10,6 +10,7 @@
 #include <tacit/exec/parallel.hpp>
 #include <tacit/op/local_matrix.hpp>
 #include "base/lanes.hpp"
+#include "base/registers.hpp"
 #include "op/wavefront.hpp"
 
 #include <algorithm>
@@ -83,7 +84,7 @@ namespace detail {
 /// Sums of products of rows: of whole registers, lane by lane, and of the rows behind them.
 template <class T, int count>
 struct RowSums {
-  static constexpr int lanes = 8;
+  static constexpr int lanes = register_bytes / int(sizeof(double));
   typedef double Wide __attribute__((vector_size(lanes * sizeof(double))));
   typedef real_t<T> Row __attribute__((vector_size(lanes * sizeof(real_t<T>))));
   using W = exec::wide_t<T>;

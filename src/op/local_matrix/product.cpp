@@ -3,6 +3,7 @@
 
 #include "../recurrence_impl.hpp"
 #include "../wavefront.hpp"
+#include "base/registers.hpp"
 #include "storage.hpp"
 
 #include <array>
@@ -57,23 +58,20 @@ inline void add_multiple(T a, const T* x, T* sum, Width m) {
   }
 }
 
-template <class T, int C>
-struct Register {
-  typedef T type __attribute__((vector_size(C * sizeof(T))));
-};
-
 // y[c] = sum of value(k) x(k)[c] over k < n that are there, for m columns.
 template <class T, class Width, class Value, class At, class There>
 inline void sum_columns(Width m, Global n, T* y, Value&& value, At&& x, There&& there) {
-  if constexpr (!is_complex<T> && (m == 2 || m == 4 || m == 8)) {  // gcc 12 does not keep an array in a register
-    using V = typename Register<T, int(m)>::type;
-    V sum = {}, from;
+  if constexpr (!is_complex<T> && (m == 2 || m == 4 || m == 8)) {  // gcc 12 does not keep an array in registers
+    using Sum = Registers<T, int(m)>;
+    Sum sum;
     for (Global k = 0; k < n; ++k)
       if (there(k)) {
-        std::memcpy(&from, x(k), sizeof from);
-        sum += value(k) * from;
+        const T a = value(k);
+        const T* const from = x(k);
+#pragma GCC unroll 8
+        for (int i = 0; i < Sum::parts; ++i) sum.part[i] += a * Sum::load(from, i);
       }
-    std::memcpy(y, &sum, sizeof sum);
+    sum.store(y);
   } else {
     T sum[m] = {};
     for (Global k = 0; k < n; ++k)
@@ -121,21 +119,18 @@ inline void diagonal_slice(const T* value, const Local* diagonal, const std::uin
     }
     for (int l = 0; l < C; ++l) sum[l] = acc[l];
   } else {
-    using V = typename Register<T, C>::type;
-    V acc = {}, v, from;
+    using Sum = Registers<T, C>;
+    Sum acc;
+    T some[C];
     for (Local j = 0; j < steps; ++j, value += C) {
       fetch_ahead(value);
-      std::memcpy(&v, value, sizeof v);
-      if (mask[j] == full) [[likely]] {
-        std::memcpy(&from, x + diagonal[j], sizeof from);
-      } else {
-        T some[C];
-        masked(j, some);
-        std::memcpy(&from, some, sizeof from);
-      }
-      acc += v * from;
+      const T* from = x + diagonal[j];
+      if (mask[j] != full) [[unlikely]]
+        masked(j, some), from = some;
+#pragma GCC unroll 8
+      for (int i = 0; i < Sum::parts; ++i) acc.part[i] += Sum::load(value, i) * Sum::load(from, i);
     }
-    std::memcpy(sum, &acc, sizeof acc);
+    acc.store(sum);
   }
 }
 
@@ -144,26 +139,27 @@ inline void diagonal_slice(const T* value, const Local* diagonal, const std::uin
 template <int C, int N, bool repeats, std::size_t K, class T>
 inline void alike_slices(const T* value, const Local* diagonal, std::ptrdiff_t count, const std::array<const T*, K>& x,
                          const std::array<T*, K>& y) {
-  using V = typename Register<T, C>::type;
-  V own[N];
+  using Sum = Registers<T, C>;
+  typename Sum::V own[N][Sum::parts];
   const T* from[K][N];
-  std::memcpy(own, value, sizeof own);
+  for (int j = 0; j < N; ++j)
+    for (int i = 0; i < Sum::parts; ++i) own[j][i] = Sum::load(value + j * C, i);
   for (std::size_t k = 0; k < K; ++k)
     for (int j = 0; j < N; ++j) from[k][j] = x[k] + diagonal[j];
   for (std::ptrdiff_t l = 0; l < count * C; l += C) {
-    V acc[K] = {}, v, some;
+    Sum acc[K];
 #pragma GCC unroll 16
     for (int j = 0; j < N; ++j) {
-      if constexpr (repeats) v = own[j];
-      else fetch_ahead(value + j * C), std::memcpy(&v, value + j * C, sizeof v);
+      if constexpr (!repeats) fetch_ahead(value + j * C);
+#pragma GCC unroll 8
+      for (int i = 0; i < Sum::parts; ++i) {
+        const typename Sum::V v = repeats ? own[j][i] : Sum::load(value + j * C, i);
 #pragma GCC unroll 2
-      for (std::size_t k = 0; k < K; ++k) {
-        std::memcpy(&some, from[k][j] + l, sizeof some);
-        acc[k] += v * some;
+        for (std::size_t k = 0; k < K; ++k) acc[k].part[i] += v * Sum::load(from[k][j] + l, i);
       }
     }
 #pragma GCC unroll 2
-    for (std::size_t k = 0; k < K; ++k) std::memcpy(y[k] + l, &acc[k], sizeof(V));
+    for (std::size_t k = 0; k < K; ++k) acc[k].store(y[k] + l);
     if constexpr (!repeats) value += N * C;
   }
 }
@@ -191,24 +187,28 @@ template <int C, class T>
 requires(!is_complex<T>) inline void diagonal_slice_pair(const T* value, const Local* diagonal,
                                                          const std::uint8_t* mask, Local steps, const T* x, T* sum) {
   constexpr unsigned full = (1u << C) - 1;
-  using V = typename Register<T, C>::type;
-  V acc[2] = {}, v, from[2];
+  using Values = Registers<T, C>;
+  using Sum = Registers<T, 2 * C, Values::lanes>;  // a part of the values meets two parts of x
+  static_assert(Sum::parts == 2 * Values::parts);
+  constexpr int lanes = Sum::lanes;
+  Sum acc;
+  T some[2 * C];
   for (Local j = 0; j < steps; ++j, value += C) {
     fetch_ahead(value);
-    std::memcpy(&v, value, sizeof v);
-    if (mask[j] == full) [[likely]] {
-      std::memcpy(from, x + 2 * std::ptrdiff_t(diagonal[j]), sizeof from);
-    } else {
-      T some[2 * C];
+    const T* from = x + 2 * std::ptrdiff_t(diagonal[j]);
+    if (mask[j] != full) [[unlikely]] {
       for (int l = 0; l < C; ++l)
-        for (int c = 0; c < 2; ++c)
-          some[2 * l + c] = mask[j] >> l & 1 ? x[2 * (std::ptrdiff_t(diagonal[j]) + l) + c] : T{};
-      std::memcpy(from, some, sizeof from);
+        for (int c = 0; c < 2; ++c) some[2 * l + c] = mask[j] >> l & 1 ? from[2 * l + c] : T{};
+      from = some;
     }
-    acc[0] += shuffled<[](int l) { return l / 2; }>(v, v) * from[0];
-    acc[1] += shuffled<[](int l) { return (C + l) / 2; }>(v, v) * from[1];
+#pragma GCC unroll 8
+    for (int i = 0; i < Values::parts; ++i) {
+      const auto v = Values::load(value, i);
+      acc.part[2 * i] += shuffled<[](int l) { return l / 2; }>(v, v) * Sum::load(from, 2 * i);
+      acc.part[2 * i + 1] += shuffled<[](int l) { return (lanes + l) / 2; }>(v, v) * Sum::load(from, 2 * i + 1);
+    }
   }
-  std::memcpy(sum, acc, sizeof acc);
+  acc.store(sum);
 }
 
 // A slice times several columns of x. column(j, l) is the column of the entry of row l in step j, counted from x;

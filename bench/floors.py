@@ -1,0 +1,147 @@
+"""Products and Krylov methods against the time in which memory brings what they read and write.
+
+    python bench/floors.py [--threads 1] [--rounds 5] [--systems p5 v5 p7 v7] [--json FILE]
+
+Systems: 5 points on 1024 x 1024, 7 points on 100^3; p: constant coefficients, v: log-normal ones. For each kernel
+
+    MB       what it moves, by the formula of docs/theory/methods.md and the bytes that the stored matrix has
+    floor    MB / bandwidth: that of b += a on arrays as long as four vectors, measured between the candidates
+    ours     milliseconds of a product, or of a whole solve for one of its iterations, set-up and the check of b - A x included
+    ratios   ours to the floor, to SciPy (its cg), and of a method to our cg
+
+Candidates alternate; medians. Methods run to the same tolerance, which the recomputed residual meets.
+"""
+
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import scipy.sparse.linalg as spl
+
+import harness
+import tacit
+from tacit import _core
+
+TOLERANCE = {"p5": 1e-5, "v5": 1e-3, "p7": 1e-6, "v7": 1e-4}
+METHODS: dict[str, dict[str, Any]] = {
+    "cg": {"method": "cg"},
+    "ca-cg 4": {"method": "ca-cg", "step": 4},
+    "ca-cg 8": {"method": "ca-cg", "step": 8},
+    "ca-cg 12": {"method": "ca-cg", "step": 12},
+    "ca-cg 8, stored basis": {"method": "ca-cg", "step": 8, "basis": "newton"},
+    "bicgstab": {"method": "bicgstab"},
+}
+
+
+def system(name: str) -> sp.csr_array:
+    """Dirichlet second differences; "v": D A D with log-normal D, which keeps the pattern and the symmetry."""
+    dimensions, n = (2, 1024) if name[1] == "5" else (3, 100)
+    line = sp.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(n, n))
+    a = line
+    for _ in range(dimensions - 1):
+        a = sp.kron(a, sp.eye_array(n)) + sp.kron(sp.eye_array(a.shape[0]), line)
+    if name[0] == "v":
+        d = sp.diags_array(np.exp(0.5 * np.random.default_rng(7).standard_normal(a.shape[0])))
+        a = d @ a @ d
+    a = sp.csr_array(a)
+    a.sort_indices()
+    return a
+
+
+def clock(work: Callable[[], Any]) -> Callable[[], tuple[float, Any]]:
+    def run() -> tuple[float, Any]:
+        begin = time.perf_counter()
+        result = work()
+        return time.perf_counter() - begin, result
+
+    return run
+
+
+def moved(name: str, result: Any, stored: float, vector: float) -> float:
+    """Bytes of an iteration; NaN where there is no formula for it here."""
+    if name == "cg":
+        return stored + 10 * vector
+    if name == "bicgstab":
+        return 2 * stored + 18 * vector
+    if name.startswith("ca-cg") and "stored" not in name:  # blocks are as many as the products of p and r in them need
+        blocks = max(1, result.counts["reductions"])
+        return blocks * (2 * stored + 17 * vector) / max(1, result.iterations)
+    return float("nan")
+
+
+def measure(name: str, rounds: int) -> list[dict[str, Any]]:
+    a = system(name)
+    A, n = tacit.csr(a), a.shape[0]
+    x = np.random.default_rng(3).standard_normal(n)
+    b = a @ x
+    vector = 8.0 * n
+    stored = A._handle.cost()[1] - 2 * vector
+    left, right = np.ones(4 * n), np.ones(4 * n)
+    rtol = TOLERANCE[name]
+    work: dict[str, Callable[[], Any]] = {
+        "bandwidth": lambda: np.add(left, right, out=right),
+        "product": lambda: A @ x,
+        "product, SciPy": lambda: a @ x,
+        "cg, SciPy": lambda: _scipy_cg(a, b, rtol),
+    }
+    work |= {
+        label: (lambda o=options: tacit.solve(A, b, rtol=rtol, precond="none", **o))
+        for label, options in METHODS.items()
+    }
+    found = harness.turns(rounds, {label: clock(run) for label, run in work.items()})
+    ms = {label: 1e3 * statistics.median(t for t, _ in runs) for label, runs in found.items()}
+    bandwidth = 12 * vector / ms["bandwidth"] * 1e3
+    print(f"{name}: {A.storage}, {stored / n:.1f} bytes a row, {bandwidth / 1e9:.1f} GB/s")
+    rows = []
+    for label in ["product", *METHODS]:
+        result = found[label][0][1]
+        iterations = 1 if label == "product" else result.iterations
+        assert label == "product" or result.converged, f"{name}, {label}: {result.reason}"
+        bytes_ = stored + 2 * vector if label == "product" else moved(label, result, stored, vector)
+        peer = "product, SciPy" if label == "product" else "cg, SciPy"
+        steps = 1 if label == "product" else found[peer][0][1]
+        row = {
+            "system": name,
+            "kernel": label,
+            "iterations": iterations,
+            "MB": bytes_ / 1e6,
+            "floor_ms": 1e3 * bytes_ / bandwidth,
+            "ms": ms[label] / iterations,
+            "of_scipy": ms[label] / iterations / (ms[peer] / steps),
+        }
+        if label != "product":
+            row["of_cg"] = row["ms"] / (ms["cg"] / found["cg"][0][1].iterations)
+        rows.append(row)
+        print(
+            f"  {label:22s} {iterations:5d} iterations, {row['MB']:7.1f} MB, floor {row['floor_ms']:7.2f} ms, ours "
+            f"{row['ms']:7.2f} ms, of the floor {row['ms'] / row['floor_ms']:5.2f}, of SciPy's {row['of_scipy']:5.2f}"
+            + (f", of cg {row['of_cg']:5.2f}" if "of_cg" in row else "")
+        )
+    return rows
+
+
+def _scipy_cg(a: Any, b: Any, rtol: float) -> int:
+    count = [0]
+
+    def step(_: Any) -> None:
+        count[0] += 1
+
+    _, info = spl.cg(a, b, rtol=rtol, callback=step)
+    assert info == 0
+    return count[0]
+
+
+def main() -> None:
+    parser = harness.parser(__doc__, rounds=5, threads=1)
+    parser.add_argument("--systems", nargs="+", choices=list(TOLERANCE), default=list(TOLERANCE))
+    options = parser.parse_args()
+    _core.set_threads(options.threads)
+    rows = [row for name in options.systems for row in measure(name, options.rounds)]
+    harness.write(options.json, "floors", threads=options.threads, rows=rows)
+
+
+if __name__ == "__main__":
+    main()
