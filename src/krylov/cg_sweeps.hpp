@@ -8,6 +8,7 @@
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/pairs.hpp>
 #include <tacit/exec/parallel.hpp>
+#include <tacit/exec/tasks.hpp>
 #include <tacit/op/local_matrix.hpp>
 #include "base/lanes.hpp"
 #include "base/registers.hpp"
@@ -53,13 +54,15 @@ class CgSweeps {
  private:
   static constexpr int group = 16;  // blocks whose sums are formed together
   struct Part {
-    std::vector<op::BlockRange> range;    // with 0, 1 .. levels to go; range[0]: its own
+    std::vector<op::BlockRange> range;    // of levels with .., 1, 0 levels behind them; the last: its own
     Local first = 0, begin = 0, end = 0;  // of its arrays; own rows
+    std::vector<int> next;                // work space of a wavefront
     exec::Array<T, Host> p, other, r, power[2], power_of_r[2], product[2];
     T* of(exec::Array<T, Host>& v) const { return v.data() - first; }
   };
-  using Levels = std::vector<op::BlockRange>;
-  Levels levels(const Part& part, int count) const { return {part.range.rend() - count, part.range.rend()}; }
+  std::span<const op::BlockRange> levels(const Part& part, int count) const {
+    return std::span(part.range).last(std::size_t(count));
+  }
   void exchange();
   /// Notes a sweep that moves the matrix and so many vectors, with these operations for each row.
   void work(const char* name, int vectors, int operations) const {
@@ -137,23 +140,24 @@ CgSweeps<T>::CgSweeps(const op::LocalMatrix<T>& A, int most, int parts) : A_(A) 
     Part& part = part_[std::size_t(i)];
     const auto cut = [&](int k) { return std::min(blocks, int(std::int64_t(groups) * k / parts) * group); };
     part.range = op::blocks_around(A, {cut(i), cut(i + 1)}, most);
+    std::reverse(part.range.begin(), part.range.end());
     part.begin = A.first_row(cut(i)), part.end = A.first_row(cut(i + 1));
-    const auto [first, last] = part.range.back();
+    const auto [first, last] = part.range.front();
     part.first = A.first_row(first);
     const Local rows = A.first_row(last) - part.first;
     for (auto* v :
          {&part.p, &part.other, &part.r, &part.power[0], &part.power[1], &part.power_of_r[0], &part.power_of_r[1]})
       *v = exec::Array<T, Host>::uninitialised(std::size_t(rows));
     for (auto& v : part.product) v = exec::Array<T, Host>::uninitialised(std::size_t(longest));
-    for (int k = 1; k < most; ++k)
-      computed += A.first_row(part.range[std::size_t(k)].end) - A.first_row(part.range[std::size_t(k)].begin) -
-                  (part.end - part.begin);
+    for (const auto& range : levels(part, most))
+      computed += A.first_row(range.end) - A.first_row(range.begin) - (part.end - part.begin);
   }
   if (blocks) redundancy_ = double(computed) / (double(most) * A.first_row(blocks));
 }
 
 template <Scalar T>
 void CgSweeps<T>::set_residual(const T* r) {
+  const exec::Tasks::InOrder in_order(true);
   exec::parallel_for(part_.size(), part_.size() > 1, [&](std::size_t i) {
     Part& part = part_[i];
     std::copy(r + part.begin, r + part.end, part.of(part.r) + part.begin);
@@ -162,6 +166,7 @@ void CgSweeps<T>::set_residual(const T* r) {
 
 template <Scalar T>
 void CgSweeps<T>::copy_residual(T* to) const {
+  const exec::Tasks::InOrder in_order(true);
   exec::parallel_for(part_.size(), part_.size() > 1, [&](std::size_t i) {
     const Part& part = part_[i];
     std::copy_n(part.r.data() + (part.begin - part.first), part.end - part.begin, to + part.begin);
@@ -170,6 +175,7 @@ void CgSweeps<T>::copy_residual(T* to) const {
 
 template <Scalar T>
 void CgSweeps<T>::turn(double beta) {
+  const exec::Tasks::InOrder in_order(true);
   exec::parallel_for(part_.size(), part_.size() > 1, [&](std::size_t i) {
     Part& part = part_[i];
     T *const p = part.of(part.p), *const r = part.of(part.r);
@@ -236,16 +242,17 @@ template <bool first, bool last>
 
 template <Scalar T>
 void CgSweeps<T>::powers(std::span<const op::RecurrenceStep<T>> steps, std::span<W> to) {
+  const exec::Tasks::InOrder in_order(true);
   const int s = int(steps.size()), width = sums * (s + 1);
   const std::size_t groups = std::size_t((A_.blocks() + group - 1) / group);
   exchange();
   partial_.assign(groups * std::size_t(width), W(0));
   exec::parallel_for(part_.size(), part_.size() > 1, [&](std::size_t i) {
     Part& part = part_[i];
-    const Levels range = levels(part, s);
-    op::wavefront(A_, std::span<const op::BlockRange>(range), [&](int level, int b) {
+    const auto range = levels(part, s);
+    op::wavefront(A_, range, part.next, [&](int level, int b) {
       const auto& step = steps[std::size_t(level)];
-      const bool own = b >= part.range[0].begin && b < part.range[0].end;
+      const bool own = b >= part.range.back().begin && b < part.range.back().end;
       W* const sum = own ? partial_.data() + std::size_t(b / group) * std::size_t(width) : nullptr;
       const bool first = level == 0, last = level + 1 == s;
       if (first && last) power<true, true>(part, step, level + 1, b, sum);
@@ -296,7 +303,7 @@ template <bool first, bool two, bool last>
           detail::store(old + k, turns.value ? X(y + beta * v) : v);
         });
   };
-  const bool own = b >= part.range[0].begin && b < part.range[0].end, adds = own && (two || last);
+  const bool own = b >= part.range.back().begin && b < part.range.back().end, adds = own && (two || last);
   if (adds && now.turns) rows(std::true_type(), std::true_type());
   else if (adds) rows(std::true_type(), std::false_type());
   else if (now.turns) rows(std::false_type(), std::true_type());
@@ -305,12 +312,13 @@ template <bool first, bool two, bool last>
 
 template <Scalar T>
 void CgSweeps<T>::iterate(std::span<const Step> steps, T* x) {
+  const exec::Tasks::InOrder in_order(true);
   if (steps.empty()) return;
   const int count = int(steps.size());
   exec::parallel_for(part_.size(), part_.size() > 1, [&](std::size_t i) {
     Part& part = part_[i];
-    const Levels range = levels(part, count);
-    op::wavefront(A_, std::span<const op::BlockRange>(range), [&](int j, int b) {
+    const auto range = levels(part, count);
+    op::wavefront(A_, range, part.next, [&](int j, int b) {
       if (j == 0)
         count == 1 ? step<true, false, true>(part, steps, j, b, x) : step<true, false, false>(part, steps, j, b, x);
       else if (j + 1 == count)

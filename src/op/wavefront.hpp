@@ -2,7 +2,7 @@
 // makes is still in cache when the next one reads it. Alappat, Hager, Schenk, Wellein (2023), doi
 // 10.1109/TPDS.2022.3223512 (for matrix powers).
 //
-//   wavefront(A, levels, [&](int level, int block) { .. });
+//   wavefront(A, levels, work_space, [&](int level, int block) { .. });
 #pragma once
 
 #include <tacit/op/local_matrix.hpp>
@@ -33,11 +33,11 @@ std::vector<BlockRange> blocks_around(const LocalMatrix<T>& A, BlockRange own, i
 
 /// Calls f(k, b) for each level k and each block b of range[k], in an order in which level k of block b comes after
 /// level k - 1 of all blocks that hold a row that b reads, or that read a row of b: level k may overwrite what level k
-/// - 2 made in these rows.
+/// - 2 made in these rows. `next` is work space.
 template <Scalar T, class F>
-void wavefront(const LocalMatrix<T>& A, std::span<const BlockRange> range, F&& f) {
+void wavefront(const LocalMatrix<T>& A, std::span<const BlockRange> range, std::vector<int>& next, F&& f) {
   const int levels = int(range.size());
-  std::vector<int> next;
+  next.clear();
   for (const auto& r : range) next.push_back(r.begin);
   for (int done = 0; done < levels;) {
     for (int k = done; k < levels; ++k) {
@@ -55,9 +55,9 @@ void wavefront(const LocalMatrix<T>& A, std::span<const BlockRange> range, F&& f
 
 /// The same for all blocks in each of the levels.
 template <Scalar T, class F>
-void wavefront(const LocalMatrix<T>& A, int levels, F&& f) {
+void wavefront(const LocalMatrix<T>& A, int levels, std::vector<int>& next, F&& f) {
   const std::vector<BlockRange> all(std::size_t(levels), BlockRange{0, A.blocks()});
-  wavefront(A, std::span<const BlockRange>(all), f);
+  wavefront(A, std::span<const BlockRange>(all), next, f);
 }
 
 }  // namespace tacit::op

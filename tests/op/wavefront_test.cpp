@@ -58,7 +58,8 @@ TEST(Wavefront, ComesAfterWhatItReadsAndBeforeWhatItOverwrites) {
           const auto around = blocks_around(A, own, 4);
           const std::vector<BlockRange> range(around.rbegin(), around.rend());
           std::vector<std::vector<char>> done(range.size(), std::vector<char>(std::size_t(blocks)));
-          wavefront(A, std::span<const BlockRange>(range), [&](int k, int b) {
+          std::vector<int> space;
+          wavefront(A, std::span<const BlockRange>(range), space, [&](int k, int b) {
             ASSERT_FALSE(done[k][b]);
             ASSERT_TRUE(b >= range[k].begin && b < range[k].end);
             for (int other = 0; k > 0 && other < blocks; ++other) {
@@ -80,9 +81,9 @@ TEST(Wavefront, KeepsItsLevelsClose) {
   const auto a = scattered(40000, 300, 0);
   const LocalMatrix<double> A(a, Format::sell);
   // Levels follow each other as closely as the band allows: what they hold between them is in cache.
-  std::vector<int> next(6, 0);
+  std::vector<int> next(6, 0), space;
   int widest = 0;
-  wavefront(A, 6, [&](int k, int b) {
+  wavefront(A, 6, space, [&](int k, int b) {
     next[std::size_t(k)] = b + 1;
     widest = std::max(widest, next[0] - next[5]);
   });

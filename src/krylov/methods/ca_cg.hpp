@@ -55,14 +55,15 @@ class CaCg final : public SStepIteration<T, M> {
     z_is_there_ = false;
   }
 
-  /// Whether this run is swept: where the rows that threads compute twice are few.
+  /// Whether this run is swept, which does not depend on the number of threads, as results must not. Few threads are
+  /// used where many would compute more than a quarter of their rows twice.
   void begin_sweeps(const Run<T, M>& run) {
     sweeps_.reset();
     if constexpr (std::same_as<M, Host>) {
       const auto* const A = dynamic_cast<const op::Csr<T, Host>*>(&run.A.itself());
-      if (!run.P && by_moments_ && A && A->whole() && !exec::Tasks::current())
-        sweeps_.emplace(*A->whole(), this->step_.most(), exec::threads_now());
-      if (sweeps_ && sweeps_->redundancy() > 0.25) sweeps_.reset();
+      if (!run.P && by_moments_ && A && A->whole())
+        for (int parts = exec::threads_now(); !sweeps_ || sweeps_->redundancy() > 0.25; parts /= 2)
+          sweeps_.emplace(*A->whole(), this->step_.most(), parts);
     }
     clear_ = sweeps_ ? std::max(given_clear_, of_moments) : given_clear_;
     this->step_.clear(clear_);
@@ -209,9 +210,8 @@ class CaCg final : public SStepIteration<T, M> {
   bool gram_of_moments(const Run<T, M>& run, int s) {
     run.r.space().start_sum(moments_.data(), moments_.size()).wait(moments_.data());
     const auto at = [&](int k, int i) { return moments_[std::size_t(k * CgSweeps<T>::sums + i)]; };
-    std::vector<W> moment[3];  // of p with p, of r with r, of p with r
-    for (int q = 0; q < 3; ++q) {
-      auto& m = moment[q];
+    for (int q = 0; q < 3; ++q) {  // of p with p, of r with r, of p with r
+      auto& m = moment_[q];
       m.assign(std::size_t(2 * s + 1), W(0));
       m[0] = at(0, 2 * q), m[1] = at(1, 2 * q + 1);
       for (int k = 1; k <= s; ++k) {
@@ -220,15 +220,15 @@ class CaCg final : public SStepIteration<T, M> {
       }
     }
     const int columns = this->columns(s);
-    std::vector<W> triangle;
+    triangle_.clear();
     for (int b = 0; b < columns; ++b)
       for (int a = 0; a <= b; ++a) {
         const int i = a / 2, j = b / 2;
-        const auto& m = moment[a % 2 != b % 2 ? 2 : a % 2];
+        const auto& m = moment_[a % 2 != b % 2 ? 2 : a % 2];
         const W value = (m[std::size_t(i + j)] + m[std::size_t(std::abs(i - j))]) / 2.0;
-        triangle.push_back(a % 2 == 1 && b % 2 == 0 ? conj(value) : value);
+        triangle_.push_back(a % 2 == 1 && b % 2 == 0 ? conj(value) : value);
       }
-    return y_.set(recurrence_, columns, triangle.data());
+    return y_.set(recurrence_, columns, triangle_.data());
   }
 
   void leave_swept(const Run<T, M>& run, int done, Ending ending, bool more) {
@@ -251,7 +251,7 @@ class CaCg final : public SStepIteration<T, M> {
   std::optional<CgSweeps<T>> sweeps_;
   std::vector<typename CgSweeps<T>::Step> steps_taken_;
   op::Recurrence<T> recurrence_;
-  std::vector<W> moments_;
+  std::vector<W> moments_, moment_[3], triangle_;
   bool z_is_there_ = false;  // images_[0] holds P times the first pair of Y
   Coordinates<T> residual_;  // in the plain inner product; y_ is in that of P
   std::optional<CgGuard> guard_;

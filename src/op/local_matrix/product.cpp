@@ -422,7 +422,8 @@ void LocalMatrix<T, M>::powers(T* const* v, std::span<const RecurrenceStep<T>> s
                                const T* before) const requires std::same_as<M, Host> {
   const auto& block = s_->block;
   const int blocks = int(block.size()) - 1, levels = int(steps.size());
-  const auto advance = [&](int c, int b) {  // block b of v[c + 1]
+  // Block b of v[c + 1]; compiled once, as gcc 12 may fuse complex products in one copy and not in another.
+  const auto advance = [&](int c, int b) TACIT_COMPILED_ONCE {
     s_->multiply(b, v[c], v[c + 1], 1);
     extend_rows(steps[c], c > 0 ? v[c - 1] : before, v[c], v[c + 1], block[b].row, block[b + 1].row);
   };
@@ -430,7 +431,8 @@ void LocalMatrix<T, M>::powers(T* const* v, std::span<const RecurrenceStep<T>> s
     for (int c = 0; c < levels; ++c) exec::each(std::size_t(blocks), true, [&](std::size_t b) { advance(c, int(b)); });
     return;
   }
-  wavefront(*this, levels, advance);
+  std::vector<int> next;
+  wavefront(*this, levels, next, advance);
 }
 
 #define TACIT_INSTANTIATE(T)                                                                                        \
