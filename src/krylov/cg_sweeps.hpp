@@ -71,7 +71,7 @@ class CgSweeps {
     Trace::work(name, A_.bytes() + vectors * n * sizeof(T), (is_complex<T> ? 4 : 1) * operations * n);
   }
   template <bool first, bool last>
-  void power(Part& part, const op::RecurrenceStep<T>& step, int k, int b, W* to);
+  void power(Part& part, const op::RecurrenceStep<T>& step, int k, int b, W* to, W* pAp);
 
   template <bool first, bool two, bool last>
   void step(Part& part, std::span<const Step> steps, int j, int b, T* x);
@@ -201,7 +201,7 @@ void CgSweeps<T>::exchange() {
 
 template <Scalar T>
 template <bool first, bool last>
-[[gnu::noinline]] void CgSweeps<T>::power(Part& part, const op::RecurrenceStep<T>& step, int k, int b, W* to) {
+[[gnu::noinline]] void CgSweeps<T>::power(Part& part, const op::RecurrenceStep<T>& step, int k, int b, W* to, W* pAp) {
   // T_k overwrites T_{k-2}, but for T_0: p and r themselves.
   const Local row = A_.first_row(b), n = A_.first_row(b + 1) - row;
   T *const out = part.of(part.power[k % 2]) + row, *const out_r = part.of(part.power_of_r[k % 2]) + row;
@@ -214,7 +214,7 @@ template <bool first, bool last>
   if constexpr (last) A_.multiply_block(b, from, Ap);
   else A_.multiply_block(b, {from, from_r}, {Ap, Ar});
   const auto scale = T(1 / step.gamma);
-  constexpr int more = first ? 3 : 0;  // with level 0
+  constexpr int more = first ? 4 : 0;  // with level 0, and (p, A p)
   detail::RowSums<T, sums + more> z;
   detail::each_row<T>(
       n, [&](auto type, std::ptrdiff_t i) __attribute__((always_inline)) {
@@ -233,17 +233,17 @@ template <bool first, bool last>
           detail::store(out_r + i, w);
           z.add(2, w, w), z.add(3, w, u), z.add(4, y, w);
         }
-        if constexpr (first) z.add(6, v, v), z.add(7, u, u), z.add(8, v, u);
+        if constexpr (first) z.add(6, v, v), z.add(7, u, u), z.add(8, v, u), z.add(9, v, detail::load<X>(Ap + i));
       });
   if (!to) return;
   for (int i = 0; i < sums; ++i) to[k * sums + i] += z.sum(i);
-  if constexpr (first) to[0] += z.sum(6), to[2] += z.sum(7), to[4] += z.sum(8);
+  if constexpr (first) to[0] += z.sum(6), to[2] += z.sum(7), to[4] += z.sum(8), *pAp += z.sum(9);
 }
 
 template <Scalar T>
 void CgSweeps<T>::powers(std::span<const op::RecurrenceStep<T>> steps, std::span<W> to) {
   const exec::Tasks::InOrder in_order(true);
-  const int s = int(steps.size()), width = sums * (s + 1);
+  const int s = int(steps.size()), width = sums * (s + 1) + 1;
   const std::size_t groups = std::size_t((A_.blocks() + group - 1) / group);
   exchange();
   partial_.assign(groups * std::size_t(width), W(0));
@@ -254,11 +254,12 @@ void CgSweeps<T>::powers(std::span<const op::RecurrenceStep<T>> steps, std::span
       const auto& step = steps[std::size_t(level)];
       const bool own = b >= part.range.back().begin && b < part.range.back().end;
       W* const sum = own ? partial_.data() + std::size_t(b / group) * std::size_t(width) : nullptr;
+      W* const pAp = own ? sum + width - 1 : nullptr;
       const bool first = level == 0, last = level + 1 == s;
-      if (first && last) power<true, true>(part, step, level + 1, b, sum);
-      else if (first) power<true, false>(part, step, level + 1, b, sum);
-      else if (last) power<false, true>(part, step, level + 1, b, sum);
-      else power<false, false>(part, step, level + 1, b, sum);
+      if (first && last) power<true, true>(part, step, level + 1, b, sum, pAp);
+      else if (first) power<true, false>(part, step, level + 1, b, sum, pAp);
+      else if (last) power<false, true>(part, step, level + 1, b, sum, pAp);
+      else power<false, false>(part, step, level + 1, b, sum, pAp);
     });
   });
   // p and r are read, and four vectors for T_{k-1} and T_k come from cache but once.

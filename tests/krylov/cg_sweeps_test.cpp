@@ -64,7 +64,7 @@ TYPED_TEST(Sweeps, GiveTheMomentsOfThePowers) {
       layout::axpy(T(real_t<T>(-1)), second, start);
       sweeps.set_residual(start.data()), sweeps.turn(0);
       sweeps.set_residual(second.data()), sweeps.turn(1);
-      std::vector<W> sums(std::size_t(6 * (s + 1)));
+      std::vector<W> sums(std::size_t(6 * (s + 1) + 1));
       sweeps.powers(steps, sums);
       for (int k = 0; k <= s; ++k) {
         const auto near = [&](int i, const Vector<T>& a, const Vector<T>& b) {
@@ -77,6 +77,10 @@ TYPED_TEST(Sweeps, GiveTheMomentsOfThePowers) {
         if (k < s || s == 0) near(2, r[k], r[k]), near(4, p[k], r[k]);
         if (k > 0 && k < s) near(3, r[k], r[k - 1]);
       }
+      Vector<T> image(space);
+      A->apply(first, image);
+      const W product = W(layout::dot(first, image));
+      EXPECT_LE(std::abs(product - sums.back()), rounding<T> * layout::norm(first) * layout::norm(image));
       if (one.empty()) one = sums;
       EXPECT_EQ(std::memcmp(one.data(), sums.data(), sums.size() * sizeof(W)), 0) << parts << " parts";
     }
@@ -106,7 +110,7 @@ TYPED_TEST(Sweeps, TakeStepsWithKnownCoefficients) {
       for (const int parts : {1, 2, 5}) {
         CgSweeps<T> sweeps(*A->whole(), 6, parts);
         sweeps.set_residual(start.data()), sweeps.turn(0);
-        std::vector<exec::wide_t<T>> sums(18);
+        std::vector<exec::wide_t<T>> sums(19);
         sweeps.powers(chebyshev<T>(2), sums);  // which gets the rows that other threads have
         Vector<T> found(space), residual(space);
         sweeps.iterate(steps, found.data());
@@ -117,13 +121,59 @@ TYPED_TEST(Sweeps, TakeStepsWithKnownCoefficients) {
         };
         near(x, found, "x"), near(r, residual, "r");
         // p, by the moments of the next block: (p, p) and (p, r).
-        sweeps.powers(chebyshev<T>(1), std::span(sums).first(12));
+        sweeps.powers(chebyshev<T>(1), std::span(sums).first(13));
         EXPECT_NEAR(std::abs(sums[0] - exec::wide_t<T>(layout::dot(p, p))), 0,
                     rounding<T> * std::abs(layout::dot(p, p)));
         if (parts == 1) one = found;
         EXPECT_EQ(std::memcmp(one.data(), found.data(), one.size() * sizeof(T)), 0) << parts << " parts";
       }
     }
+  }
+}
+
+TEST(SweepsOfCg, KeepTheDigitsOfSmoothVectors) {
+  if (test::under_mpi()) GTEST_SKIP() << "the same as alone";
+  // Few eigenvectors of the lowest eigenvalues: (p, A p) is 1e-6 of ||A|| (p, p).
+  const Global n = 3000;
+  Whole<double> a;
+  a.n = n;
+  std::vector<double> b(std::size_t(n), 0.0);
+  for (Global i = 0; i < n; ++i) {
+    if (i > 0) a.push(i - 1, -1);
+    a.push(i, 2);
+    if (i + 1 < n) a.push(i + 1, -1);
+    a.end_row();
+    const double t = 3.14159265358979323846 * double(i + 1) / double(n + 1);
+    b[std::size_t(i)] = std::sin(t) + 0.1 * std::sin(2 * t);
+  }
+  const auto A = a.on(comm::Communicator::self());
+  krylov::Options o;
+  o.method = krylov::Method::cg, o.rtol = 1e-8;
+  const int classical = run(*A, b, o).report.iterations;
+  o.method = krylov::Method::ca_cg;
+  for (const int s : {1, 2, 8}) {
+    o.step = s;
+    const auto report = run(*A, b, o).report;
+    EXPECT_TRUE(report.converged());
+    EXPECT_LE(report.iterations, classical + 4) << s;
+  }
+}
+
+TEST(SweepsOfCg, ReplaceResidualsInTheLargestMagnitude) {
+  if (test::under_mpi()) GTEST_SKIP() << "the same as alone";
+  const auto a = grid<double>(60, 60);
+  const auto A = a.on(comm::Communicator::self());
+  const auto b = random_vector<double>(a.n, 1);
+  krylov::Options o;
+  o.rtol = 1e-8, o.norm = krylov::Norm::max, o.method = krylov::Method::cg;
+  const int classical = run(*A, b, o).report.iterations;
+  o.method = krylov::Method::ca_cg;
+  for (const int period : {0, 5, 17}) {
+    o.replacement = period;
+    const auto found = run(*A, b, o);
+    EXPECT_TRUE(found.report.converged());
+    EXPECT_EQ(found.report.method, "ca-cg");
+    EXPECT_LE(found.report.iterations, 1.1 * classical + 8) << period;
   }
 }
 

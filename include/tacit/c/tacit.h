@@ -137,9 +137,9 @@ tacit_status tacit_solve_automatic(const tacit_solver* solver, tacit_operator* A
 
 /** Solves A X = B for `columns` right-hand sides: b and x are so many vectors, one after the other. Columns are
  * advanced together, so that one pass over the matrix and one reduction serve several; with methods "block-cg"
- * and "block-gmres" they share a search space. `result` is about all: converged where all are, with the largest numbers of iterations and
- * residuals; tacit_result_column() has each. A monitor is called for each column, and ends that column only.
- * Collective. */
+ * and "block-gmres" they share a search space. `result` is about all: converged where all are, with the largest numbers
+ * of iterations and residuals; tacit_result_column() has each. A monitor is called for each column, and ends that
+ * column only. Collective. */
 tacit_status tacit_solve_columns(const tacit_solver* solver, const tacit_operator* A, const tacit_operator* P,
                                  int32_t columns, const void* b, void* x, tacit_result** result);
 /** A solve described in one JSON text: the method, its options, and the preconditioner as a name or an object,

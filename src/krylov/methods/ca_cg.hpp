@@ -31,15 +31,11 @@ class CaCg final : public SStepIteration<T, M> {
   // is slow (5 sqrt(unit): up to twice as many); a method that adapts its step takes the smaller `fine`.
   static constexpr double enough = std::same_as<real_t<T>, double> ? 7.5e-8 : 1.7e-3;
   static constexpr double fine = std::min(enough, 5e4 * unit);
-  // Swept blocks store no basis that loses its digits: their CG steps are exact to rounding, whatever the error of
-  // alpha and beta.
-  static constexpr double of_moments = std::same_as<real_t<T>, double> ? 1e-8 : fine;
 
  public:
   explicit CaCg(const Options& options)
       : Base("ca-cg", options, 8, 1, options.fallbacks ? fine : enough, 1),
-        given_clear_(options.fallbacks ? fine : enough),
-        clear_(given_clear_),
+        clear_(options.fallbacks ? fine : enough),
         by_moments_(options.powers.value_or(op::Powers::products) == op::Powers::products &&
                     (!options.basis || *options.basis == Basis::automatic || *options.basis == Basis::chebyshev)) {
     const int columns = this->columns(this->step_.most());
@@ -65,8 +61,6 @@ class CaCg final : public SStepIteration<T, M> {
         for (int parts = exec::threads_now(); !sweeps_ || sweeps_->redundancy() > 0.25; parts /= 2)
           sweeps_.emplace(*A->whole(), this->step_.most(), parts);
     }
-    clear_ = sweeps_ ? std::max(given_clear_, of_moments) : given_clear_;
-    this->step_.clear(clear_);
   }
 
   void start(const Run<T, M>& run) override {
@@ -80,8 +74,8 @@ class CaCg final : public SStepIteration<T, M> {
   }
   double largest_of_residual(const Run<T, M>& run) override {
     if (!sweeps_) return Base::largest_of_residual(run);
-    sweeps_->copy_residual(run.r.data());
-    return exec::largest_magnitude<T, M>(run.r.data(), run.r.size());
+    sweeps_->copy_residual(run.w[1].data());  // run.r stays what replacements begin with
+    return exec::largest_magnitude<T, M>(run.w[1].data(), run.r.size());
   }
 
   void make_basis(const Run<T, M>& run, int s) override {
@@ -89,7 +83,7 @@ class CaCg final : public SStepIteration<T, M> {
     if (sweeps_) {
       chebyshev(run, s);
       const Span span("moments", "krylov");
-      moments_.resize(std::size_t(CgSweeps<T>::sums * (s + 1)));
+      moments_.resize(std::size_t(CgSweeps<T>::sums * (s + 1) + 1));
       sweeps_->powers(recurrence_, moments_);
       for (int k = 0; k < s; ++k) run.A.count_apply();
       return;
@@ -129,8 +123,9 @@ class CaCg final : public SStepIteration<T, M> {
     Trace::work("coordinates", 0, (run.P ? 12.0 : 8.0) * n * n);  // forms with the Gram matrix
 
     if (!guard_->allows_direction(rz_)) return Ending::broken;
-    y_.multiply(a_, Ta_);                      // A p = Y (T a)
-    const double pv = real(y_.form(a_, Ta_));  // (p, A p)
+    y_.multiply(a_, Ta_);  // A p = Y (T a)
+    // (p, A p). A shift of the basis would cost the digits of a smooth p in the first iteration, which is not tested.
+    const double pv = fresh && sweeps_ ? real(moments_.back()) : real(y_.form(a_, Ta_));
     if (blurs(y_.size(a_) * y_.size(Ta_), pv) && !fresh) return Ending::lost;
     if (!guard_->allows_step(rz_, pv)) return Ending::broken;
     const double alpha = rz_ / pv;
@@ -200,6 +195,7 @@ class CaCg final : public SStepIteration<T, M> {
     if (!(most > 0)) most = std::exp2(std::ilogb(largest > 0 ? largest : 1)), least = -most;
     // One or two values give the size of the spectrum, but not where it lies, nor do values that are all alike.
     if (this->shifts_.values().size() < 3 || !(most - least > 1e-3 * most)) least = std::min(least, 0.0);
+    if (s <= 2) least = -most;  // as in Bases
     const auto half = real_t<T>((most - least) / 2);
     const T middle = T(real_t<T>((most + least) / 2));
     recurrence_.clear();
@@ -224,8 +220,11 @@ class CaCg final : public SStepIteration<T, M> {
     for (int b = 0; b < columns; ++b)
       for (int a = 0; a <= b; ++a) {
         const int i = a / 2, j = b / 2;
-        const auto& m = moment_[a % 2 != b % 2 ? 2 : a % 2];
-        const W value = (m[std::size_t(i + j)] + m[std::size_t(std::abs(i - j))]) / 2.0;
+        const int q = a % 2 != b % 2 ? 2 : a % 2, apart = std::abs(i - j);
+        const auto& m = moment_[q];
+        // Neighbours are known as they are: a moment would cost the digits of short ones, such as A p of a smooth p.
+        const W value =
+            apart < 2 ? at(std::max(i, j), 2 * q + apart) : (m[std::size_t(i + j)] + m[std::size_t(apart)]) / 2.0;
         triangle_.push_back(a % 2 == 1 && b % 2 == 0 ? conj(value) : value);
       }
     return y_.set(recurrence_, columns, triangle_.data());
@@ -246,7 +245,7 @@ class CaCg final : public SStepIteration<T, M> {
     sweeps_->turn(rz_ / before_);
   }
 
-  double given_clear_, clear_;
+  double clear_;
   bool by_moments_;  // options allow it
   std::optional<CgSweeps<T>> sweeps_;
   std::vector<typename CgSweeps<T>::Step> steps_taken_;

@@ -18,8 +18,6 @@ class Step {
   Step(int most, bool adapts, double unit, double clear)
       : most_(most), limit_(most), adapts_(adapts), unit_(unit), clear_(clear) {}
 
-  /// Sets the relative rounding of an inner product that is small enough.
-  void clear(double enough) { clear_ = enough; }
   int most() const { return most_; }
   int limit() const { return limit_; }
   void begin() { now_ = 1; }
