@@ -114,12 +114,13 @@ def median_ms(seconds: Sequence[float], per: int = 1) -> float:
 
 def surroundings() -> dict[str, Any]:
     """The machine, the commit, the date and the command line."""
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
+    git = shutil.which("git")  # which a bare system lacks
+    commit = git and subprocess.run([git, "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False)
     names = [line.partition(":")[2].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")]
     return {
         "machine": names[0] if names else platform.processor() or platform.machine(),
         "cores": os.cpu_count(),
-        "commit": commit.stdout.strip(),
+        "commit": commit.stdout.strip() if commit else "",
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         # Where files lie on this machine says nothing to others.
         "command": [pathlib.Path(w).name if os.path.isabs(w) else w for w in sys.argv],
