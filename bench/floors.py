@@ -60,8 +60,8 @@ def clock(work: Callable[[], Any]) -> Callable[[], tuple[float, Any]]:
     return run
 
 
-def moved(name: str, result: Any, stored: float, vector: float) -> float:
-    """Bytes of an iteration; NaN where there is no formula for it here."""
+def moved(name: str, result: Any, stored: float, vector: float) -> float | None:
+    """Bytes of an iteration; None where there is no formula for it here."""
     if name == "cg":
         return stored + 10 * vector
     if name == "bicgstab":
@@ -69,7 +69,7 @@ def moved(name: str, result: Any, stored: float, vector: float) -> float:
     if name.startswith("ca-cg") and "stored" not in name:  # blocks are as many as the products of p and r in them need
         blocks = max(1, result.counts["reductions"])
         return blocks * (2 * stored + 17 * vector) / max(1, result.iterations)
-    return float("nan")
+    return None
 
 
 def measure(name: str, rounds: int) -> list[dict[str, Any]]:
@@ -107,18 +107,20 @@ def measure(name: str, rounds: int) -> list[dict[str, Any]]:
             "system": name,
             "kernel": label,
             "iterations": iterations,
-            "MB": bytes_ / 1e6,
-            "floor_ms": 1e3 * bytes_ / bandwidth,
+            "MB": bytes_ and bytes_ / 1e6,
+            "floor_ms": bytes_ and 1e3 * bytes_ / bandwidth,
             "ms": ms[label] / iterations,
             "of_scipy": ms[label] / iterations / (ms[peer] / steps),
         }
         if label != "product":
             row["of_cg"] = row["ms"] / (ms["cg"] / found["cg"][0][1].iterations)
         rows.append(row)
+        floor = f"{row['MB']:7.1f} MB, floor {row['floor_ms']:6.2f} ms, " if bytes_ else " " * 32
+        shares = f"of the floor {row['ms'] / row['floor_ms']:5.2f}, " if bytes_ else " " * 20
+        own = f", of cg {row['of_cg']:5.2f}" if "of_cg" in row else ""
         print(
-            f"  {label:22s} {iterations:5d} iterations, {row['MB']:7.1f} MB, floor {row['floor_ms']:7.2f} ms, ours "
-            f"{row['ms']:7.2f} ms, of the floor {row['ms'] / row['floor_ms']:5.2f}, of SciPy's {row['of_scipy']:5.2f}"
-            + (f", of cg {row['of_cg']:5.2f}" if "of_cg" in row else "")
+            f"  {label:22s} {iterations:4d} iterations, {floor}ours {row['ms']:6.2f} ms, {shares}"
+            f"of SciPy's {row['of_scipy']:5.2f}{own}"
         )
     return rows
 
