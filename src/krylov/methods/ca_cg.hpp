@@ -3,13 +3,38 @@
 // and the step of x; T moves them: op Y x = Y (T x).
 #pragma once
 
+#ifndef __CUDACC__  // runs in device memory are not swept
 #include "../cg_sweeps.hpp"
+#endif
 #include "../s_step.hpp"
 #include "../safeguards/breakdowns.hpp"
 
 #include <tacit/op/csr.hpp>
 
 namespace tacit::krylov {
+
+#ifdef __CUDACC__
+/// Stands for CgSweeps where vectors are in device memory: never made.
+template <Scalar T>
+struct NoSweeps {
+  using W = exec::wide_t<T>;
+  struct Step {
+    double alpha, beta;
+    bool turns = true;
+  };
+  static constexpr int sums = 6;
+  void set_residual(const T*) {}
+  void copy_residual(T*) const {}
+  void turn(double) {}
+  void powers(std::span<const op::RecurrenceStep<T>>, std::span<W>) {}
+  void iterate(std::span<const Step>, T*) {}
+};
+template <Scalar T>
+using SweepsOf = NoSweeps<T>;
+#else
+template <Scalar T>
+using SweepsOf = CgSweeps<T>;
+#endif
 
 /// Hermitian positive definite A and P. A block of s iterations: s products of two columns, s applies of P to two, 1
 /// reduction (2 with norm max). With P the basis Y is one of A P, and Z = P Y stands beside it: A P is Hermitian in the
@@ -83,7 +108,7 @@ class CaCg final : public SStepIteration<T, M> {
     if (sweeps_) {
       chebyshev(run, s);
       const Span span("moments", "krylov");
-      moments_.resize(std::size_t(CgSweeps<T>::sums * (s + 1) + 1));
+      moments_.resize(std::size_t(SweepsOf<T>::sums * (s + 1) + 1));
       sweeps_->powers(recurrence_, moments_);
       for (int k = 0; k < s; ++k) run.A.count_apply();
       return;
@@ -205,7 +230,7 @@ class CaCg final : public SStepIteration<T, M> {
   /// G from the moments of p and r.
   bool gram_of_moments(const Run<T, M>& run, int s) {
     run.r.space().start_sum(moments_.data(), moments_.size()).wait(moments_.data());
-    const auto at = [&](int k, int i) { return moments_[std::size_t(k * CgSweeps<T>::sums + i)]; };
+    const auto at = [&](int k, int i) { return moments_[std::size_t(k * SweepsOf<T>::sums + i)]; };
     for (int q = 0; q < 3; ++q) {  // of p with p, of r with r, of p with r
       auto& m = moment_[q];
       m.assign(std::size_t(2 * s + 1), W(0));
@@ -247,8 +272,8 @@ class CaCg final : public SStepIteration<T, M> {
 
   double clear_;
   bool by_moments_;  // options allow it
-  std::optional<CgSweeps<T>> sweeps_;
-  std::vector<typename CgSweeps<T>::Step> steps_taken_;
+  std::optional<SweepsOf<T>> sweeps_;
+  std::vector<typename SweepsOf<T>::Step> steps_taken_;
   op::Recurrence<T> recurrence_;
   std::vector<W> moments_, moment_[3], triangle_;
   bool z_is_there_ = false;  // images_[0] holds P times the first pair of Y
