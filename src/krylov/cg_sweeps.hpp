@@ -38,15 +38,17 @@ class CgSweeps {
   static constexpr int sums = 6;
 
   CgSweeps(const op::LocalMatrix<T>& A, int most, int parts);
-  /// Of the rows that all levels of the threads compute, those that other threads compute, too, per own row.
+  /// Rows that threads compute beside their own, on average over the levels, for each row of the matrix.
   double redundancy() const { return redundancy_; }
 
+  /// r := this vector; p stays.
   void set_residual(const T* r);
+  /// to := r
   void copy_residual(T* to) const;
   /// p := r + beta p
   void turn(double beta);
   /// T_1 .. T_s by the steps of their recurrence: v_{k+1} = (A v_k - alpha v_k - beta v_{k-1}) / gamma. `to` gets
-  /// `sums` numbers for each of the levels 0 .. s. s products of two vectors.
+  /// `sums` numbers for each of the levels 0 .. s, and (p, A p) last. s products of two vectors.
   void powers(std::span<const op::RecurrenceStep<T>> steps, std::span<W> to);
   /// x += alpha_j p_j,  r -= alpha_j A p_j,  p_{j+1} = r + beta_j p_j. As many products as steps.
   void iterate(std::span<const Step> steps, T* x);
@@ -262,7 +264,7 @@ void CgSweeps<T>::powers(std::span<const op::RecurrenceStep<T>> steps, std::span
       else power<false, false>(part, step, level + 1, b, sum, pAp);
     });
   });
-  // p and r are read, and four vectors for T_{k-1} and T_k come from cache but once.
+  // p and r are read, four vectors for T_{k-1} and T_k read and written once; the rest is in cache.
   work("moments", 10, s * (2 * sums + 8));
   std::fill(to.begin(), to.end(), W(0));
   for (std::size_t g = 0; g < groups; ++g)

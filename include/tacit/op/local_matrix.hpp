@@ -65,9 +65,9 @@ enum class Format { automatic, csr, sell, bsr };
 
 /// y = A x, A in SELL-8, CSR or BSR. Column indices are 32-bit numbers or, where the band is narrow enough, 16-bit
 /// offsets from the row. A slice whose eight rows have one pattern (grids) has one index for each diagonal, BSR one for
-/// each block. A product of doubles thus reads 12, 10 or 8.6 bytes for an entry, and 8.2 with blocks of 3 x 3. Slices
-/// of 8,192 rows that are equal bit for bit share one copy of their pattern, or of their values: the matrix of a grid
-/// with constant coefficients takes 2 bytes a row and is read from cache. Kourtis, Goumas, Koziris (2008),
+/// each block. A product of doubles thus reads 12, 10 or 8.6 bytes for an entry, and 8.2 with blocks of 3 x 3. Within
+/// 8,192 rows, slices that are equal bit for bit share one copy of their pattern, or of their values: the matrix of a
+/// grid with constant coefficients takes about 2 bytes a row and is read from cache. Kourtis, Goumas, Koziris (2008),
 /// Proceedings of Computing Frontiers.
 template <Scalar T, Memory M = Host>
 class LocalMatrix {

@@ -43,9 +43,9 @@ using SweepsOf = CgSweeps<T>;
 /// replacement one product (and an apply of P).
 ///
 /// Swept: without P, with a matrix that is stored whole on this rank in host memory, and a Chebyshev basis, no basis is
-/// stored. Two wavefronts (cg_sweeps.hpp) read A twice for s iterations: its powers give 6 (s + 1) moments, which are
-/// G, and s steps of CG then take the coefficients that follow from G. s products of two columns and s of one; vectors:
-/// 7, d, the step since the last replacement.
+/// stored. Two wavefronts (cg_sweeps.hpp) read A twice for s iterations: its powers give the moments and (p, A p),
+/// from which G follows, and s steps of CG then take the coefficients that follow from G. s products of two columns and
+/// s of one; vectors: 7, d, the step since the last replacement.
 template <Scalar T, Memory M>
 class CaCg final : public SStepIteration<T, M> {
   using Base = SStepIteration<T, M>;

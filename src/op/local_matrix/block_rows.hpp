@@ -3,6 +3,7 @@
 
 #include <tacit/op/local_matrix.hpp>
 #include "base/lanes.hpp"
+#include "base/registers.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -105,15 +106,8 @@ template <int b, int m, class T, bool alone = false>
 class BlockRows {
   static_assert(m == 1 || !alone);
   using R = real_t<T>;
-#if defined(__AVX512F__)
-  static constexpr int widest = 64;
-#elif defined(__AVX__)
-  static constexpr int widest = 32;
-#else
-  static constexpr int widest = 16;
-#endif
   static constexpr int parts = sizeof(T) / sizeof(R), reals = b * parts;
-  static constexpr int lanes = std::clamp(int(std::bit_ceil(reals * sizeof(R))), 16, widest) / int(sizeof(R));
+  static constexpr int lanes = std::clamp(int(std::bit_ceil(reals * sizeof(R))), 16, register_bytes) / int(sizeof(R));
   static constexpr int registers = (reals + lanes - 1) / lanes;
   static constexpr int at_once = b * m == 2 ? 2 : 1;  // blocks
   // Independent chains of additions, over which a block's columns are distributed: as many as registers allow.
