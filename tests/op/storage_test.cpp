@@ -341,8 +341,10 @@ TYPED_TEST(Storage, SharesEqualValues) {
         EXPECT_EQ(std::memcmp(copy.data(), rows.value.data(), copy.size() * sizeof(T)), 0);
         const auto diagonal = A.diagonal();
         for (Global i = 0; i < n; ++i)
-          for (Global k = rows.start[i]; k < rows.start[i + 1]; ++k)
-            if (rows.column[k] == i) ASSERT_EQ(diagonal[std::size_t(i)], rows.value[k]) << i;
+          for (Global k = rows.start[i]; k < rows.start[i + 1]; ++k) {
+            if (rows.column[k] != i) continue;
+            ASSERT_EQ(diagonal[std::size_t(i)], rows.value[k]) << i;
+          }
         EXPECT_TRUE(A.intact());
       };
       const auto same = grid_rows<T>(nx, ny, constant), two = grid_rows<T>(nx, ny, halves),
