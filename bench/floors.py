@@ -1,13 +1,15 @@
 """Products and Krylov methods against the time in which memory brings what they read and write.
 
-    python bench/floors.py [--threads 1] [--rounds 5] [--systems p5 v5 p7 v7] [--json FILE]
+    python bench/floors.py [--threads 1] [--rounds 5] [--systems p5 v5 p7 v7 f7 g2 d2 b3] [--json FILE]
 
-Systems: 5 points on 1024 x 1024, 7 points on 100^3; p: constant coefficients, v: log-normal ones. For each kernel
+Systems: 5 points on 1024 x 1024, 7 points on 100^3; p: constant coefficients, v: log-normal ones, f: the same rounded to
+float32. Laplacians + I of a Delaunay mesh of 600,000 points, in the order of reverse Cuthill-McKee; g2: integer weights,
+d2: real ones. b3: three unknowns in each node of 7 points on 40^3, dense blocks. For each kernel
 
     MB       what it moves, by the formula of docs/theory/methods.md and the bytes that the stored matrix has
     floor    MB / bandwidth: that of b += a on arrays as long as four vectors, measured between the candidates
     ours     milliseconds of a product, or of a whole solve for one of its iterations, set-up and the check of b - A x included
-    ratios   ours to the floor, to SciPy (its cg), and of a method to our cg
+    ratios   ours to the floor, to SciPy (its cg), and of a method to our cg; of the set-up to a product
 
 Candidates alternate; medians. Methods run to the same tolerance, which the recomputed residual meets.
 """
@@ -20,12 +22,16 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 import scipy.sparse.linalg as spl
+from scipy.sparse.csgraph import reverse_cuthill_mckee
+from scipy.spatial import Delaunay
 
 import harness
 import tacit
 from tacit import _core
 
-TOLERANCE = {"p5": 1e-5, "v5": 1e-3, "p7": 1e-6, "v7": 1e-4}
+TOLERANCE = {"p5": 1e-5, "v5": 1e-3, "p7": 1e-6, "v7": 1e-4, "f7": 1e-4, "g2": 1e-6, "d2": 1e-6, "b3": 1e-6}
+ALL_METHODS = ("p5", "v5", "p7", "v7")  # the others: products and cg
+KERNELS = ("product", "product, 4 columns", "set-up")
 METHODS: dict[str, dict[str, Any]] = {
     "cg": {"method": "cg"},
     "ca-cg 4": {"method": "ca-cg", "step": 4},
@@ -37,18 +43,40 @@ METHODS: dict[str, dict[str, Any]] = {
 
 
 def system(name: str) -> sp.csr_array:
-    """Dirichlet second differences; "v": D A D with log-normal D, which keeps the pattern and the symmetry."""
-    dimensions, n = (2, 1024) if name[1] == "5" else (3, 100)
+    a = mesh(name) if name in ("g2", "d2") else grid(name)
+    if name == "f7":
+        a.data = a.data.astype(np.float32).astype(np.float64)
+    a.sort_indices()
+    return a
+
+
+def grid(name: str) -> sp.csr_array:
+    """Dirichlet second differences; not "p": D A D with log-normal D, which keeps the pattern and the symmetry."""
+    dimensions, n = (2, 1024) if name[1] == "5" else (3, 40 if name == "b3" else 100)
     line = sp.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(n, n))
     a = line
     for _ in range(dimensions - 1):
         a = sp.kron(a, sp.eye_array(n)) + sp.kron(sp.eye_array(a.shape[0]), line)
-    if name[0] == "v":
+    if name == "b3":
+        a = sp.kron(a, [[2.0, 0.5, 0.25], [0.5, 2.0, 0.5], [0.25, 0.5, 2.0]])
+    if name[0] != "p":
         d = sp.diags_array(np.exp(0.5 * np.random.default_rng(7).standard_normal(a.shape[0])))
         a = d @ a @ d
-    a = sp.csr_array(a)
-    a.sort_indices()
-    return a
+    return sp.csr_array(a)
+
+
+def mesh(name: str) -> sp.csr_array:
+    """L + I of the edges of a Delaunay mesh."""
+    rng, n = np.random.default_rng(7), 600_000
+    triangles = Delaunay(rng.random((n, 2))).simplices
+    ends = np.sort(np.concatenate([triangles[:, pair] for pair in ([0, 1], [1, 2], [2, 0])]), axis=1)
+    i, j = np.unique(ends, axis=0).T
+    weight = rng.integers(1, 10, i.size).astype(float) if name == "g2" else 0.5 + rng.random(i.size)
+    a = sp.csr_array(sp.coo_array((weight, (i, j)), shape=(n, n)))
+    a = a + a.T
+    order = reverse_cuthill_mckee(sp.csr_matrix(a), symmetric_mode=True)
+    a = sp.csr_array(a)[order][:, order]
+    return sp.csr_array(sp.diags_array(np.asarray(a.sum(axis=1)) + 1) - a)
 
 
 def clock(work: Callable[[], Any]) -> Callable[[], tuple[float, Any]]:
@@ -62,6 +90,8 @@ def clock(work: Callable[[], Any]) -> Callable[[], tuple[float, Any]]:
 
 def moved(name: str, result: Any, stored: float, vector: float) -> float | None:
     """Bytes of an iteration; None where there is no formula for it here."""
+    if name.startswith("product"):
+        return stored + (8 if "4" in name else 2) * vector
     if name == "cg":
         return stored + 10 * vector
     if name == "bicgstab":
@@ -81,28 +111,33 @@ def measure(name: str, rounds: int) -> list[dict[str, Any]]:
     stored = A._handle.cost()[1] - 2 * vector
     left, right = np.ones(4 * n), np.ones(4 * n)
     rtol = TOLERANCE[name]
+    block = np.random.default_rng(4).standard_normal((n, 4))
+    methods = METHODS if name in ALL_METHODS else {"cg": METHODS["cg"]}
     work: dict[str, Callable[[], Any]] = {
         "bandwidth": lambda: np.add(left, right, out=right),
         "product": lambda: A @ x,
         "product, SciPy": lambda: a @ x,
+        "product, 4 columns": lambda: A @ block,
+        "product, 4 columns, SciPy": lambda: a @ block,
+        "set-up": lambda: len(tacit.csr(a).storage),  # and the matrix is freed
         "cg, SciPy": lambda: _scipy_cg(a, b, rtol),
     }
     work |= {
         label: (lambda o=options: tacit.solve(A, b, rtol=rtol, precond="none", **o))
-        for label, options in METHODS.items()
+        for label, options in methods.items()
     }
     found = harness.turns(rounds, {label: clock(run) for label, run in work.items()})
     ms = {label: 1e3 * statistics.median(t for t, _ in runs) for label, runs in found.items()}
     bandwidth = 12 * vector / ms["bandwidth"] * 1e3
     print(f"{name}: {A.storage}, {stored / n:.1f} bytes a row, {bandwidth / 1e9:.1f} GB/s")
     rows = []
-    for label in ["product", *METHODS]:
+    for label in [*KERNELS, *methods]:
         result = found[label][0][1]
-        iterations = 1 if label == "product" else result.iterations
-        assert label == "product" or result.converged, f"{name}, {label}: {result.reason}"
-        bytes_ = stored + 2 * vector if label == "product" else moved(label, result, stored, vector)
-        peer = "product, SciPy" if label == "product" else "cg, SciPy"
-        steps = 1 if label == "product" else found[peer][0][1]
+        iterations = 1 if label in KERNELS else result.iterations
+        assert label in KERNELS or result.converged, f"{name}, {label}: {result.reason}"
+        bytes_ = moved(label, result, stored, vector)
+        peer = label + ", SciPy" if label in ("product", "product, 4 columns") else "cg, SciPy"
+        steps = 1 if label in KERNELS else found[peer][0][1]
         row = {
             "system": name,
             "kernel": label,
@@ -110,18 +145,19 @@ def measure(name: str, rounds: int) -> list[dict[str, Any]]:
             "MB": bytes_ and bytes_ / 1e6,
             "floor_ms": bytes_ and 1e3 * bytes_ / bandwidth,
             "ms": ms[label] / iterations,
-            "of_scipy": ms[label] / iterations / (ms[peer] / steps),
         }
-        if label != "product":
+        if label == "set-up":
+            row["of_product"] = ms[label] / ms["product"]
+        else:
+            row["of_scipy"] = ms[label] / iterations / (ms[peer] / steps)
+        if label not in KERNELS:
             row["of_cg"] = row["ms"] / (ms["cg"] / found["cg"][0][1].iterations)
         rows.append(row)
         floor = f"{row['MB']:7.1f} MB, floor {row['floor_ms']:6.2f} ms, " if bytes_ else " " * 32
         shares = f"of the floor {row['ms'] / row['floor_ms']:5.2f}, " if bytes_ else " " * 20
-        own = f", of cg {row['of_cg']:5.2f}" if "of_cg" in row else ""
-        print(
-            f"  {label:22s} {iterations:4d} iterations, {floor}ours {row['ms']:6.2f} ms, {shares}"
-            f"of SciPy's {row['of_scipy']:5.2f}{own}"
-        )
+        names = {"of_scipy": "of SciPy's", "of_cg": "of cg", "of_product": "products"}
+        ratios = ", ".join(f"{text} {row[key]:5.2f}" for key, text in names.items() if key in row)
+        print(f"  {label:22s} {iterations:4d} iterations, {floor}ours {row['ms']:6.2f} ms, {shares}{ratios}")
     return rows
 
 

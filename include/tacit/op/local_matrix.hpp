@@ -58,7 +58,7 @@ struct LocalRowsView {
 };
 
 /// How the entries in the rank's own columns are stored. `automatic`: dense blocks (BSR) where these save a twentieth
-/// of the bytes, else SELL-8 (device: SELL-32) where padding adds at most a tenth, else CSR. Columns are 16-bit offsets
+/// of bytes, else SELL-8 where padding adds at most half (complex, device: SELL-32: a tenth), else CSR; 16-bit offsets
 /// where these suffice. `bsr`, in host memory only, uses the block size from 2 to 8 that takes the fewest bytes;
 /// entries outside full blocks, and of blocks that ranks share, are stored by rows. No zeros are filled in.
 enum class Format { automatic, csr, sell, bsr };
@@ -66,9 +66,9 @@ enum class Format { automatic, csr, sell, bsr };
 /// y = A x, A in SELL-8, CSR or BSR. Column indices are 32-bit numbers or, where the band is narrow enough, 16-bit
 /// offsets from the row. A slice whose eight rows have one pattern (grids) has one index for each diagonal, BSR one for
 /// each block. A product of doubles thus reads 12, 10 or 8.6 bytes for an entry, and 8.2 with blocks of 3 x 3. Within
-/// 8,192 rows, slices that are equal bit for bit share one copy of their pattern, or of their values: the matrix of a
-/// grid with constant coefficients takes about 2 bytes a row and is read from cache. Kourtis, Goumas, Koziris (2008),
-/// Proceedings of Computing Frontiers.
+/// 8,192 rows, equal slices share one copy of their pattern, or of their values: a grid of constant coefficients takes
+/// 2 bytes a row. In SELL and CSR real values are float or bfloat16 where all are exact there: products have the same
+/// bits. Kourtis, Goumas, Koziris (2008), Proceedings of Computing Frontiers.
 template <Scalar T, Memory M = Host>
 class LocalMatrix {
  public:

@@ -376,9 +376,10 @@ def csr(
         How each rank keeps the entries of its own columns. "bsr": dense blocks of the size from 2 x 2 to 8 x 8 that
         takes the fewest bytes, entries outside full blocks in rows beside them. "sell": slices of eight rows side by
         side (SELL-8). "csr": row after row. "automatic" (default): blocks where they make the matrix smaller by a
-        twentieth, else "sell" where padding stays below a tenth of the entries, else "csr". Column indices take 16
-        bits where the matrix allows it, and slices that are equal bit for bit share one copy of their values.
-        ``A.storage`` has the result. A :class:`Csr` keeps its format with
+        twentieth, else "sell" where padding adds at most half of the entries (complex: a tenth), else "csr". Column
+        indices take 16 bits where the matrix allows it, slices that are equal bit for bit share one copy of their
+        values, and values of "sell" and "csr" that are all exact as float32 or bfloat16 are stored so; products have
+        the same bits. ``A.storage`` has the result. A :class:`Csr` keeps its format with
         "automatic"; ``A.stored_as("automatic")`` chooses anew.
     node : int
         So many rows of a matrix that is the same on every rank stay on one rank: those of a node of a mesh, as

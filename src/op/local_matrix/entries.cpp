@@ -4,6 +4,7 @@
 #include "storage.hpp"
 
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -14,14 +15,14 @@ template <class F>
 void LocalMatrix<T, M>::Storage::each_value(int b, F&& f) const {
   if (format != Format::sell) {
     Local now = -1, k = 0;
-    return each(b, b + 1, [&](Local row, Local, const T& v) {
+    return each_place(b, b + 1, [&](Local row, Local, Global place) {
       if (row != now) now = row, k = 0;
-      f(row, k++, v);
+      f(row, k++, place);
     });
   }
   for (Local base = block[b].row; base < block[b + 1].row; base += slice) {
     const Slice& of = slices[std::size_t(base / slice)];
-    const T* const from = value.data() + of.first_value();
+    const Global from = of.first_value();
     const std::uint8_t* const masks = mask.data() + (of.is_diagonal ? of.pattern : 0);
     const Local steps = Local(of.steps), here = std::min(slice, block[b + 1].row - base);
     const bool diagonals = of.is_diagonal;
@@ -30,10 +31,10 @@ void LocalMatrix<T, M>::Storage::each_value(int b, F&& f) const {
     for (Local l = 0; l < here; ++l) {
       const Local row = base + l, n = diagonals ? steps : width[std::size_t(row)];
       if (!diagonals || full == (1u << slice) - 1) {
-        for (Local j = 0; j < n; ++j) f(row, j, from[std::ptrdiff_t(j) * slice + l]);
+        for (Local j = 0; j < n; ++j) f(row, j, from + Global(j) * slice + l);
       } else {
         for (Local j = 0, k = 0; j < n; ++j)
-          if (masks[j] >> l & 1) f(row, k++, from[std::ptrdiff_t(j) * slice + l]);
+          if (masks[j] >> l & 1) f(row, k++, from + Global(j) * slice + l);
       }
     }
   }
@@ -42,7 +43,7 @@ void LocalMatrix<T, M>::Storage::each_value(int b, F&& f) const {
 template <Scalar T, Memory M>
 void LocalMatrix<T, M>::Storage::copy_diagonal(int b, T* to) const {
   if (format != Format::sell)
-    return each(b, b + 1, [&](Local row, Local of, const T& v) {
+    return each(b, b + 1, [&](Local row, Local of, T v) {
       if (of == row) to[row] = v;
     });
   for (Local base = block[b].row; base < block[b + 1].row; base += slice) {
@@ -52,12 +53,12 @@ void LocalMatrix<T, M>::Storage::copy_diagonal(int b, T* to) const {
     if (of.is_diagonal) {
       for (Local j = 0; j < steps; ++j)
         for (Local l = 0; diagonal[d + j] == 0 && l < here; ++l)
-          if (mask[d + j] >> l & 1) to[base + l] = value[v + Global(j) * slice + l];
+          if (mask[d + j] >> l & 1) to[base + l] = at(v + Global(j) * slice + l);
     } else {
       for (Local l = 0; l < here; ++l)
         for (Local j = 0; j < width[std::size_t(base + l)]; ++j)
-          if (const Global at = Global(j) * slice + l; column_of(base, index + at) == base + l) {
-            to[base + l] = value[v + at];
+          if (const Global k = Global(j) * slice + l; column_of(base, index + k) == base + l) {
+            to[base + l] = at(v + k);
             break;
           }
     }
@@ -67,7 +68,7 @@ void LocalMatrix<T, M>::Storage::copy_diagonal(int b, T* to) const {
 template <Scalar T, Memory M>
 void LocalMatrix<T, M>::copy_values(const Global* begin, T* to) const requires std::same_as<M, Host> {
   exec::parallel_for(std::size_t(blocks()), blocks() > 16, [&](std::size_t b) {
-    s_->each_value(int(b), [&](Local row, Local k, const T& v) { to[begin[row] + k] = v; });
+    s_->each_value(int(b), [&](Local row, Local k, Global place) { to[begin[row] + k] = s_->at(place); });
   });
 }
 
@@ -232,22 +233,41 @@ void LocalMatrix<T, M>::count_entries(std::span<Local> count) const {
 }
 
 template <Scalar T, Memory M>
-void LocalMatrix<T, M>::set_values(const Global* begin, const T* values, T* diagonal) requires std::same_as<M, Host> {
-  if (s_->shared) {  // slices with one copy of their values may now differ
-    LocalRows<T> a = rows();
-    exec::parallel_for(std::size_t(s_->rows), s_->rows > Storage::task_rows, [&](std::size_t r) {
-      std::copy_n(values + begin[r], a.start[r + 1] - a.start[r], a.value.data() + a.start[r]);
+bool LocalMatrix<T, M>::Storage::replace(const Global* begin, const T* values, T* diagonal_of) {
+  const std::size_t count = std::max(block.size(), std::size_t(1)) - 1;
+  std::atomic<bool> exact = true;
+  with_values([&]<class V>(const V* all) {
+    V* const to = const_cast<V*>(all);  // with_values() is of a constant matrix, and this one is not
+    T* const outside = const_cast<T*>(rest.values());
+    exec::parallel_for(count, count > 16, [&](std::size_t b) {
+      bool fits = true;
+      each_value(int(b), [&](Local row, Local k, Global place) {
+        const T v = values[begin[row] + k];
+        if (place < 0) {
+          outside[~place] = v;
+        } else {
+          if constexpr (is_narrower<T, V>) fits = fits && !inexact<V>(v);
+          if (fits) to[place] = shortened<V>(v);
+        }
+      });
+      if (!fits) exact.store(false, std::memory_order_relaxed);
+      else if (diagonal_of) copy_diagonal(int(b), diagonal_of);
     });
-    LocalMatrix made(a, s_->format);
-    s_.swap(made.s_);
-    for (int b = 0; diagonal && b < blocks(); ++b) s_->copy_diagonal(b, diagonal);
-    return;
-  }
-  exec::parallel_for(std::size_t(blocks()), blocks() > 16, [&](std::size_t b) {
-    // each_value() is of a constant matrix, and this one is not.
-    s_->each_value(int(b), [&](Local row, Local k, const T& v) { const_cast<T&>(v) = values[begin[row] + k]; });
-    if (diagonal) s_->copy_diagonal(int(b), diagonal);
   });
+  return exact;
+}
+
+template <Scalar T, Memory M>
+void LocalMatrix<T, M>::set_values(const Global* begin, const T* values, T* diagonal) requires std::same_as<M, Host> {
+  if (!s_->shared && s_->replace(begin, values, diagonal)) return;
+  // Slices with one copy of their values may now differ, or numbers need more bits than are stored of them.
+  LocalRows<T> a = rows();
+  exec::parallel_for(std::size_t(s_->rows), s_->rows > Storage::task_rows, [&](std::size_t r) {
+    std::copy_n(values + begin[r], a.start[r + 1] - a.start[r], a.value.data() + a.start[r]);
+  });
+  LocalMatrix made(a, s_->format);
+  s_.swap(made.s_);
+  for (int b = 0; diagonal && b < blocks(); ++b) s_->copy_diagonal(b, diagonal);
 }
 
 template <Scalar T, Memory M>
@@ -256,7 +276,7 @@ std::uint64_t LocalMatrix<T, M>::checksum() const requires std::same_as<M, Host>
   std::vector<Global> blocks;  // without the bytes between their numbers, which may be anything
   for (const auto& b : s.block) blocks.insert(blocks.end(), {b.row, b.lowest, b.needs});
   exec::Checksum sum;
-  sum.add(s.start).add(s.offset).add(s.column).add(s.value).add(s.slices).add(s.diagonal);
+  sum.add(s.start).add(s.offset).add(s.column).add(s.value).add(s.single).add(s.brief).add(s.slices).add(s.diagonal);
   sum.add(s.mask).add(s.width).add(s.empty).add(blocks);
   return sum.value() ^ s.rest.checksum();
 }
@@ -269,13 +289,17 @@ double LocalMatrix<T, M>::bytes() const {
 template <Scalar T, Memory M>
 std::string LocalMatrix<T, M>::storage() const {
   const Storage& s = *s_;
-  std::string notes = s.diagonal.size() ? "diagonals" : "";
-  if (s.offset.size()) notes += notes.empty() ? "16-bit offsets" : ", 16-bit offsets";
-  else if (s.column.size() && !notes.empty()) notes += ", 32-bit columns";
-  if (s.shared) notes += notes.empty() ? "shared values" : ", shared values";
-  if (s.rest.count())
-    notes = message(notes, notes.empty() ? "" : ", ", 100 * (s.entries - s.rest.entries()) / s.entries,
-                    " % of entries in blocks");
+  std::string notes;
+  const auto note = [&](bool holds, const std::string& more) {
+    if (holds) notes += notes.empty() ? more : ", " + more;
+  };
+  note(s.diagonal.size() > 0, "diagonals");
+  note(s.offset.size() > 0, "16-bit offsets");
+  note(s.column.size() > 0 && s.diagonal.size() > 0, "32-bit columns");
+  note(s.numbers == Storage::Numbers::single, "float32 values");
+  note(s.numbers == Storage::Numbers::bfloat16, "bfloat16 values");
+  note(s.shared, "shared values");
+  if (s.rest.count()) note(true, message(100 * (s.entries - s.rest.entries()) / s.entries, " % of entries in blocks"));
   const std::string size = s.format == Format::csr ? "" : message("-", s.format == Format::sell ? slice : s.grid.b);
   return message(to_string(s.format), size, notes.empty() ? "" : " (" + notes + ")");
 }

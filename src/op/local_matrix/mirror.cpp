@@ -10,7 +10,7 @@
 namespace tacit::op {
 
 template <Scalar T, Memory M>
-const T* LocalMatrix<T, M>::Storage::find(Local row, Local of) const {
+Global LocalMatrix<T, M>::Storage::find(Local row, Local of) const {
   // The first of n ascending numbers that is not below `wanted`.
   const auto search = [](Global n, Global wanted, auto&& number) {
     Global from = 0;
@@ -24,45 +24,45 @@ const T* LocalMatrix<T, M>::Storage::find(Local row, Local of) const {
   if (format == Format::csr) {
     const Global first = start[row], n = start[row + 1] - first;
     const Global k = search(n, of, [&](Global i) { return column_of(row, first + i); });
-    return k < n && column_of(row, first + k) == of ? value.data() + first + k : nullptr;
+    return k < n && column_of(row, first + k) == of ? first + k : nowhere;
   }
   if (format == Format::sell) {
     const Local q = row / slice, l = row - q * slice;
     const Slice& in = slices[std::size_t(q)];
     const Local steps = Local(in.steps);
-    const T* const v = value.data() + in.first_value() + l;
+    const Global v = in.first_value() + l;
     if (in.is_diagonal) {
       const Global d = in.pattern;
       const Global j = search(steps, of - row, [&](Global i) { return diagonal[d + i]; });
-      return j < steps && diagonal[d + j] == of - row && (mask[d + j] >> l & 1) ? v + j * slice : nullptr;
+      return j < steps && diagonal[d + j] == of - row && (mask[d + j] >> l & 1) ? v + j * slice : nowhere;
     }
     const Global at = in.first_index() + l, n = width[std::size_t(row)];
     const auto column_at = [&](Global j) { return column_of(q * slice, at + j * slice); };
     const Global j = search(n, of, column_at);
-    return j < n && column_at(j) == of ? v + j * slice : nullptr;
+    return j < n && column_at(j) == of ? v + j * slice : nowhere;
   }
   const Local b = grid.b, r = grid.block_row(row);
   if (r >= 0 && of >= grid.column) {
     const Local i = row - grid.first_row(r), c = (of - grid.column) / b, j = (of - grid.column) % b;
     const Global first = start[r], n = start[r + 1] - first;
     const Global k = search(n, c, [&](Global e) { return column_of(r, first + e); });
-    if (k < n && column_of(r, first + k) == c) return value.data() + ((first + k) * b + j) * b + i;
+    if (k < n && column_of(r, first + k) == c) return ((first + k) * b + j) * b + i;
   }
   const Local p = rest.place(row);
-  if (p == rest.count() || rest.row(p) != row) return nullptr;
+  if (p == rest.count() || rest.row(p) != row) return nowhere;
   const auto columns_outside = rest.columns_of(p);
   const auto c = std::lower_bound(columns_outside.begin(), columns_outside.end(), of);
-  if (c == columns_outside.end() || *c != of) return nullptr;
-  return rest.values_of(p).data() + (c - columns_outside.begin());
+  if (c == columns_outside.end() || *c != of) return nowhere;
+  return ~(rest.values_of(p).data() - rest.values() + (c - columns_outside.begin()));
 }
 
 namespace {
 
 /// Whether n entries are the conjugates of these.
-template <class T>
-inline bool are_conjugates(const T* a, const T* mirror, int n) {
+template <class T, class V>
+inline bool are_conjugates(const V* a, const V* mirror, int n) {
   bool same = true;
-  for (int i = 0; i < n; ++i) same &= a[i] == conj(mirror[i]);
+  for (int i = 0; i < n; ++i) same &= widen<T>(a[i]) == conj(widen<T>(mirror[i]));
   return same;
 }
 
@@ -72,8 +72,9 @@ inline bool are_conjugates(const T* a, const T* mirror, int n) {
 /// most two slices, which are looked up once for all rows of the slice. Adds the entries below the diagonal to `below`,
 /// and those above it that have a mirror entry to `met`.
 template <Scalar T, Memory M>
-bool LocalMatrix<T, M>::Storage::slice_mirrors_itself(std::size_t q, std::span<const T> diagonals, Global& below,
-                                                      Global& met) const {
+template <class V>
+bool LocalMatrix<T, M>::Storage::slice_mirrors_itself(const V* values, std::size_t q, std::span<const T> diagonals,
+                                                      Global& below, Global& met) const {
   const Global from = slices[q].pattern, steps = slices[q].steps;
   bool all = true;
   for (Global j = 0; j < steps; ++j) {
@@ -83,12 +84,12 @@ bool LocalMatrix<T, M>::Storage::slice_mirrors_itself(std::size_t q, std::span<c
       below += std::popcount(present);
       continue;
     }
-    const T* const v = value.data() + slices[q].first_value() + j * slice;
+    const V* const v = values + slices[q].first_value() + j * slice;
     for (Local l = 0; l < slice;) {
       const Local r = Local(q) * slice + l, other = (r + d) / slice, at = r + d - other * slice;
       const Local lanes = std::min(slice - l, slice - at);
       const unsigned full = (1u << lanes) - 1, here = present >> l & full;
-      const T* mirrors = v;
+      const V* mirrors = v;
       unsigned there = 0;
       if (here) {
         const Slice& to = slices[std::size_t(other)];
@@ -96,19 +97,19 @@ bool LocalMatrix<T, M>::Storage::slice_mirrors_itself(std::size_t q, std::span<c
         Global k = n - 1 - j;  // where the other slice has the same diagonals
         if (k < 0 || diagonal[first + k] != -d)
           for (k = 0; k < n && diagonal[first + k] != -d;) ++k;
-        if (k < n) mirrors = value.data() + to.first_value() + k * slice + at, there = mask[first + k] >> at;
+        if (k < n) mirrors = values + to.first_value() + k * slice + at, there = mask[first + k] >> at;
       }
       // Without prefetches each slice waits for the memory.
       const std::ptrdiff_t ahead = 16 * std::ptrdiff_t(steps) * slice;
       __builtin_prefetch(v + l + ahead), __builtin_prefetch(mirrors + ahead);
       there &= here;
       if (d > 0) met += std::popcount(there);
-      const bool whole = there == full && (lanes == slice ? are_conjugates(v, mirrors, slice)
-                                                          : are_conjugates(v + l, mirrors, int(lanes)));
+      const bool whole = there == full && (lanes == slice ? are_conjugates<T>(v, mirrors, slice)
+                                                          : are_conjugates<T>(v + l, mirrors, int(lanes)));
       for (Local m = 0; !whole && m < lanes; ++m) {
         if (!(here >> m & 1)) continue;
-        const T mirror = there >> m & 1 ? conj(mirrors[m]) : T{};
-        all = all && mirror_each_other(v[l + m], mirror, double(std::abs(diagonals[std::size_t(r + m)])),
+        const T mirror = there >> m & 1 ? conj(widen<T>(mirrors[m])) : T{};
+        all = all && mirror_each_other(widen<T>(v[l + m]), mirror, double(std::abs(diagonals[std::size_t(r + m)])),
                                        double(std::abs(diagonals[std::size_t(r + d + m)])));
       }
       l += lanes;
@@ -133,7 +134,7 @@ bool LocalMatrix<T, M>::mirrors_itself(std::span<const T> diagonal) const {
       Global low = 0, pairs = 0;
       bool here = same.load(std::memory_order_relaxed);
       for (std::size_t q = p * part; here && q < std::min((p + 1) * part, slices); ++q)
-        here = s.slice_mirrors_itself(q, diagonal, low, pairs);
+        here = s.with_values([&](const auto* v) { return s.slice_mirrors_itself(v, q, diagonal, low, pairs); });
       below += low, met += pairs;
       if (!here) same.store(false, std::memory_order_relaxed);
     });
@@ -147,8 +148,9 @@ bool LocalMatrix<T, M>::mirrors_itself(std::span<const T> diagonal) const {
       s.each(int(b), int(b) + 1, [&](Local r, Local c, T v) {
         low += c < r;
         if (upper ? c < r : c >= r) return;
-        const T* const found = s.find(c, r);
-        const T mirror = found ? conj(*found) : T{};
+        const Global place = s.find(c, r);
+        const bool found = place != Storage::nowhere;
+        const T mirror = found ? conj(s.at(place)) : T{};
         pairs += found && c != r;
         here = here && (v == mirror || mirror_each_other(v, mirror, size(r), size(c)));
       });

@@ -20,14 +20,14 @@ constexpr int column_tile = 8;  // columns of x that are multiplied at once
 // Prefetches: without it one core does not keep enough loads of the matrix in flight.
 template <class T>
 [[gnu::always_inline]] inline void fetch_ahead(const T* p) {
-  __builtin_prefetch(reinterpret_cast<const char*>(p) + 1024);
+  __builtin_prefetch(reinterpret_cast<const char*>(p) + 4096);
 }
 
 // One row of CSR times one column of x. Index is the row's column list: offsets from r or absolute.
-template <class T, class Index>
-inline T csr_row(const T* value, const Index* index, Global n, const T* x) {
+template <class V, class T, class Index>
+inline T csr_row(const V* value, const Index* index, Global n, const T* x) {
   T sum{};
-  for (Global k = 0; k < n; ++k) sum += value[k] * x[index[k]];
+  for (Global k = 0; k < n; ++k) sum += widen<T>(value[k]) * x[index[k]];
   return sum;
 }
 
@@ -80,40 +80,74 @@ inline void sum_columns(Width m, Global n, T* y, Value&& value, At&& x, There&& 
   }
 }
 
-template <class T, class Index>
-inline void csr_row_columns(const T* value, const Index* index, Global n, const T* x, T* y, int columns) {
+template <class V, class T, class Index>
+inline void csr_row_columns(const V* value, const Index* index, Global n, const T* x, T* y, int columns) {
   each_tile(columns, [&](int c0, auto m) {
     sum_columns(
-        m, n, y + c0, [&](Global k) { return value[k]; },
+        m, n, y + c0, [&](Global k) { return widen<T>(value[k]); },
         [&](Global k) { return x + std::ptrdiff_t(index[k]) * columns + c0; }, [](Global) { return true; });
   });
 }
 
-// One general slice of SELL times one column of x: lane l is a row, so a step is one SIMD instruction wide.
-template <int C, class T, class Index>
-inline void general_slice(const T* value, const Index* index, Local steps, const T* x, T* sum) {
-  T acc[C] = {};
+// The C values of a step as numbers of type T: where they are, or in `some`.
+template <int C, class T, class V>
+[[gnu::always_inline]] inline const T* widened(const V* value, T* some) {
+  if constexpr (std::same_as<V, T>) {
+    return value;
+  } else {
+    Registers<T, C> wide;
+#pragma GCC unroll 8
+    for (int i = 0; i < wide.parts; ++i) wide.part[i] = load_widened<Registers<T, C>>(value, i);
+    wide.store(some);
+    return some;
+  }
+}
+
+// One general slice of SELL times one column of x: lane l is a row, so a step is one SIMD instruction wide. How x is
+// read is the compiler's choice, by a gather or by eight loads: here they take the same time, other processors differ.
+template <int C, class V, class T, class Index>
+inline void general_slice(const V* value, const Index* index, Local steps, const T* x, T* sum) {
+  T acc[C] = {}, some[C];
   for (Local j = 0; j < steps; ++j, value += C, index += C) {
     fetch_ahead(value);
+    const T* const wide = widened<C, T>(value, some);
 #pragma GCC ivdep
-    for (int l = 0; l < C; ++l) acc[l] += value[l] * x[index[l]];
+    for (int l = 0; l < C; ++l) acc[l] += wide[l] * x[index[l]];
   }
   for (int l = 0; l < C; ++l) sum[l] = acc[l];
 }
 
+// Padding multiplies 0 by an element of x that the row reads anyway, which is NaN where that is infinite: sums of
+// general slices that are NaN are computed anew without it.
+template <class T>
+inline bool has_nan(const T* sum, std::ptrdiff_t n) {
+  bool any = false;
+  for (std::ptrdiff_t i = 0; i < n; ++i) any |= sum[i] != sum[i];
+  return any;
+}
+template <int C, class V, class T, class Index>
+inline void without_padding(const V* value, const Index* index, const Local* width, int rows, const T* x, T* sum) {
+  for (int l = 0; l < rows; ++l) {
+    if (sum[l] == sum[l]) continue;
+    sum[l] = T{};
+    for (std::ptrdiff_t at = l; at < std::ptrdiff_t(width[l]) * C; at += C)
+      sum[l] += widen<T>(value[at]) * x[index[at]];
+  }
+}
+
 // One diagonal slice times one column of x, which points to the element of the slice's first row.
-template <int C, class T>
-inline void diagonal_slice(const T* value, const Local* diagonal, const std::uint8_t* mask, Local steps, const T* x,
+template <int C, class V, class T>
+inline void diagonal_slice(const V* value, const Local* diagonal, const std::uint8_t* mask, Local steps, const T* x,
                            T* sum) {
-  constexpr unsigned full = (1u << C) - 1;
-  const auto masked = [&](Local j, T* some) {
-    for (int l = 0; l < C; ++l) some[l] = mask[j] >> l & 1 ? x[std::ptrdiff_t(diagonal[j]) + l] : T{};
-  };
   if constexpr (is_complex<T>) {
+    constexpr unsigned full = (1u << C) - 1;
     T acc[C] = {}, some[C];
     for (Local j = 0; j < steps; ++j, value += C) {
       const T* from = x + diagonal[j];
-      if (mask[j] != full) masked(j, some), from = some;
+      if (mask[j] != full) {
+        for (int l = 0; l < C; ++l) some[l] = mask[j] >> l & 1 ? from[l] : T{};
+        from = some;
+      }
 #pragma GCC ivdep
       for (int l = 0; l < C; ++l) acc[l] += value[l] * from[l];
     }
@@ -121,14 +155,11 @@ inline void diagonal_slice(const T* value, const Local* diagonal, const std::uin
   } else {
     using Sum = Registers<T, C>;
     Sum acc;
-    T some[C];
     for (Local j = 0; j < steps; ++j, value += C) {
       fetch_ahead(value);
-      const T* from = x + diagonal[j];
-      if (mask[j] != full) [[unlikely]]
-        masked(j, some), from = some;
 #pragma GCC unroll 8
-      for (int i = 0; i < Sum::parts; ++i) acc.part[i] += Sum::load(value, i) * Sum::load(from, i);
+      for (int i = 0; i < Sum::parts; ++i)
+        acc.part[i] += load_widened<Sum>(value, i) * load_masked<Sum>(x + diagonal[j], i, mask[j]);
     }
     acc.store(sum);
   }
@@ -136,14 +167,14 @@ inline void diagonal_slice(const T* value, const Local* diagonal, const std::uin
 
 // `count` diagonal slices that have an entry on each of N diagonals in every row, times K vectors: the values of a
 // slice follow those of the one before or, if `repeats`, are the same and stay in registers.
-template <int C, int N, bool repeats, std::size_t K, class T>
-inline void alike_slices(const T* value, const Local* diagonal, std::ptrdiff_t count, const std::array<const T*, K>& x,
+template <int C, int N, bool repeats, std::size_t K, class V, class T>
+inline void alike_slices(const V* value, const Local* diagonal, std::ptrdiff_t count, const std::array<const T*, K>& x,
                          const std::array<T*, K>& y) {
   using Sum = Registers<T, C>;
   typename Sum::V own[N][Sum::parts];
   const T* from[K][N];
   for (int j = 0; j < N; ++j)
-    for (int i = 0; i < Sum::parts; ++i) own[j][i] = Sum::load(value + j * C, i);
+    for (int i = 0; i < Sum::parts; ++i) own[j][i] = load_widened<Sum>(value + j * C, i);
   for (std::size_t k = 0; k < K; ++k)
     for (int j = 0; j < N; ++j) from[k][j] = x[k] + diagonal[j];
   for (std::ptrdiff_t l = 0; l < count * C; l += C) {
@@ -153,7 +184,7 @@ inline void alike_slices(const T* value, const Local* diagonal, std::ptrdiff_t c
       if constexpr (!repeats) fetch_ahead(value + j * C);
 #pragma GCC unroll 8
       for (int i = 0; i < Sum::parts; ++i) {
-        const typename Sum::V v = repeats ? own[j][i] : Sum::load(value + j * C, i);
+        const typename Sum::V v = repeats ? own[j][i] : load_widened<Sum>(value + j * C, i);
 #pragma GCC unroll 2
         for (std::size_t k = 0; k < K; ++k) acc[k].part[i] += v * Sum::load(from[k][j] + l, i);
       }
@@ -165,8 +196,8 @@ inline void alike_slices(const T* value, const Local* diagonal, std::ptrdiff_t c
 }
 
 // The same for any number of diagonals.
-template <int C, std::size_t K, class T>
-inline void alike_slices(const T* value, const Local* diagonal, const std::uint8_t* mask, Local steps, bool repeats,
+template <int C, std::size_t K, class V, class T>
+inline void alike_slices(const V* value, const Local* diagonal, const std::uint8_t* mask, Local steps, bool repeats,
                          std::ptrdiff_t count, const std::array<const T*, K>& x, const std::array<T*, K>& y) {
   constexpr int most = 9;
   const auto some = [&]<int... N>(std::integer_sequence<int, N...>) {
@@ -182,30 +213,37 @@ inline void alike_slices(const T* value, const Local* diagonal, const std::uint8
       diagonal_slice<C>(value + (repeats ? 0 : q * steps * C), diagonal, mask, steps, x[k] + q * C, y[k] + q * C);
 }
 
-// The same for two interleaved columns, as the s-step methods multiply them.
-template <int C, class T>
-requires(!is_complex<T>) inline void diagonal_slice_pair(const T* value, const Local* diagonal,
-                                                         const std::uint8_t* mask, Local steps, const T* x, T* sum) {
+// Lane l of part j of m C numbers belongs to this lane of the C values, which have `lanes` lanes in a part.
+template <int lanes, int m, int j>
+struct RowOf {
+  constexpr int operator()(int l) const { return (j * lanes + l) / m; }
+};
+
+// The same for m interleaved columns, m a power of two: x of the eight rows is contiguous.
+template <int C, int m, class V, class T>
+requires(!is_complex<T>) inline void diagonal_slice_columns(const V* value, const Local* diagonal,
+                                                            const std::uint8_t* mask, Local steps, const T* x, T* sum) {
   constexpr unsigned full = (1u << C) - 1;
   using Values = Registers<T, C>;
-  using Sum = Registers<T, 2 * C, Values::lanes>;  // a part of the values meets two parts of x
-  static_assert(Sum::parts == 2 * Values::parts);
-  constexpr int lanes = Sum::lanes;
+  using Sum = Registers<T, m * C, Values::lanes>;  // a part of the values meets m parts of x
+  static_assert(Sum::parts == m * Values::parts);
   Sum acc;
-  T some[2 * C];
+  T some[m * C];
   for (Local j = 0; j < steps; ++j, value += C) {
     fetch_ahead(value);
-    const T* from = x + 2 * std::ptrdiff_t(diagonal[j]);
+    const T* from = x + m * std::ptrdiff_t(diagonal[j]);
     if (mask[j] != full) [[unlikely]] {
       for (int l = 0; l < C; ++l)
-        for (int c = 0; c < 2; ++c) some[2 * l + c] = mask[j] >> l & 1 ? from[2 * l + c] : T{};
+        for (int c = 0; c < m; ++c) some[m * l + c] = mask[j] >> l & 1 ? from[m * l + c] : T{};
       from = some;
     }
 #pragma GCC unroll 8
     for (int i = 0; i < Values::parts; ++i) {
-      const auto v = Values::load(value, i);
-      acc.part[2 * i] += shuffled<[](int l) { return l / 2; }>(v, v) * Sum::load(from, 2 * i);
-      acc.part[2 * i + 1] += shuffled<[](int l) { return (lanes + l) / 2; }>(v, v) * Sum::load(from, 2 * i + 1);
+      const auto v = load_widened<Values>(value, i);
+      [&]<int... p>(std::integer_sequence<int, p...>) __attribute__((always_inline)) {
+        ((acc.part[m * i + p] += shuffled<RowOf<Values::lanes, m, p>{}>(v, v) * Sum::load(from, m * i + p)), ...);
+      }
+      (std::make_integer_sequence<int, m>{});
     }
   }
   acc.store(sum);
@@ -213,23 +251,27 @@ requires(!is_complex<T>) inline void diagonal_slice_pair(const T* value, const L
 
 // A slice times several columns of x. column(j, l) is the column of the entry of row l in step j, counted from x;
 // there(j, l) whether there is one.
-template <int C, class T, class Column, class There>
-inline void slice_columns(const T* value, Local steps, int rows, const T* x, T* y, int columns, Column&& column,
+template <int C, class V, class T, class Column, class There>
+inline void slice_columns(const V* value, Local steps, int rows, const T* x, T* y, int columns, Column&& column,
                           There&& there) {
   for (int l = 0; l < rows; ++l)
     each_tile(columns, [&](int c0, auto m) {
       sum_columns(
-          m, steps, y + std::ptrdiff_t(l) * columns + c0, [&](Global j) { return value[j * C + l]; },
+          m, steps, y + std::ptrdiff_t(l) * columns + c0, [&](Global j) { return widen<T>(value[j * C + l]); },
           [&](Global j) { return x + column(Local(j), l) * columns + c0; },
           [&](Global j) { return there(Local(j), l); });
     });
 }
 
-template <int C, class T>
-inline void diagonals_times_columns(const T* value, const Local* diagonal, const std::uint8_t* mask, Local steps,
+template <int C, class V, class T>
+inline void diagonals_times_columns(const V* value, const Local* diagonal, const std::uint8_t* mask, Local steps,
                                     int rows, const T* x, T* y, int columns) {
-  if constexpr (!is_complex<T>)
-    if (columns == 2 && rows == C) return diagonal_slice_pair<C>(value, diagonal, mask, steps, x, y);
+  if constexpr (!is_complex<T>) {
+    if (columns == 2 && rows == C) return diagonal_slice_columns<C, 2>(value, diagonal, mask, steps, x, y);
+    if (columns == 4 && rows == C) return diagonal_slice_columns<C, 4>(value, diagonal, mask, steps, x, y);
+    if constexpr (register_bytes == 64)  // others have too few registers
+      if (columns == 8 && rows == C) return diagonal_slice_columns<C, 8>(value, diagonal, mask, steps, x, y);
+  }
   const auto column = [&](Local j, int l) { return std::ptrdiff_t(diagonal[j]) + l; };
   unsigned all = (1u << C) - 1;
   for (Local j = 0; j < steps; ++j) all &= mask[j];
@@ -263,14 +305,20 @@ void LocalMatrix<T, M>::Storage::multiply_bsr(Local begin, Local end, const T* x
 }
 
 template <Scalar T, Memory M>
-template <std::size_t K>
-TACIT_COMPILED_ONCE void LocalMatrix<T, M>::Storage::multiply_slices(Local begin, Local end,
+template <class V, std::size_t K>
+TACIT_COMPILED_ONCE void LocalMatrix<T, M>::Storage::multiply_slices(const V* all, Local begin, Local end,
                                                                      const std::array<const T*, K>& x,
                                                                      const std::array<T*, K>& y) const {
+  const auto general = [&](const V* values, const auto* index, Local steps, Local base, const T* from, T* out) {
+    general_slice<slice>(values, index, steps, from, out);
+    const int here = std::min<Local>(slice, end - base);
+    if (has_nan(out, here)) [[unlikely]]
+      without_padding<slice>(values, index, width.data() + base, here, from, out);
+  };
   for (Local base = begin; base < end;) {
     const Slice& q = slices[std::size_t(base / slice)];
-    const T* const values = value.data() + q.first_value();
     const Local steps = Local(q.steps), rows_here = std::min<Local>(slice, end - base);
+    const V* const values = all + q.first_value();
     const Local* const diagonals = diagonal.data() + (q.is_diagonal ? q.pattern : 0);
     const std::uint8_t* const masks = mask.data() + (q.is_diagonal ? q.pattern : 0);
     if (q.alike > 1) {
@@ -283,8 +331,8 @@ TACIT_COMPILED_ONCE void LocalMatrix<T, M>::Storage::multiply_slices(Local begin
         T sum[slice];
         T* const out = rows_here == slice ? y[k] + base : sum;
         if (q.is_diagonal) diagonal_slice<slice>(values, diagonals, masks, steps, x[k] + base, out);
-        else if (narrow) general_slice<slice>(values, offset.data() + q.first_index(), steps, x[k] + base, out);
-        else general_slice<slice>(values, column.data() + q.first_index(), steps, x[k], out);
+        else if (narrow) general(values, offset.data() + q.first_index(), steps, base, x[k] + base, out);
+        else general(values, column.data() + q.first_index(), steps, base, x[k], out);
         if (out == sum) std::copy_n(sum, rows_here, y[k] + base);
       }
     }
@@ -293,47 +341,75 @@ TACIT_COMPILED_ONCE void LocalMatrix<T, M>::Storage::multiply_slices(Local begin
 }
 
 template <Scalar T, Memory M>
-TACIT_COMPILED_ONCE void LocalMatrix<T, M>::Storage::multiply(int b, const T* x, T* y, int columns) const {
-  const Storage& s = *this;
-  const auto csr = [&](Local begin, Local end, const auto* index, bool relative) {
+template <std::size_t K>
+void LocalMatrix<T, M>::Storage::multiply_slices(Local begin, Local end, const std::array<const T*, K>& x,
+                                                 const std::array<T*, K>& y) const {
+  with_values([&](const auto* all) { multiply_slices(all, begin, end, x, y); });
+}
+
+template <Scalar T, Memory M>
+template <class V>
+TACIT_COMPILED_ONCE void LocalMatrix<T, M>::Storage::multiply_rows(const V* all, Local begin, Local end, const T* x,
+                                                                   T* y, int columns) const {
+  const auto rows_by = [&](const auto* index, bool relative) {
     for (Local r = begin; r < end; ++r) {
-      const Global first = s.start[r], n = s.start[r + 1] - first;
+      const Global first = start[r], n = start[r + 1] - first;
       const T* const origin = relative ? x + std::ptrdiff_t(r) * columns : x;
-      if (columns == 1) y[r] = csr_row(s.value.data() + first, index + first, n, origin);
-      else csr_row_columns(s.value.data() + first, index + first, n, origin, y + std::ptrdiff_t(r) * columns, columns);
+      const V* const values = all + first;
+      fetch_ahead(values), fetch_ahead(index + first);
+      if (columns == 1) y[r] = csr_row(values, index + first, n, origin);
+      else csr_row_columns(values, index + first, n, origin, y + std::ptrdiff_t(r) * columns, columns);
     }
   };
-  const auto sell = [&](Local begin, Local end, const auto* indices, bool relative) {
+  if (narrow) rows_by(offset.data(), true);
+  else rows_by(column.data(), false);
+}
+
+template <Scalar T, Memory M>
+template <class V>
+TACIT_COMPILED_ONCE void LocalMatrix<T, M>::Storage::multiply_columns(const V* all, Local begin, Local end, const T* x,
+                                                                      T* y, int columns) const {
+  const auto slices_by = [&](const auto* indices, bool relative) {
     for (Local base = begin; base < end; base += slice) {
-      const typename Storage::Slice& q = s.slices[std::size_t(base / slice)];
-      const T* const value = s.value.data() + q.first_value();
-      const Local steps = Local(q.steps), rows = std::min<Local>(slice, end - base);
+      const Slice& q = slices[std::size_t(base / slice)];
+      const Local steps = Local(q.steps), here = std::min<Local>(slice, end - base);
+      const V* const values = all + q.first_value();
       const T* const own = x + std::ptrdiff_t(base) * columns;
       T* const to = y + std::ptrdiff_t(base) * columns;
       if (q.is_diagonal) {
-        diagonals_times_columns<slice>(value, s.diagonal.data() + q.pattern, s.mask.data() + q.pattern, steps, rows,
-                                       own, to, columns);
+        diagonals_times_columns<slice>(values, diagonal.data() + q.pattern, mask.data() + q.pattern, steps, here, own,
+                                       to, columns);
       } else {
         const auto* const index = indices + q.first_index();
-        slice_columns<slice>(
-            value, steps, rows, relative ? own : x, to, columns,
-            [&](Local j, int l) { return std::ptrdiff_t(index[std::ptrdiff_t(j) * slice + l]); },
-            [](Local, int) { return true; });
+        const T* const from = relative ? own : x;
+        const auto always = [](Local, int) { return true; };
+        const auto column_at = [&](Local j, int l) { return std::ptrdiff_t(index[std::ptrdiff_t(j) * slice + l]); };
+        slice_columns<slice>(values, steps, here, from, to, columns, column_at, always);
+        if (has_nan(to, std::ptrdiff_t(here) * columns)) [[unlikely]]
+          for (int l = 0; l < here; ++l)
+            slice_columns<slice>(
+                values + l, width[std::size_t(base + l)], 1, from, to + std::ptrdiff_t(l) * columns, columns,
+                [&](Local j, int) { return column_at(j, l); }, always);
       }
     }
   };
-  const Local begin = s.block[b].row, end = s.block[b + 1].row;
-  if (s.columns == 0) {  // x may be null, and no address is formed from it
+  if (narrow) slices_by(offset.data(), true);
+  else slices_by(column.data(), false);
+}
+
+template <Scalar T, Memory M>
+void LocalMatrix<T, M>::Storage::multiply(int b, const T* x, T* y, int columns) const {
+  const Local begin = block[b].row, end = block[b + 1].row;
+  if (this->columns == 0) {  // x may be null, and no address is formed from it
     std::fill(y + std::ptrdiff_t(begin) * columns, y + std::ptrdiff_t(end) * columns, T{});
     return;
   }
-  if (s.format == Format::bsr) multiply_bsr(begin, end, x, y, columns);
-  else if (s.format == Format::sell && columns == 1) multiply_slices<1>(begin, end, {x}, {y});
-  else if (s.format == Format::sell && s.narrow) sell(begin, end, s.offset.data(), true);
-  else if (s.format == Format::sell) sell(begin, end, s.column.data(), false);
-  else if (s.narrow) csr(begin, end, s.offset.data(), true);
-  else csr(begin, end, s.column.data(), false);
-  for (auto r = std::lower_bound(s.empty.begin(), s.empty.end(), begin); r != s.empty.end() && *r < end; ++r)
+  if (format == Format::bsr) multiply_bsr(begin, end, x, y, columns);
+  else if (format == Format::sell && columns == 1) multiply_slices<1>(begin, end, {x}, {y});
+  else if (format == Format::sell)
+    with_values([&](const auto* all) { multiply_columns(all, begin, end, x, y, columns); });
+  else with_values([&](const auto* all) { multiply_rows(all, begin, end, x, y, columns); });
+  for (auto r = std::lower_bound(empty.begin(), empty.end(), begin); r != empty.end() && *r < end; ++r)
     std::fill_n(y + std::ptrdiff_t(*r) * columns, columns, T{});
 }
 
@@ -347,7 +423,7 @@ void LocalMatrix<T, M>::multiply(const T* x, T* y, int columns, const comm::Comm
   if (Trace::on()) {
     const double k = columns;
     Trace::work("product", bytes() + k * (double(s_->rows) + double(s_->columns)) * sizeof(T),
-                (is_complex<T> ? 8 : 2) * k * double(s_->value.size() + std::size_t(s_->rest.entries())));
+                (is_complex<T> ? 8 : 2) * k * double(s_->stored() + std::size_t(s_->rest.entries())));
   }
 }
 

@@ -1,6 +1,7 @@
 // Construction of LocalMatrix: the choice of a format, and the storage by rows and by slices.
 #include "storage.hpp"
 
+#include <atomic>
 #include <cstring>
 #include <functional>
 #include <string_view>
@@ -9,6 +10,12 @@
 
 namespace tacit::op {
 namespace {
+
+// SELL is chosen where it stores at most so many numbers for an entry. CSR ends each row with a branch that is
+// mispredicted where rows differ in length: on a Delaunay mesh (1.3) SELL takes half of its time, with 15 % more bytes.
+// Complex numbers are not gathered, and CSR stays as fast.
+template <Scalar T>
+constexpr double most_padded = is_complex<T> ? 1.1 : 1.5;
 
 /// A copy, made by all threads.
 template <class T>
@@ -28,8 +35,35 @@ exec::Array<T, Host> array(const std::vector<T>& v) {
 }
 
 template <class T>
-std::string_view bytes_of(const T* from, std::size_t n) {
+std::string_view characters_of(const T* from, std::size_t n) {
   return {reinterpret_cast<const char*>(from), n * sizeof(T)};
+}
+
+/// A copy as values of type V, in which all are exact.
+template <class V, class T>
+exec::Array<V, Host> array_as(std::span<const T> from) {
+  if constexpr (std::same_as<V, T>) return array(from);
+  else {
+    auto to = exec::Array<V, Host>::uninitialised(from.size());
+    exec::parallel_for(from.size(), from.size() > std::size_t(1) << 19,
+                       [&](std::size_t k) { to[k] = shortened<V>(from[k]); });
+    return to;
+  }
+}
+
+/// Whether all values are exact as V. Stops soon after the first that is not.
+template <class V, class T>
+bool are_exact(std::span<const T> values) {
+  constexpr std::size_t piece = 1 << 12;
+  const std::size_t pieces = (values.size() + piece - 1) / piece;
+  std::atomic<bool> all = true;
+  exec::parallel_for(pieces, pieces > 64, [&](std::size_t i) {
+    if (!all.load(std::memory_order_relaxed)) return;
+    auto lost = inexact<V>(T{});
+    for (const T v : values.subspan(i * piece, std::min(piece, values.size() - i * piece))) lost |= inexact<V>(v);
+    if (lost) all.store(false, std::memory_order_relaxed);
+  });
+  return all;
 }
 
 /// Where blocks of numbers have been stored, to find equal ones. Gives up where too few are found.
@@ -163,9 +197,9 @@ LocalMatrix<T, M>::LocalMatrix(const LocalRowsView<T>& a, Format format) : s_(st
   s.row_begin = a.row_begin, s.column_begin = a.column_begin;
   s.entries = a.start.back();
   const typename Storage::Kinds kinds(a);
-  const bool sell =
-      format == Format::sell || (format == Format::automatic && kinds.padded <= s.entries + s.entries / 10);
-  if (format == Format::automatic || format == Format::bsr) {
+  const bool sell = format == Format::sell ||
+                    (format == Format::automatic && double(kinds.padded) <= most_padded<T> * double(s.entries));
+  if (format == Format::automatic || format == Format::bsr) {  // as if no value were narrower: new values may not be
     const double otherwise =
         sell ? double(kinds.padded) * sizeof(T) + double(kinds.general) * (kinds.narrow_slices ? 2 : 4) +
                    double(kinds.diagonals) * 5
@@ -177,15 +211,26 @@ LocalMatrix<T, M>::LocalMatrix(const LocalRowsView<T>& a, Format format) : s_(st
       s.store_blocks(a);
       s.find_neighbours(a);
       if (pays(s.bytes())) return;  // the sample has represented the matrix
-      s.start = {}, s.offset = {}, s.column = {}, s.block.clear();
+      s.start = {}, s.offset = {}, s.column = {}, s.value = {}, s.block.clear();
       s.rest = RowList<T, Host>(LocalRows<T>());
     }
   }
   s.format = sell ? Format::sell : Format::csr;
+  s.choose_numbers(a.value);
   s.narrow = sell ? kinds.narrow_slices : kinds.narrow_rows;
-  if (sell) s.store_slices(a, kinds);
-  else s.store_rows(a);
+  s.with_values([&]<class V>(const V*) {
+    if (sell) s.template store_slices<V>(a, kinds);
+    else s.template store_rows<V>(a);
+  });
   s.find_neighbours(a);
+}
+
+template <Scalar T, Memory M>
+void LocalMatrix<T, M>::Storage::choose_numbers(std::span<const T> values) {
+  if constexpr (is_narrower<T, InBfloat16<T>>)
+    if (are_exact<InBfloat16<T>>(values)) numbers = Numbers::bfloat16;
+  if constexpr (is_narrower<T, InSingle<T>>)
+    if (numbers == Numbers::given && are_exact<InSingle<T>>(values)) numbers = Numbers::single;
 }
 
 template <Scalar T, Memory M>
@@ -214,9 +259,10 @@ void LocalMatrix<T, M>::Storage::find_neighbours(const LocalRowsView<T>& a) {
 }
 
 template <Scalar T, Memory M>
+template <class V>
 void LocalMatrix<T, M>::Storage::store_rows(const LocalRowsView<T>& a) {
   start = array(a.start);
-  value = array(a.value);
+  array_of<V>() = array_as<V>(a.value);
   if (narrow) {
     offset = exec::Array<std::int16_t, Host>::uninitialised(a.column.size());
     exec::parallel_for(std::size_t(rows), rows > task_rows, [&](std::size_t r) {
@@ -239,8 +285,9 @@ struct LocalMatrix<T, M>::Storage::Chunk {
 };
 
 template <Scalar T, Memory M>
+template <class V>
 void LocalMatrix<T, M>::Storage::store_slices(const LocalRowsView<T>& a, const Kinds& kinds) {
-  value = exec::Array<T, Host>::uninitialised(std::size_t(kinds.padded));
+  array_of<V>() = exec::Array<V, Host>::uninitialised(std::size_t(kinds.padded));
   if (narrow) offset = exec::Array<std::int16_t, Host>::uninitialised(std::size_t(kinds.general));
   else column = exec::Array<Local, Host>::uninitialised(std::size_t(kinds.general));
   slices = exec::Array<Slice, Host>::uninitialised(kinds.shape.size());
@@ -255,10 +302,10 @@ void LocalMatrix<T, M>::Storage::store_slices(const LocalRowsView<T>& a, const K
     chunk[i].diagonal = chunk[i - 1].diagonal + Global(before.diagonals.size());
   }
   exec::parallel_for(
-      chunk.size(), chunk.size() > 1, [&](std::size_t i) { store_chunk(a, kinds, i, chunk[i]); }, 1);
+      chunk.size(), chunk.size() > 1, [&](std::size_t i) { store_chunk<V>(a, kinds, i, chunk[i]); }, 1);
   shared = std::any_of(chunk.begin(), chunk.end(),
                        [&](const Chunk& c) { return c.values != kinds.chunk[std::size_t(&c - chunk.data())].padded; });
-  close_gaps(chunk);
+  close_gaps<V>(chunk);
   for (const Chunk& c : chunk) {
     block.insert(block.end(), c.block.begin(), c.block.end());
     empty.insert(empty.end(), c.empty.begin(), c.empty.end());
@@ -269,8 +316,10 @@ void LocalMatrix<T, M>::Storage::store_slices(const LocalRowsView<T>& a, const K
 }
 
 template <Scalar T, Memory M>
+template <class V>
 void LocalMatrix<T, M>::Storage::store_chunk(const LocalRowsView<T>& a, const Kinds& kinds, std::size_t i, Chunk& c) {
-  constexpr std::size_t of_value = sizeof(T) * slice;
+  constexpr std::size_t of_value = sizeof(V) * slice;
+  V* const all = array_of<V>().data();
   const Local* found = kinds.chunk[i].diagonals.data();
   Repeats same_values, same_indices, same_diagonals;
   Global since = block_entries;
@@ -284,39 +333,40 @@ void LocalMatrix<T, M>::Storage::store_chunk(const LocalRowsView<T>& a, const Ki
     if (q.is_diagonal) {
       const Global d = c.diagonal + c.diagonals;
       std::copy_n(found, steps, diagonal.data() + d), found += steps;
-      store_diagonals(a, base, Local(steps), v, d);
+      store_diagonals(a, base, Local(steps), all + v, d);
       const auto equal = [&](std::uint32_t place) {
         return std::equal(diagonal.data() + d, diagonal.data() + d + steps, diagonal.data() + c.diagonal + place) &&
                std::equal(mask.data() + d, mask.data() + d + steps, mask.data() + c.diagonal + place);
       };
       q.pattern = same_diagonals.find(std::uint32_t(c.diagonals), steps, equal,
-                                      [&] { return bytes_of(diagonal.data() + d, steps); });
+                                      [&] { return characters_of(diagonal.data() + d, steps); });
       if (q.pattern == c.diagonals) c.diagonals += steps;
     } else {
       const Global k = c.index + c.indices;
-      store_general(a, base, Local(steps), v, k, c.empty);
-      const auto find = [&](auto* all) {
+      store_general(a, base, Local(steps), all + v, k, c.empty);
+      const auto find = [&](auto* indices) {
         const auto equal = [&](std::uint32_t place) {
-          return std::equal(all + k, all + k + n, all + c.index + Global(place) * slice);
+          return std::equal(indices + k, indices + k + n, indices + c.index + Global(place) * slice);
         };
         return same_indices.find(std::uint32_t(c.indices / slice), steps, equal,
-                                 [&] { return bytes_of(all + k, std::size_t(n)); });
+                                 [&] { return characters_of(indices + k, std::size_t(n)); });
       };
       q.pattern = narrow ? find(offset.data()) : find(column.data());
       if (q.pattern == c.indices / slice) c.indices += n;
     }
     const auto equal = [&](std::uint32_t place) {  // bit for bit: -0 is not 0
-      const T* const other = value.data() + c.value + Global(place) * slice;
-      return std::memcmp(static_cast<const void*>(value.data() + v), other, of_value * steps) == 0;
+      const V* const other = all + c.value + Global(place) * slice;
+      return std::memcmp(static_cast<const void*>(all + v), other, of_value * steps) == 0;
     };
     q.value = same_values.find(std::uint32_t(c.values / slice), steps, equal,
-                               [&] { return bytes_of(value.data() + v, std::size_t(n)); });
+                               [&] { return characters_of(all + v, std::size_t(n)); });
     if (q.value == c.values / slice) c.values += n;
   }
 }
 
 /// Moves the numbers that the chunks keep together, and counts from the beginning of the arrays.
 template <Scalar T, Memory M>
+template <class V>
 void LocalMatrix<T, M>::Storage::close_gaps(std::span<Chunk> chunk) {
   const auto close = [&](auto& all, Global Chunk::*begin, Global Chunk::*kept) {
     std::vector<Global> to(chunk.size() + 1, 0);
@@ -330,7 +380,7 @@ void LocalMatrix<T, M>::Storage::close_gaps(std::span<Chunk> chunk) {
     all = std::move(less);
   };
   // The masks lie as the diagonals do, which are moved last.
-  close(value, &Chunk::value, &Chunk::values);
+  close(array_of<V>(), &Chunk::value, &Chunk::values);
   if (!narrow) close(column, &Chunk::index, &Chunk::indices);
   else close(offset, &Chunk::index, &Chunk::indices);
   std::vector<Global> before;
@@ -368,33 +418,34 @@ void LocalMatrix<T, M>::Storage::find_alike(Local first, Local end) {
 }
 
 template <Scalar T, Memory M>
-void LocalMatrix<T, M>::Storage::store_diagonals(const LocalRowsView<T>& a, Local base, Local steps, Global v,
-                                                 Global d) {
+template <class V>
+void LocalMatrix<T, M>::Storage::store_diagonals(const LocalRowsView<T>& a, Local base, Local steps, V* to, Global d) {
   const Local here = std::min(slice, rows - base);
   const Global first = a.start[base];
-  T* const to = value.data() + v;
   if (a.start[base + here] - first == Global(steps) * slice) {  // every row has an entry on each diagonal
     const T* const from = a.value.data() + first;
     for (Local j = 0; j < steps; ++j)
-      for (int l = 0; l < slice; ++l) to[std::ptrdiff_t(j) * slice + l] = from[std::ptrdiff_t(l) * steps + j];
+      for (int l = 0; l < slice; ++l)
+        to[std::ptrdiff_t(j) * slice + l] = shortened<V>(from[std::ptrdiff_t(l) * steps + j]);
     std::fill_n(mask.data() + d, steps, std::uint8_t((1u << slice) - 1));
     return;
   }
-  std::fill_n(to, std::ptrdiff_t(steps) * slice, T{});
+  std::fill_n(to, std::ptrdiff_t(steps) * slice, V{});
   std::fill_n(mask.data() + d, steps, std::uint8_t(0));
   for (int l = 0; l < here; ++l) {
     Local j = 0;
     for (Global k = a.start[base + l]; k < a.start[base + l + 1]; ++k) {
       while (diagonal[d + j] != a.column[k] - (base + l)) ++j;
-      to[std::ptrdiff_t(j) * slice + l] = a.value[k];
+      to[std::ptrdiff_t(j) * slice + l] = shortened<V>(a.value[k]);
       mask[d + j] |= std::uint8_t(1u << l);
     }
   }
 }
 
 template <Scalar T, Memory M>
-void LocalMatrix<T, M>::Storage::store_general(const LocalRowsView<T>& a, Local base, Local steps, Global v,
-                                               Global index, std::vector<Local>& without) {
+template <class V>
+void LocalMatrix<T, M>::Storage::store_general(const LocalRowsView<T>& a, Local base, Local steps, V* to, Global index,
+                                               std::vector<Local>& without) {
   for (int l = 0; l < slice; ++l) {
     const Local r = base + l;
     const Global first = r < rows ? a.start[r] : 0, count = r < rows ? a.start[r + 1] - first : 0;
@@ -405,10 +456,10 @@ void LocalMatrix<T, M>::Storage::store_general(const LocalRowsView<T>& a, Local 
     const Local idle = count ? a.column[first] : std::min(base, std::max<Local>(0, a.columns - 1));
     for (Local j = 0; j < steps; ++j) {
       const Local c = j < count ? a.column[first + j] : idle;
-      const Global at = Global(j) * slice + l;
-      value[v + at] = j < count ? a.value[first + j] : T{};
-      if (narrow) offset[index + at] = std::int16_t(c - base);
-      else column[index + at] = c;
+      const Global place = Global(j) * slice + l;
+      to[place] = j < count ? shortened<V>(a.value[first + j]) : V{};
+      if (narrow) offset[index + place] = std::int16_t(c - base);
+      else column[index + place] = c;
     }
   }
 }
