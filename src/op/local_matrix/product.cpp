@@ -89,32 +89,37 @@ inline void csr_row_columns(const V* value, const Index* index, Global n, const 
   });
 }
 
-// The C values of a step as numbers of type T: where they are, or in `some`.
-template <int C, class T, class V>
-[[gnu::always_inline]] inline const T* widened(const V* value, T* some) {
-  if constexpr (std::same_as<V, T>) {
-    return value;
-  } else {
-    Registers<T, C> wide;
-#pragma GCC unroll 8
-    for (int i = 0; i < wide.parts; ++i) wide.part[i] = load_widened<Registers<T, C>>(value, i);
-    wide.store(some);
-    return some;
+// x[index[l]] for the lanes of a register. By single loads: a gather is no faster here, and slower on other processors.
+template <class R, class T, class Index>
+[[gnu::always_inline]] inline typename R::V picked(const T* x, const Index* index) {
+  return [&]<int... l>(std::integer_sequence<int, l...>) __attribute__((always_inline)) {
+    return typename R::V{x[index[l]]...};
   }
+  (std::make_integer_sequence<int, R::lanes>{});
 }
 
-// One general slice of SELL times one column of x: lane l is a row, so a step is one SIMD instruction wide. How x is
-// read is the compiler's choice, by a gather or by eight loads: here they take the same time, other processors differ.
+// One general slice of SELL times one column of x: lane l is a row, so a step is one SIMD instruction wide.
 template <int C, class V, class T, class Index>
 inline void general_slice(const V* value, const Index* index, Local steps, const T* x, T* sum) {
-  T acc[C] = {}, some[C];
-  for (Local j = 0; j < steps; ++j, value += C, index += C) {
-    fetch_ahead(value);
-    const T* const wide = widened<C, T>(value, some);
+  if constexpr (is_complex<T>) {
+    T acc[C] = {};
+    for (Local j = 0; j < steps; ++j, value += C, index += C) {
+      fetch_ahead(value);
 #pragma GCC ivdep
-    for (int l = 0; l < C; ++l) acc[l] += wide[l] * x[index[l]];
+      for (int l = 0; l < C; ++l) acc[l] += value[l] * x[index[l]];
+    }
+    for (int l = 0; l < C; ++l) sum[l] = acc[l];
+  } else {
+    using Sum = Registers<T, C>;
+    Sum acc;
+    for (Local j = 0; j < steps; ++j, value += C, index += C) {
+      fetch_ahead(value);
+#pragma GCC unroll 8
+      for (int i = 0; i < Sum::parts; ++i)
+        acc.part[i] += load_widened<Sum>(value, i) * picked<Sum>(x, index + i * Sum::lanes);
+    }
+    acc.store(sum);
   }
-  for (int l = 0; l < C; ++l) sum[l] = acc[l];
 }
 
 // Padding multiplies 0 by an element of x that the row reads anyway, which is NaN where that is infinite: sums of
