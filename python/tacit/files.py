@@ -210,9 +210,11 @@ def _matrix(path: str, header: io.Header) -> dict[str, Any]:
     numeric = float(defect.data.max(initial=0.0)) / scale if scale else 0.0
     real = bool(np.all(diagonal.imag == 0))
     positive, negative = (bool(real and np.all(sign * diagonal.real > 0)) for sign in (1, -1))
-    mirrors = op.csr(A, comm=_comm.self_()).is_hermitian()
+    stored_by_tacit = op.csr(A, comm=_comm.self_())
+    mirrors = stored_by_tacit.is_hermitian()
     return facts | {
         "square": True,
+        "storage": stored_by_tacit.storage,
         "diagonal": _spread(inside) | {"positive": positive},
         "dominant_rows": int((inside >= outside).sum()),
         "symmetric_pattern": bool(mirrored),
@@ -283,6 +285,7 @@ def _sentences(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
         if facts["hermitian"]:
             values = name if facts["hermitian_defect"] == 0 else f"{name} but for rounding ({defect})"
         yield "symmetry", f"pattern {pattern}, values {values}"
+        yield "in memory", facts["storage"]
         yield "try", facts["advice"]
 
 

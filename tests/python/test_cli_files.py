@@ -70,6 +70,7 @@ def test_info_in_words(tmp_path: Path) -> None:
         "6 below, 6 above",
         "all positive",
         "symmetric",
+        "bfloat16 values",
     ):
         assert words in out
 

@@ -482,3 +482,25 @@ def test_is_hermitian_is_the_same_for_matrices_stored_by_diagonals(dims: tuple[i
         wanted = bool(np.allclose(b.toarray(), b.toarray().conj().T, rtol=0, atol=1e-14))
         for format in ("sell", "csr"):
             assert tacit.csr(b, format=format).is_hermitian() == wanted, (change, format)
+
+
+def test_values_in_fewer_bits_change_no_product() -> None:
+    rng = np.random.default_rng(5)
+    a = sp.csr_array(sp.random_array((700, 700), density=0.01, rng=rng) + sp.eye_array(700))
+    x = rng.standard_normal(700)
+    kept = {
+        "bfloat16": np.round(200 * rng.standard_normal(a.nnz).clip(-1, 1)),
+        "float32": rng.standard_normal(a.nnz).astype(np.float32).astype(float),
+        "": rng.standard_normal(a.nnz),
+    }
+    for format in ("csr", "sell"):
+        A = tacit.csr(a, format=format)
+        for name, values in kept.items():
+            a.data = values
+            made = tacit.csr(a, format=format)
+            assert f"{name} values" in made.storage if name else "values" not in made.storage
+            A.update_values(values)
+            assert np.array_equal(A @ x, made @ x)
+            assert np.allclose(made @ x, a @ x, rtol=0, atol=1e-9)
+            assert np.array_equal(made.to_scipy().data, values)
+            assert np.array_equal(A.to_scipy().data, values)
