@@ -3,10 +3,10 @@
 #include "add_product.hpp"
 
 #include <tacit/exec/parallel.hpp>
+#include "base/registers.hpp"
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <numeric>
 #include <utility>
 
@@ -278,17 +278,14 @@ inline void Triangular<T>::slice(std::size_t s, const Index* column, const T* x,
       for (int l = 0; l < lanes; ++l) sum[l] = add_product(-value[l], x[column[l]], sum[l]);
     for (int l = 0; l < lanes; ++l) own[l] = inverse ? add_product(sum[l], inverse[l], T(0)) : sum[l];
   } else {
-    typedef T V [[gnu::vector_size(lanes * sizeof(T))]];
-    V sum, entries, scale;
-    std::memcpy(&sum, own, sizeof sum);
+    using V = Registers<T, lanes>;
+    V sum = V::load(own);
     for (Global e = 0; e < steps; ++e, column += lanes, value += lanes) {
-      const V others = {x[column[0]], x[column[1]], x[column[2]], x[column[3]],
-                        x[column[4]], x[column[5]], x[column[6]], x[column[7]]};
-      std::memcpy(&entries, value, sizeof entries);
-      sum = mul_add(V(-entries), others, sum);
+      const V others = V::each_lane([&](int l) { return x[column[l]]; });
+      sum = mul_add(-V::load(value), others, sum);
     }
-    if (inverse) std::memcpy(&scale, inverse, sizeof scale), sum *= scale;
-    std::memcpy(own, &sum, sizeof sum);
+    if (inverse) sum = sum * V::load(inverse);
+    sum.store(own);
   }
 }
 
