@@ -3,10 +3,10 @@
 #include "add_product.hpp"
 
 #include <tacit/exec/parallel.hpp>
+#include "base/registers.hpp"
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <numeric>
 #include <utility>
 
@@ -272,6 +272,9 @@ inline void Triangular<T>::slice(std::size_t s, const Index* column, const T* b,
   const T* const inverse = inverse_ ? inverse_.get() + s * lanes : nullptr;
   const auto steps = slice_start_[s + 1] - slice_start_[s];
   const auto at = [&](int l) { return x[relative ? row[l] + column[l] : Local(column[l])]; };
+  if (b != x)  // zeros that fill up rows are multiplied by their own element
+#pragma GCC unroll 8
+    for (int l = 0; l < lanes; ++l) x[row[l]] = b[row[l]];
   if constexpr (is_complex<T>) {
     std::array<T, lanes> sum;
     for (int l = 0; l < lanes; ++l) sum[l] = b[row[l]];
@@ -280,15 +283,11 @@ inline void Triangular<T>::slice(std::size_t s, const Index* column, const T* b,
       for (int l = 0; l < lanes; ++l) sum[l] = add_product(-value[l], at(l), sum[l]);
     for (int l = 0; l < lanes; ++l) x[row[l]] = inverse ? add_product(sum[l], inverse[l], T(0)) : sum[l];
   } else {
-    typedef T V [[gnu::vector_size(lanes * sizeof(T))]];
-    V entries, scale;
-    V sum = {b[row[0]], b[row[1]], b[row[2]], b[row[3]], b[row[4]], b[row[5]], b[row[6]], b[row[7]]};
-    for (Global e = 0; e < steps; ++e, column += lanes, value += lanes) {
-      const V others = {at(0), at(1), at(2), at(3), at(4), at(5), at(6), at(7)};
-      std::memcpy(&entries, value, sizeof entries);
-      sum = mul_add(V(-entries), others, sum);
-    }
-    if (inverse) std::memcpy(&scale, inverse, sizeof scale), sum *= scale;
+    using V = Registers<T, lanes>;
+    V sum = V::each_lane([&](int l) { return b[row[l]]; });
+    for (Global e = 0; e < steps; ++e, column += lanes, value += lanes)
+      sum = mul_add(-V::load(value), V::each_lane(at), sum);
+    if (inverse) sum = sum * V::load(inverse);
 #pragma GCC unroll 8
     for (int l = 0; l < lanes; ++l) x[row[l]] = sum[l];
   }
