@@ -36,13 +36,13 @@ using Positions = Registers<typename Lanes<T>::Bits, Lanes<T>::count>;
 /// Rotates positions so that the index is in the low bits, where permutations read it, and the fraction above it.
 template <class T>
 inline Positions<T> turned(const Positions<T>& u) {
-  using Bits = typename Lanes<T>::Bits;
   constexpr int d = Lanes<T>::digits;
 #ifdef TACIT_PICKS
   using V = typename Positions<T>::V;
   if constexpr (sizeof(T) == 4) return {{V(_mm512_rol_epi32(__m512i(u.part[0]), d))}};
   else return {{V(_mm512_rol_epi64(__m512i(u.part[0]), d))}};
 #else
+  using Bits = typename Lanes<T>::Bits;
   return u << Bits(d) | u >> Bits(8 * int(sizeof(T)) - d);
 #endif
 }
