@@ -22,16 +22,19 @@ constexpr Local window_rows = 16384;
 constexpr double row_cost = 16, entry_cost = 2, slice_cost = 24, step_cost = 12;
 // Rows from which on four sums side by side are faster than one, in which every entry waits for the previous one.
 constexpr Global long_row = 8;
+// Bytes that entries of slices are fetched ahead of their use.
+constexpr std::ptrdiff_t ahead = 2048;
 // Columns that are summed side by side.
 constexpr int together = 8;
 
-/// The level of each row, counted anew in each window of so many rows; returns their number.
+/// The level of each row, counted anew in each window of so many rows; returns the first level of each window, and
+/// their number.
 template <Scalar T>
-Local find_levels(const op::LocalRows<T>& lower, const op::LocalRows<T>* upper, Local window,
-                  std::vector<Local>& level) {
+std::vector<Local> find_levels(const op::LocalRows<T>& lower, const op::LocalRows<T>* upper, Local window,
+                               std::vector<Local>& level) {
   const Local n = lower.count();
   level.assign(std::size_t(n), 0);
-  Local before = 0;  // levels of earlier windows
+  std::vector<Local> first{0};
   for (Local begin = 0, end = 0; begin < n; begin = end) {
     end = n - begin > window ? begin + window : n;
     Local levels = 0;
@@ -45,10 +48,10 @@ Local find_levels(const op::LocalRows<T>& lower, const op::LocalRows<T>* upper, 
       for (Global k = upper ? upper->start[i] : 0; upper && k < upper->start[i + 1]; ++k)
         if (const Local j = upper->column[k]; j < end) level[j] = std::max(level[j], l + 1);
     }
-    for (Local i = begin; i < end; ++i) level[i] += before;
-    before += levels;
+    for (Local i = begin; i < end; ++i) level[i] += first.back();
+    first.push_back(first.back() + levels);
   }
-  return before;
+  return first;
 }
 
 template <Scalar T>
@@ -70,10 +73,11 @@ template <Scalar T>
 std::shared_ptr<const LevelOrder> level_order(const op::LocalRows<T>& lower, const op::LocalRows<T>* upper) {
   const Local n = lower.count();
   std::vector<Local> level;
-  Local levels = find_levels(lower, upper, n, level);
+  auto windows = find_levels(lower, upper, n, level);
   // Levels of all rows are for threads; one thread is faster in windows.
-  if (n > window_rows && n / LevelOrder::lanes / levels < wide_level)
-    levels = find_levels(lower, upper, window_rows, level);
+  if (n > window_rows && n / LevelOrder::lanes / windows.back() < wide_level)
+    windows = find_levels(lower, upper, window_rows, level);
+  const Local levels = windows.back();
   if (n == 0 || n < 2 * levels) return nullptr;
   std::vector<Local> start(std::size_t(levels) + 1, 0), order(std::size_t(n), 0);
   for (Local i = 0; i < n; ++i) ++start[std::size_t(level[i]) + 1];
@@ -108,6 +112,7 @@ std::shared_ptr<const LevelOrder> level_order(const op::LocalRows<T>& lower, con
     while (found.row.size() % LevelOrder::lanes > 0) found.row.push_back(found.row.back());
     found.level_start.push_back(Local(found.row.size() / LevelOrder::lanes));
   }
+  for (const Local l : windows) found.window_start.push_back(found.level_start[std::size_t(l)]);
   const double entries = double(lower.column.size() + (upper ? upper->column.size() : lower.column.size())),
                slices = 2.0 * found.level_start.back();
   if (slices * slice_cost + steps * step_cost > 2.0 * n * row_cost + entries * entry_cost) return nullptr;
@@ -265,7 +270,10 @@ std::vector<T> Triangular<T>::inverse() const {
 
 template <Scalar T>
 template <bool relative, class Index>
-inline void Triangular<T>::slice(std::size_t s, const Index* column, const T* b, T* x) const {
+inline void Triangular<T>::slice(std::size_t s, Local soon, const Index* column, const T* b, T* x) const {
+  // Levels go through a window in more streams than processors follow: the next one is fetched line by line.
+  __builtin_prefetch(b + soon);
+  if (b != x) __builtin_prefetch(x + soon, 1);
   const Local* const row = order_->row.data() + s * lanes;
   column += slice_start_[s] * lanes;
   const T* value = value_.data() + slice_start_[s] * lanes;
@@ -285,8 +293,10 @@ inline void Triangular<T>::slice(std::size_t s, const Index* column, const T* b,
   } else {
     using V = Registers<T, lanes>;
     V sum = V::each_lane([&](int l) { return b[row[l]]; });
-    for (Global e = 0; e < steps; ++e, column += lanes, value += lanes)
+    for (Global e = 0; e < steps; ++e, column += lanes, value += lanes) {
+      __builtin_prefetch(reinterpret_cast<const char*>(value) + (lower_ ? ahead : -ahead));
       sum = mul_add(-V::load(value), V::each_lane(at), sum);
+    }
     if (inverse) sum = sum * V::load(inverse);
 #pragma GCC unroll 8
     for (int l = 0; l < lanes; ++l) x[row[l]] = sum[l];
@@ -357,7 +367,8 @@ void Triangular<T>::row(Local i, const T* b, T* x, int columns) const {
   }
 }
 
-/// f(s) for all slices, in an order in which each can be solved.
+/// f(s, i) for all slices, in an order in which each can be solved; i: a row of the next window, each cache line of
+/// which comes in turn.
 template <Scalar T>
 template <class F>
 void Triangular<T>::each_slice(const F& f) const {
@@ -366,12 +377,19 @@ void Triangular<T>::each_slice(const F& f) const {
     for (std::size_t l = 0; l + 1 < start.size(); ++l) {
       const std::size_t level = lower_ ? l : start.size() - 2 - l;
       exec::parallel_for(std::size_t(start[level + 1] - start[level]), true,
-                         [&](std::size_t s) { f(std::size_t(start[level]) + s); });
+                         [&](std::size_t s) { f(std::size_t(start[level]) + s, Local(0)); });
     }
-  } else if (lower_) {
-    for (std::size_t s = 0; s + 1 < slice_start_.size(); ++s) f(s);
-  } else {
-    for (std::size_t s = slice_start_.size() - 1; s-- > 0;) f(s);
+    return;
+  }
+  const auto& window = order_->window_start;
+  for (std::size_t w = 0; w + 1 < window.size(); ++w) {
+    const std::size_t now = lower_ ? w : window.size() - 2 - w;
+    const Local begin = window[now], slices = window[now + 1] - begin;
+    for (Local k = 0; k < slices; ++k) {
+      const Global edge = Global(lower_ ? w + 1 : now) * window_rows,
+                   row = lower_ ? edge + k * lanes : edge - 1 - k * lanes;
+      f(std::size_t(lower_ ? begin + k : begin + slices - 1 - k), Local(std::clamp<Global>(row, 0, count_ - 1)));
+    }
   }
 }
 
@@ -383,9 +401,10 @@ void Triangular<T>::solve(const T* b, T* x, int columns) const {
     else
       for (Local i = count_; i-- > 0;) f(i);
   };
-  if (sliced() && columns > 1) each_slice([&](std::size_t s) { slice(s, b, x, columns); });
-  else if (sliced() && offset_.size()) each_slice([&](std::size_t s) { slice<true>(s, offset_.data(), b, x); });
-  else if (sliced()) each_slice([&](std::size_t s) { slice<false>(s, column_.data(), b, x); });
+  if (sliced() && columns > 1) each_slice([&](std::size_t s, Local) { slice(s, b, x, columns); });
+  else if (sliced() && offset_.size())
+    each_slice([&](std::size_t s, Local i) { slice<true>(s, i, offset_.data(), b, x); });
+  else if (sliced()) each_slice([&](std::size_t s, Local i) { slice<false>(s, i, column_.data(), b, x); });
   else if (columns == 1) each_row([&](Local i) { row(i, b, x); });
   else each_row([&](Local i) { row(i, b, x, columns); });
 }

@@ -17,7 +17,7 @@ struct LevelOrder {
   static constexpr int lanes = 8;
   /// Lane p % lanes of slice p / lanes has row row[p]. Short slices are filled up with their last row.
   std::vector<Local> row{};
-  std::vector<Local> level_start{};  ///< in slices
+  std::vector<Local> level_start{}, window_start{};  ///< in slices
   bool fills(std::size_t p) const { return p % lanes > 0 && row[p] == row[p - 1]; }
 };
 /// The order by levels, or null where solving row by row is predicted to be faster. Depends on the pattern only.
@@ -65,7 +65,7 @@ class Triangular {
   void find_threads(bool may_use_threads);
   bool sliced() const { return order_ != nullptr; }
   template <bool relative, class Index>
-  void slice(std::size_t s, const Index* column, const T* b, T* x) const;
+  void slice(std::size_t s, Local soon, const Index* column, const T* b, T* x) const;
   void slice(std::size_t s, const T* b, T* x, int columns) const;
   void row(Local i, const T* b, T* x) const;
   void row(Local i, const T* b, T* x, int columns) const;
