@@ -6,10 +6,10 @@
 Needs a build with TACIT_BENCH=ON on a machine with PETSc (Debian: petsc-dev); `petsc_solve` is then built next to
 `bench_solve`. Debian's PETSc is compiled with -O2 for any x86-64 processor, Tacit with -O3 -march=native. One thread
 per rank for both; ranks pinned by mpiexec. PETSc runs with each of the settings below, of which the best median counts;
-Tacit runs with its defaults. Both do the same number of iterations from x = 0, b = 1, and both residuals are printed,
-to check that faster results are equally accurate. PETSc's is recomputed from b - A x; Tacit's is the recurrence
-residual of the last iterate, next to the recomputed one of the x that it returns (bicgstab returns its best iterate,
-not its last).
+Tacit runs with its defaults; its s-step methods are compared with PETSc's classical ones. Both do the same number of
+iterations from x = 0, b = 1, and both residuals are printed, to check that faster results are equally accurate. PETSc's
+is recomputed from b - A x; Tacit's is the recurrence residual of the last iterate, next to the recomputed one of the x
+that it returns (bicgstab returns its best iterate, not its last).
 """
 
 import os
@@ -24,9 +24,17 @@ CASES = [
     ("2d5", 1024, "cg", "cg", "none", 200),
     ("2d5", 1024, "bicgstab", "bcgs", "none", 100),
     ("2d5", 1024, "gmres", "gmres", "none", 120),
+    ("2d5", 1024, "ca-cg", "cg", "none", 200),
+    ("2d5", 1024, "ca-gmres", "gmres", "none", 120),
+    ("2d5", 1024, "cg", "cg", "ic0", 60),
+    ("2d5", 1024, "gmres", "gmres", "ilu0", 60),
     ("3d7", 128, "cg", "cg", "none", 100),
     ("3d7", 128, "bicgstab", "bcgs", "none", 50),
     ("3d7", 128, "gmres", "gmres", "none", 60),
+    ("3d7", 128, "ca-cg", "cg", "none", 100),
+    ("3d7", 128, "ca-gmres", "gmres", "none", 60),
+    ("3d7", 128, "cg", "cg", "ic0", 30),
+    ("3d7", 128, "gmres", "gmres", "ilu0", 30),
     ("3d7", 128, "richardson", "richardson", "jacobi", 100),
     # Elasticity, three unknowns per node: hexahedra in natural order, tetrahedra as mesh generators number them.
     ("hex3", 48, "product", "product", "none", 30),
@@ -35,7 +43,7 @@ CASES = [
     # Restricted additive Schwarz with one level of overlap, ILU(0) inside: the default of both.
     ("2d5", 512, "gmres", "gmres", "schwarz", 60),
 ]
-PETSC_PRECONDS = {"schwarz": "asm"}  # PETSc's names where they differ
+PETSC_PRECONDS = {"schwarz": "asm", "ilu0": "bjacobi", "ic0": "bjacobi"}  # PETSc's names where they differ
 PETSC_SETTINGS = {
     "aij": [],
     "sell": ["-mat_type", "sell"],
@@ -43,6 +51,7 @@ PETSC_SETTINGS = {
     "baij": ["-mat_type", "baij"],
     "baij, fused": ["-mat_type", "baij", "-ksp_cg_single_reduction"],
     "aij, right": ["-ksp_pc_side", "right"],  # Tacit's side
+    "aij, icc": ["-sub_pc_type", "icc"],
 }
 
 
@@ -56,13 +65,16 @@ def run(mpiexec, ranks, program, arguments):
 
 def settings_for(problem, method, precond):
     """The PETSc settings that apply to this problem, method and preconditioner."""
-    if precond == "schwarz":
-        return {"aij, right": PETSC_SETTINGS["aij, right"]}
+    only = {"schwarz": "aij, right", "ilu0": "aij, right", "ic0": "aij, icc"}.get(precond)
+    if only:
+        return {only: PETSC_SETTINGS[only]}
     blocks = problem in ("hex3", "tet3")
     return {
         k: v
         for k, v in PETSC_SETTINGS.items()
-        if "right" not in k and ("fused" not in k or method == "cg") and ("baij" not in k or blocks)
+        if not k.endswith(("right", "icc"))
+        and ("fused" not in k or method in ("cg", "ca-cg"))
+        and ("baij" not in k or blocks)
     }
 
 

@@ -23,7 +23,10 @@ CASES = {
     "bjacobi": f"{SQUARE.format(300)} -pc_type bjacobi",
     "jacobi": f"{SQUARE.format(200)} -pc_type jacobi",
     "lu": f"{SQUARE.format(200)} -pc_type lu",
+    "mumps": f"{SQUARE.format(200)} -pc_type lu -pc_factor_mat_solver_type mumps",
+    "superlu": f"{SQUARE.format(200)} -pc_type lu -pc_factor_mat_solver_type superlu_dist",
 }
+FACTORS = {"lu", "mumps", "superlu"}
 ONE_RANK = {"lu"}
 
 
@@ -35,7 +38,7 @@ def programs(name, options):
         "petsc": [*common, "-ksp_type", "cg", "-ksp_norm_type", "unpreconditioned"],
         "tacit": [*common, "-dll_append", plugin, "-ksp_type", "tacit_cg"],
     }
-    if name == "lu":
+    if name in FACTORS:
         found["preonly"] = [*common, "-ksp_type", "preonly"]
     return found
 

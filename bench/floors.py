@@ -1,8 +1,9 @@
 """Products and Krylov methods against the time in which memory brings what they read and write.
 
-    python bench/floors.py [--threads 1] [--rounds 5] [--systems p5 v5 p7 v7] [--json FILE]
+    python bench/floors.py [--threads 1] [--rounds 5] [--systems p5 v5 p7 v7 P5 V5 P7] [--json FILE]
 
-Systems: 5 points on 1024 x 1024, 7 points on 100^3; p: constant coefficients, v: log-normal ones. For each kernel
+Systems: 5 points on 1024 x 1024, 7 points on 100^3; P5, V5, P7: on 3000 x 3000 and 200^3, whose vectors are larger than
+a share of the last cache. p: constant coefficients, v: log-normal ones. For each kernel
 
     MB       what it moves, by the formula of docs/theory/methods.md and the bytes that the stored matrix has
     floor    MB / bandwidth: that of b += a on arrays as long as four vectors, measured between the candidates
@@ -25,7 +26,7 @@ import harness
 import tacit
 from tacit import _core
 
-TOLERANCE = {"p5": 1e-5, "v5": 1e-3, "p7": 1e-6, "v7": 1e-4}
+TOLERANCE = {"p5": 1e-5, "v5": 1e-3, "p7": 1e-6, "v7": 1e-4, "P5": 1e-5, "V5": 1e-3, "P7": 1e-5}
 METHODS: dict[str, dict[str, Any]] = {
     "cg": {"method": "cg"},
     "ca-cg 4": {"method": "ca-cg", "step": 4},
@@ -38,12 +39,13 @@ METHODS: dict[str, dict[str, Any]] = {
 
 def system(name: str) -> sp.csr_array:
     """Dirichlet second differences; "v": D A D with log-normal D, which keeps the pattern and the symmetry."""
-    dimensions, n = (2, 1024) if name[1] == "5" else (3, 100)
+    dimensions = 2 if name[1] == "5" else 3
+    n = {"p5": 1024, "v5": 1024, "p7": 100, "v7": 100, "P5": 3000, "V5": 3000, "P7": 200}[name]
     line = sp.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(n, n))
     a = line
     for _ in range(dimensions - 1):
         a = sp.kron(a, sp.eye_array(n)) + sp.kron(sp.eye_array(a.shape[0]), line)
-    if name[0] == "v":
+    if name[0] in "vV":
         d = sp.diags_array(np.exp(0.5 * np.random.default_rng(7).standard_normal(a.shape[0])))
         a = d @ a @ d
     a = sp.csr_array(a)

@@ -374,6 +374,39 @@ def test_kernels_call_no_host_function() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+# Sizes of vectors that do not follow from register_bytes, and why.
+OTHER_VECTORS = {
+    "src/exec/checksum.cpp": "whole numbers: AVX has registers of 32 bytes for them from AVX2 on only",
+    "src/model/memory.cpp": "32 bytes: half a register, one, or two, whose sums wait for memory in any case",
+}
+
+
+def vectors_of_one_size(text: str) -> list[str]:
+    """Vectors of gcc whose size does not depend on the processor."""
+    found = re.findall(r"vector_size\((?:[^()]|\([^()]*\))*\)", text)
+    return [vector for vector in found if "register_bytes" not in text or re.fullmatch(r"vector_size\(\d+\)", vector)]
+
+
+def test_vectors_of_one_size_are_found() -> None:
+    one = "typedef float V __attribute__((vector_size(64)));"
+    assert vectors_of_one_size(one) == ["vector_size(64)"]
+    assert vectors_of_one_size(one + "constexpr int bytes = register_bytes;") == ["vector_size(64)"]
+    by_lanes = "typedef T V __attribute__((vector_size(lanes * sizeof(T))));"
+    assert vectors_of_one_size(by_lanes) == ["vector_size(lanes * sizeof(T))"]
+    assert not vectors_of_one_size("constexpr int lanes = register_bytes / int(sizeof(T));" + by_lanes)
+
+
+def test_vectors_fit_registers() -> None:
+    """gcc keeps a vector in memory that is longer than a register, and its loops take up to ten times as long.
+
+    Nothing else shows it on a processor with AVX-512, where 64 bytes are a register.
+    """
+    found = {show(file): vectors for _, file in sources() if (vectors := vectors_of_one_size(file.read_text()))}
+    wrong = [f"{file}: {vector}" for file, vectors in found.items() if file not in OTHER_VECTORS for vector in vectors]
+    assert not wrong, "take Registers or register_bytes of base/registers.hpp instead:\n" + "\n".join(wrong)
+    assert set(OTHER_VECTORS) <= set(found), f"take them out of OTHER_VECTORS: {set(OTHER_VECTORS) - set(found)}"
+
+
 def test_public_headers_start_with_a_sentence() -> None:
     """The first line of a public header says what the header is for."""
     silent = [

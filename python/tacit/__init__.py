@@ -99,15 +99,26 @@ _NEAREST = {
 }
 
 
+def _module(name: str) -> Any:
+    try:
+        return importlib.import_module(f"tacit.{name}")
+    except ImportError as error:
+        from .launch import advice_on_import
+
+        if advice := advice_on_import(error):
+            raise ImportError(f"{error}{advice}", name=error.name) from error
+        raise
+
+
 def __getattr__(name: str) -> Any:
     if name in _FLOORS or name in _OF_OTHERS:
-        return importlib.import_module(f"tacit.{name}")
+        return _module(name)
     if name in _APPLICATIONS:
-        return importlib.import_module(f"tacit.app.{name}")
+        return _module(f"app.{name}")
     if name == "__version__":
-        value = importlib.import_module("tacit._core").version()
+        value = _module("_core").version()
     elif name in _HOME_OF:
-        value = getattr(importlib.import_module(f"tacit.{_HOME_OF[name]}"), name)
+        value = getattr(_module(_HOME_OF[name]), name)
     else:
         near = _NEAREST.get(name)
         raise AttributeError(f"module 'tacit' has no attribute {name!r}" + (f"; {near}" if near else ""))

@@ -107,6 +107,17 @@ def launched() -> tuple[int, int] | None:
     return None
 
 
+def advice_on_import(error: ImportError) -> str:
+    """What may keep the compiled module from being loaded, as an end of the error's text; "" where nothing is known."""
+    path = os.environ.get("LD_LIBRARY_PATH")
+    if not path or "_core" not in Path(error.path or "").name:
+        return ""
+    return (
+        f"; LD_LIBRARY_PATH={path} comes before the libraries that Tacit was built with (MPI, OpenBLAS): unset it, or"
+        " build Tacit again with those that it names"
+    )
+
+
 def cores() -> int:
     """Processors that this process may use: those of its affinity mask, and no more than its control groups allow."""
     try:

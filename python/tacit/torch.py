@@ -14,6 +14,7 @@ from ._gradients import Entries
 __all__ = ["solve"]
 
 
+@torch.compiler.disable  # type: ignore[untyped-decorator]  # its graphs end here, and go on with x
 def solve(A: Any, b: Any, values: Any = None, **options: Any) -> Any:
     """x = A^-1 b, with derivatives in b and in the entries of A.
 
@@ -44,6 +45,8 @@ def solve(A: Any, b: Any, values: Any = None, **options: Any) -> Any:
     -----
     With the gradient g in x, lambda = A^-H g is that in b, and -lambda_i conj(x_j) that in the entry (i, j): one solve
     with A^T. It can be differentiated again. Gradients are as accurate as the two solves: choose ``rtol``.
+    ``torch.func.vmap`` over b solves with its columns together, over values one after another. ``torch.compile`` ends a
+    graph here. ``torch.func.jvp`` is not there.
 
     Examples
     --------
@@ -54,6 +57,11 @@ def solve(A: Any, b: Any, values: Any = None, **options: Any) -> Any:
     >>> values.grad.shape
     torch.Size([13])
     """
+    if isinstance(A, torch.Tensor) and A.layout != torch.strided:
+        raise TypeError(
+            f"A is a tensor of layout {A.layout}; a csr_array of SciPy gives the places of its entries, and `values`,"
+            " such as A.values() of a tensor in CSR form, the entries"
+        )
     task, b, values = Entries.of(A, b, values, options, torch.Tensor, torch.as_tensor)
     for what, given in (("b", b), ("values", values)):
         if given is not None and given.device.type != "cpu":
@@ -67,12 +75,27 @@ class _Solved(torch.autograd.Function):  # type: ignore[misc]
     """A^-1 b, or A^-T b where transposed."""
 
     @staticmethod
-    def forward(ctx: Any, task: Entries, transposed: bool, values: Any, b: Any) -> Any:
+    def forward(task: Entries, transposed: bool, values: Any, b: Any) -> Any:
         entries = None if values is None else values.detach().resolve_conj().numpy()
-        x = torch.from_numpy(task.solve(transposed, entries, b.detach().resolve_conj().numpy()))
-        ctx.task, ctx.transposed = task, transposed
-        ctx.save_for_backward(*([x] if values is None else [values, x]))
-        return x
+        return torch.from_numpy(task.solve(transposed, entries, b.detach().resolve_conj().numpy()))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        ctx.task, ctx.transposed, values, _ = inputs
+        ctx.save_for_backward(*([output] if values is None else [values, output]))
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], task: Entries, transposed: bool, values: Any, b: Any) -> Any:
+        """Several b are columns of one solve; of several A there is a solve for each."""
+        *_, of_values, of_b = in_dims
+        if of_values is None:
+            b = b.movedim(of_b, -1)
+            x = _Solved.apply(task, transposed, values, b.reshape(b.shape[0], -1))
+            return x.reshape(b.shape), b.ndim - 1
+        every = values.unbind(of_values)
+        right = [b] * info.batch_size if of_b is None else b.unbind(of_b)
+        solved = [_Solved.apply(task, transposed, v, one) for v, one in zip(every, right, strict=True)]
+        return torch.stack(solved), 0
 
     @staticmethod
     def backward(ctx: Any, g: Any) -> Any:

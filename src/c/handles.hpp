@@ -7,6 +7,8 @@
 #include <tacit/base/described.hpp>
 #include <tacit/base/error.hpp>
 #include <tacit/comm/communicator.hpp>
+#include <tacit/krylov/columns.hpp>
+#include <tacit/krylov/least_squares.hpp>
 #include <tacit/krylov/null_space.hpp>
 #include <tacit/krylov/options.hpp>
 #include <tacit/krylov/report.hpp>
@@ -53,7 +55,8 @@ struct tacit_operator : tacit::c::Handle<tacit_operator> {
   explicit tacit_operator(tacit_scalar s) : scalar(s) {}
   tacit_operator(const tacit_operator&) = delete;
   virtual ~tacit_operator() = default;
-  virtual const tacit::layout::Space& space() const = 0;
+  virtual const tacit::layout::Space& space() const = 0;   ///< of b and y = A x
+  virtual const tacit::layout::Space& domain() const = 0;  ///< of x
   const tacit_scalar scalar;
 };
 
@@ -70,6 +73,13 @@ struct tacit_result : tacit::c::Handle<tacit_result> {
   std::vector<tacit_result> columns;  ///< of several right-hand sides; `of` is then about all of them
   int together = 1;                   ///< and as in ColumnReports
   std::string alone;
+  /// Of a least-squares problem, beside the report.
+  struct Least {
+    tacit::krylov::Met met = tacit::krylov::Met::neither;
+    tacit::krylov::Ending ending = tacit::krylov::Ending::other;
+    double gradient_norm = 0, residual = 0, gradient = 0, solution = 0, condition = 0;
+  };
+  std::optional<Least> least;
   std::string json;  ///< made when it is asked for
 };
 
@@ -86,6 +96,7 @@ struct OperatorOf final : tacit_operator {
   explicit OperatorOf(std::shared_ptr<const op::Operator<T, Host>> it)
       : tacit_operator(scalar_of<T>), of(std::move(it)) {}
   const layout::Space& space() const override { return of->range(); }
+  const layout::Space& domain() const override { return of->domain(); }
 
   std::shared_ptr<const op::Operator<T, Host>> of;
   std::shared_ptr<op::Csr<T, Host>> matrix;  ///< `of`, where it is one; of a preconditioner what it refers to
@@ -134,6 +145,13 @@ template <class H>
 void release(H* handle, const char* what) {
   if (handle) delete &needed(handle, what);
 }
+
+/// Error(usage) for a matrix that is not square, or whose x and b are spread in other ways.
+void require_square(const tacit_operator& A, const char* what);
+/// What is said of several columns together: the worst of each.
+tacit_result of_columns(krylov::ColumnReports reports);
+/// Further members of its JSON, where it is of a least-squares problem; else "".
+std::string least_members(const tacit_result& result);
 
 /// Error(environment) where MPI has ended: any call of it would end the program. Local.
 void require_mpi(const comm::Communicator& comm);

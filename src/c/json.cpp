@@ -88,9 +88,6 @@ std::string quoted(std::string_view text) {
   }
   return all + '"';
 }
-std::string value_of(double number) {
-  return std::isfinite(number) ? message(number) : "null";
-}
 template <class All, class F>
 std::string listed(const All& all, const F& text) {
   std::string list;
@@ -99,6 +96,10 @@ std::string listed(const All& all, const F& text) {
 }
 
 }  // namespace
+
+std::string json_of(double number) {
+  return std::isfinite(number) ? message(number) : "null";
+}
 
 std::string to_json(const krylov::Report& r, const std::string& more) {
   std::string all;
@@ -112,11 +113,11 @@ std::string to_json(const krylov::Report& r, const std::string& more) {
   add("warnings", listed(r.warnings, quoted));
   add("iterations", message(r.iterations)), add("restarts", message(r.restarts));
   text("norm", r.norm);
-  add("residual_norm", value_of(r.residual_norm));
-  add("recurrence_residual_norm", value_of(r.recurrence_residual_norm));
-  add("b_norm", value_of(r.b_norm)), add("projected_norm", value_of(r.projected_norm));
-  add("history", listed(r.history, value_of));
-  add("seconds", message("{\"solve\": ", value_of(r.seconds), ", \"explain\": ", value_of(r.explain_seconds), "}"));
+  add("residual_norm", json_of(r.residual_norm));
+  add("recurrence_residual_norm", json_of(r.recurrence_residual_norm));
+  add("b_norm", json_of(r.b_norm)), add("projected_norm", json_of(r.projected_norm));
+  add("history", listed(r.history, json_of));
+  add("seconds", message("{\"solve\": ", json_of(r.seconds), ", \"explain\": ", json_of(r.explain_seconds), "}"));
   const auto& n = r.counts;
   add("counts", message("{\"reductions\": ", n.reductions, ", \"operator_applies\": ", n.operator_applies,
                         ", \"preconditioner_applies\": ", n.preconditioner_applies, ", \"exchanges\": ", n.exchanges,
@@ -124,10 +125,11 @@ std::string to_json(const krylov::Report& r, const std::string& more) {
   return all + more + "}";
 }
 
-std::string columns_to_json(const krylov::Report& all, std::span<const krylov::Report> columns, int together,
-                            const std::string& alone) {
-  return to_json(all, message(", \"columns\": ", listed(columns, [](const auto& one) { return to_json(one); }),
-                              ", \"together\": ", together, ", \"alone\": ", quoted(alone)));
+std::string columns_to_json(const krylov::Report& all, std::span<const std::string> columns, int together,
+                            const std::string& alone, const std::string& more) {
+  const auto as_is = [](const std::string& one) { return one; };
+  return to_json(all, message(more, ", \"columns\": ", listed(columns, as_is), ", \"together\": ", together,
+                              ", \"alone\": ", quoted(alone)));
 }
 
 }  // namespace tacit::c

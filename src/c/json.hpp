@@ -44,8 +44,10 @@ class Members {
 /// A report as JSON text, with the names that `tacit solve --json` has. NaN and infinity become null. `more`: further
 /// members, ", "name": value".
 std::string to_json(const krylov::Report& report, const std::string& more = "");
-/// The same of several columns: each, how many were solved together, and where that is 1, why.
-std::string columns_to_json(const krylov::Report& all, std::span<const krylov::Report> columns, int together,
-                            const std::string& alone);
+/// The same of several columns: the JSON of each, how many were solved together, and where that is 1, why.
+std::string columns_to_json(const krylov::Report& all, std::span<const std::string> columns, int together,
+                            const std::string& alone, const std::string& more);
+/// A number, or null where it is not finite.
+std::string json_of(double number);
 
 }  // namespace tacit::c

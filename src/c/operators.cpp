@@ -12,10 +12,10 @@ namespace {
 
 using layout::Partition, layout::Space, layout::Vector;
 
-/// The space of vectors of which this rank has `rows` elements. Collective.
-Space space_of(const comm::Communicator& comm, std::int32_t rows) {
-  require(rows >= 0, "a matrix of ", rows, " rows on rank ", comm.rank());
-  return Space::distributed(comm, Partition::of_counts(comm.all_gather(Global(rows))));
+/// The space of vectors of which this rank has `count` elements. Collective.
+Space space_of(const comm::Communicator& comm, std::int32_t count, const char* what) {
+  require(count >= 0, "a matrix of ", count, " ", what, " on rank ", comm.rank());
+  return Space::distributed(comm, Partition::of_counts(comm.all_gather(Global(count))));
 }
 
 template <Scalar T>
@@ -28,11 +28,12 @@ const OperatorOf<T>& as(const tacit_operator& A) {
 }
 
 template <Scalar T>
-tacit_operator* new_matrix(const comm::Communicator& comm, std::int32_t rows, const std::int64_t* start,
-                           const std::int64_t* column, const void* value) {
+tacit_operator* new_matrix(const comm::Communicator& comm, std::int32_t rows, std::optional<std::int32_t> columns,
+                           const std::int64_t* start, const std::int64_t* column, const void* value) {
   auto matrix = together(comm, [&] {
-    require_alike(comm, message("a matrix of scalar ", int(scalar_of<T>)));
-    const Space space = space_of(comm, rows);
+    require_alike(comm, message(columns ? "a rectangular" : "a", " matrix of scalar ", int(scalar_of<T>)));
+    const Space space = space_of(comm, rows, "rows");
+    const Space domain = columns ? space_of(comm, *columns, "columns") : space;
     require(start || rows == 0, "start is null, on a rank of ", rows, " rows");
     const Global none = 0;
     const std::span<const Global> starts(rows > 0 ? start : &none, std::size_t(rows) + 1);
@@ -42,7 +43,7 @@ tacit_operator* new_matrix(const comm::Communicator& comm, std::int32_t rows, co
     const auto entries = std::size_t(starts.back());
     require((column && value) || entries == 0, "column or value is null, with ", entries, " entries");
     const op::RowsView<T, std::int64_t> view{starts, {column, entries}, {static_cast<const T*>(value), entries}};
-    return std::make_shared<op::Csr<T, Host>>(space, space, view);
+    return std::make_shared<op::Csr<T, Host>>(space, domain, view);
   });
   auto made = std::make_unique<OperatorOf<T>>(matrix);
   made->matrix = std::move(matrix);
@@ -54,7 +55,7 @@ tacit_operator* new_function(const comm::Communicator& comm, std::int32_t rows, 
                              const void* diagonal) {
   return together(comm, [&] {
     require_alike(comm, message("a function of scalar ", int(scalar_of<T>)));
-    const Space space = space_of(comm, rows);
+    const Space space = space_of(comm, rows, "rows");
     require(apply != nullptr, "apply is null");
     const auto one = [apply, context](const T* x, T* y) {
       if (const int code = apply(context, x, y))
@@ -81,6 +82,7 @@ template <Scalar T>
 std::unique_ptr<tacit_operator> new_precond(const OperatorOf<T>& A, const char* name, const char* options) {
   const auto& comm = A.space().comm();
   return together(comm, [&]() -> std::unique_ptr<tacit_operator> {
+    require_square(A, "a preconditioner by name");
     require(A.is_matrix(), "a preconditioner by name needs a stored matrix; this operator is a ", A.of->name());
     precond::Options chosen;
     const std::string known = to_string(value_of<precond::Kind>(&needed(name, "name")));
@@ -100,6 +102,7 @@ template <Scalar T>
 void set_null_space(OperatorOf<T>& A, int count, const void* right) {
   const Space& space = A.space();
   together(space.comm(), [&] {
+    require_square(A, "a null space");
     require(count >= 0 && (right || count <= 1), "a null space of ", count, " vectors",
             right ? "" : " without them; null stands for the constant vector");
     if (count == 0) return A.null_space.reset();
@@ -116,6 +119,13 @@ void set_null_space(OperatorOf<T>& A, int count, const void* right) {
 }
 
 }  // namespace
+
+void require_square(const tacit_operator& A, const char* what) {
+  const auto &range = A.space(), &domain = A.domain();
+  require(range == domain, what, " needs a square matrix; this one has ", range.size(), " rows and ", domain.size(),
+          " columns", range.size() == domain.size() ? ", spread in another way over the ranks" : "",
+          ": tacit_least_squares() takes it");
+}
 
 std::unique_ptr<tacit_operator> make_precond(const tacit_operator& A, const char* name, const char* options) {
   return with_scalar(A.scalar, [&]<class T>() { return new_precond<T>(as<T>(A), name, options); });
@@ -155,7 +165,16 @@ tacit_status tacit_matrix(const tacit_comm* c, tacit_scalar scalar, int32_t rows
                           const int64_t* column, const void* value, tacit_operator** A) {
   return guarded([&] {
     const auto& on = needed(c, "comm").of;
-    needed(A, "A") = with_scalar(scalar, [&]<class T>() { return new_matrix<T>(on, rows, start, column, value); });
+    needed(A, "A") = with_scalar(scalar, [&]<class T>() { return new_matrix<T>(on, rows, {}, start, column, value); });
+  });
+}
+tacit_status tacit_rectangular_matrix(const tacit_comm* c, tacit_scalar scalar, int32_t rows, int32_t columns,
+                                      const int64_t* start, const int64_t* column, const void* value,
+                                      tacit_operator** A) {
+  return guarded([&] {
+    const auto& on = needed(c, "comm").of;
+    needed(A, "A") =
+        with_scalar(scalar, [&]<class T>() { return new_matrix<T>(on, rows, columns, start, column, value); });
   });
 }
 tacit_status tacit_matrix_update(tacit_operator* A, int64_t count, const void* value) {
@@ -190,8 +209,8 @@ tacit_status tacit_operator_apply(const tacit_operator* A, const void* x, void* 
     with_scalar(needed(A, "A").scalar, [&]<class T>() {
       const auto& own = as<T>(*A);
       together(own.space().comm(), [&] {
-        tacit::layout::Vector<T> from(own.space()), to(own.space());
-        from.assign(elements<T>(own.space(), x, "x"));
+        tacit::layout::Vector<T> from(own.domain()), to(own.space());
+        from.assign(elements<T>(own.domain(), x, "x"));
         elements<T>(own.space(), y, "y");
         own.of->apply(from, to);
         const auto result = to.to_host();

@@ -1,7 +1,6 @@
 // Solvers and results of the C interface.
 #include "handles.hpp"
 
-#include <tacit/krylov/columns.hpp>
 #include <tacit/krylov/solve.hpp>
 #include <tacit/krylov/traits.hpp>
 #include <tacit/precond/make.hpp>
@@ -15,8 +14,10 @@ namespace {
 
 /// x and the report of solve(b, x). Collective.
 template <Scalar T, class F>
-krylov::Report solved(const layout::Space& space, const void* b, void* x, const F& solve) {
+krylov::Report solved(const OperatorOf<T>& A, const void* b, void* x, const F& solve) {
+  const auto& space = A.space();
   return together(space.comm(), [&] {
+    require_square(A, "a solve");
     layout::Vector<T> right(space), solution(space);
     right.assign(elements<T>(space, b, "b"));
     solution.assign(elements<T>(space, x, "x"));
@@ -56,7 +57,7 @@ struct Operands {
 template <Scalar T>
 tacit_result solve_with(const krylov::Options& options, const OperatorOf<T>& A, const tacit_operator* P, const void* b,
                         void* x) {
-  return tacit_result(solved<T>(A.space(), b, x, [&](const auto& right, auto& solution) {
+  return tacit_result(solved<T>(A, b, x, [&](const auto& right, auto& solution) {
     const Operands<T> with(options, A, P);
     return krylov::solve<T, Host>(*A.of, with.precond, right, solution, options, with.hermitian, A.null_space.get());
   }));
@@ -80,34 +81,6 @@ std::vector<std::string> shared_warnings(const std::vector<krylov::Report>& colu
   return all;
 }
 
-/// What is said of several columns together: the worst of each.
-tacit_result of_columns(krylov::ColumnReports reports) {
-  const auto& each = reports.columns;
-  const auto shorter = [](const auto& a, const auto& b) { return a.iterations < b.iterations; };
-  const auto slowest = std::max_element(each.begin(), each.end(), shorter);
-  const auto failed = std::find_if(each.begin(), each.end(), [](const auto& one) { return !one.converged(); });
-  krylov::Report all = failed == each.end() ? *slowest : *failed;
-  if (!all.converged() && !all.detail.empty())
-    all.detail = message("column ", std::int64_t(failed - each.begin()), ": ", all.detail);
-  all.iterations = slowest->iterations, all.history = slowest->history;
-  all.restarts = 0;
-  const auto worse = [](double& a, double b) {
-    if (!std::isnan(a) && !(b <= a)) a = b;
-  };
-  for (const auto& one : each) {
-    all.restarts += one.restarts;
-    worse(all.residual_norm, one.residual_norm);
-    worse(all.recurrence_residual_norm, one.recurrence_residual_norm);
-  }
-  all.warnings = shared_warnings(each);
-  all.counts = reports.counts, all.seconds = reports.seconds, all.explain_seconds = reports.explain_seconds;
-  tacit_result made{std::move(all)};
-  made.together = reports.together, made.alone = std::move(reports.alone);
-  made.columns.reserve(reports.columns.size());
-  for (auto& one : reports.columns) made.columns.emplace_back(std::move(one)).is_column = true;
-  return made;
-}
-
 /// `columns` arrays of this rank's elements, one after the other, as interleaved columns, or back.
 template <class From, class To>
 void transpose(const From* from, To* to, std::size_t rows, std::size_t columns) {
@@ -120,6 +93,7 @@ tacit_result solve_columns(const krylov::Options& options, const OperatorOf<T>& 
                            std::int32_t columns, const void* b, void* x) {
   const auto& space = A.space();
   return of_columns(together(space.comm(), [&] {
+    require_square(A, "a solve");
     require(columns >= 1, "a solve with ", columns, " right-hand sides");
     const auto most = space.comm().all_max(Global(columns));
     require(most == columns, "rank ", space.comm().rank(), " has ", columns, " right-hand sides, another one ", most);
@@ -138,7 +112,7 @@ tacit_result solve_columns(const krylov::Options& options, const OperatorOf<T>& 
 
 template <Scalar T>
 tacit_result solve_by_trial(const krylov::Options& options, OperatorOf<T>& A, const void* b, void* x) {
-  return tacit_result(solved<T>(A.space(), b, x, [&](const auto& right, auto& solution) {
+  return tacit_result(solved<T>(A, b, x, [&](const auto& right, auto& solution) {
     require_alike(A.space().comm(), arguments_of(options, nullptr));
     require(A.is_matrix(), "only a stored matrix is solved with by trial; this operator is a ", A.of->name());
     auto& automatic = A.automatic[options.method];
@@ -197,6 +171,34 @@ tacit_result solve_request(const Request& request, tacit_operator& A, std::int32
 }
 
 }  // namespace
+
+tacit_result of_columns(krylov::ColumnReports reports) {
+  const auto& each = reports.columns;
+  const auto shorter = [](const auto& a, const auto& b) { return a.iterations < b.iterations; };
+  const auto slowest = std::max_element(each.begin(), each.end(), shorter);
+  const auto failed = std::find_if(each.begin(), each.end(), [](const auto& one) { return !one.converged(); });
+  krylov::Report all = failed == each.end() ? *slowest : *failed;
+  if (!all.converged() && !all.detail.empty())
+    all.detail = message("column ", std::int64_t(failed - each.begin()), ": ", all.detail);
+  all.iterations = slowest->iterations, all.history = slowest->history;
+  all.restarts = 0;
+  const auto worse = [](double& a, double b) {
+    if (!std::isnan(a) && !(b <= a)) a = b;
+  };
+  for (const auto& one : each) {
+    all.restarts += one.restarts;
+    worse(all.residual_norm, one.residual_norm);
+    worse(all.recurrence_residual_norm, one.recurrence_residual_norm);
+  }
+  all.warnings = shared_warnings(each);
+  all.counts = reports.counts, all.seconds = reports.seconds, all.explain_seconds = reports.explain_seconds;
+  tacit_result made{std::move(all)};
+  made.together = reports.together, made.alone = std::move(reports.alone);
+  made.columns.reserve(reports.columns.size());
+  for (auto& one : reports.columns) made.columns.emplace_back(std::move(one)).is_column = true;
+  return made;
+}
+
 }  // namespace tacit::c
 
 using namespace tacit::c;
@@ -344,10 +346,11 @@ const char* tacit_result_json(tacit_result* result) {
   if (!has(result)) return "";
   guarded([&] {
     if (!result->json.empty()) return;
-    std::vector<krylov::Report> columns;
-    for (const auto& one : result->columns) columns.push_back(one.of);
-    result->json =
-        columns.empty() ? to_json(result->of) : columns_to_json(result->of, columns, result->together, result->alone);
+    std::vector<std::string> columns;
+    for (const auto& one : result->columns) columns.push_back(to_json(one.of, least_members(one)));
+    const auto all = least_members(*result);
+    result->json = columns.empty() ? to_json(result->of, all)
+                                   : columns_to_json(result->of, columns, result->together, result->alone, all);
   });
   return result->json.c_str();
 }

@@ -9,7 +9,7 @@
 #include <tacit/exec/basis.hpp>
 #include <tacit/exec/sweep.hpp>
 #include <tacit/exec/tasks.hpp>
-#include "base/lanes.hpp"
+#include "base/registers.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -20,19 +20,13 @@
 namespace tacit::exec {
 namespace {
 
-#if defined(__AVX512F__)
-constexpr int vector_bytes = 64, most_cols = 10;
-#elif defined(__AVX__)
-constexpr int vector_bytes = 32, most_cols = 5;
-#else
-constexpr int vector_bytes = 16, most_cols = 5;
-#endif
+constexpr int most_cols = register_bytes == 64 ? 10 : 5;
 /// Accumulators use rows (or vectors) times columns registers.
 constexpr int rows_of(int K) {
   return most_cols == 10 ? (K > 5 ? 2 : 4) : 2;
 }
 template <class R>
-constexpr int width = vector_bytes / int(sizeof(R));
+constexpr int width = register_bytes / int(sizeof(R));
 /// The length of a piece of a block with the given number of columns.
 template <class R>
 constexpr std::size_t piece_of(int columns) {
@@ -44,7 +38,7 @@ struct Lanes {
   typedef R type __attribute__((vector_size(Bytes)));
 };
 template <class R>
-using Packed = typename Lanes<R, vector_bytes>::type;
+using Packed = typename Lanes<R, register_bytes>::type;
 
 /// The real type of a storage type.
 template <class S>

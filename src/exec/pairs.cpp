@@ -4,10 +4,9 @@
 
 #include <tacit/exec/sweep.hpp>
 #include <tacit/exec/tasks.hpp>
-#include "base/lanes.hpp"
+#include "base/registers.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 #include <vector>
 
@@ -21,11 +20,19 @@ constexpr std::size_t chunk_rows = 4096;  // rows whose sums are formed together
 constexpr std::size_t block_rows = 64;    // rows that are stored by columns in the first-level cache
 constexpr int tile = 4;                   // columns of a tile of sums in registers
 
-template <class R>
-struct Lanes {
-  typedef R type __attribute__((vector_size(lanes * sizeof(R))));
-};
-using LaneSums = Lanes<double>::type;  // a sum for each lane
+using LaneSums = Registers<double, lanes>;  // a sum for each lane
+
+/// In double.
+template <class V>
+LaneSums widened(const V& sums) {
+  if constexpr (V::lanes == LaneSums::lanes) {
+    return by_parts<LaneSums>([](const auto& v) { return __builtin_convertvector(v, typename LaneSums::V); }, sums);
+  } else {
+    float apart[lanes];
+    sums.store(apart);
+    return LaneSums::each_lane([&](int l) { return apart[l]; });
+  }
+}
 
 #if defined(__AVX512F__)
 constexpr int at_once = 4;  // rows of a tile, limited by the registers
@@ -36,18 +43,18 @@ constexpr int at_once = 1;
 // sums[i][j] += a_i b_j, j < J, over block_rows rows, lane by lane; columns are block_rows apart. Real numbers only.
 template <int I, int J, class R>
 void multiply_tile(const R* a, const R* b, LaneSums (&sums)[I][tile]) {
-  using V = typename Lanes<R>::type;
+  using V = Registers<R, lanes>;
   constexpr int step = std::min(I, at_once);
   static_assert(I % step == 0);
   for (int first = 0; first < I; first += step) {
     V acc[step][J] = {};
     for (std::size_t row = 0; row < block_rows; row += lanes) {
-      V left[step], right;
+      V left[step];
 #pragma GCC unroll 4
-      for (int i = 0; i < step; ++i) std::memcpy(&left[i], a + (first + i) * block_rows + row, sizeof(V));
+      for (int i = 0; i < step; ++i) left[i] = V::load(a + (first + i) * block_rows + row);
 #pragma GCC unroll 4
       for (int j = 0; j < J; ++j) {
-        std::memcpy(&right, b + j * block_rows + row, sizeof(V));
+        const V right = V::load(b + j * block_rows + row);
 #pragma GCC unroll 4
         for (int i = 0; i < step; ++i) acc[i][j] = mul_add(left[i], right, acc[i][j]);
       }
@@ -55,7 +62,7 @@ void multiply_tile(const R* a, const R* b, LaneSums (&sums)[I][tile]) {
 #pragma GCC unroll 4
     for (int i = 0; i < step; ++i)
 #pragma GCC unroll 4
-      for (int j = 0; j < J; ++j) sums[first + i][j] += __builtin_convertvector(acc[i][j], LaneSums);
+      for (int j = 0; j < J; ++j) sums[first + i][j] += widened(acc[i][j]);
   }
 }
 
@@ -87,12 +94,8 @@ constexpr int up_to_tile(int columns) {
 // added to xs. Pairs keep their order in memory: registers are only swapped within pairs.
 template <int N, class R>
 void combine_pairs(const R* const* y, std::size_t m, const R* a, const R* c, const R* e, R* pair, R* xs) {
-  using V = typename Lanes<R>::type;
-  const auto alternating = [](R even, R odd) {
-    V v{};
-    for (int l = 0; l < lanes; ++l) v[l] = l % 2 == 0 ? even : odd;
-    return v;
-  };
+  using V = Registers<R, lanes>;
+  const auto alternating = [](R even, R odd) { return V::each_lane([&](int l) { return l % 2 == 0 ? even : odd; }); };
   V straight[N] = {}, crossed[N] = {}, apart[N] = {};
   for (int k = 0; k < N; ++k) {
     if (a) straight[k] = alternating(a[2 * k], c[2 * k + 1]), crossed[k] = alternating(a[2 * k + 1], c[2 * k]);
@@ -101,16 +104,16 @@ void combine_pairs(const R* const* y, std::size_t m, const R* a, const R* c, con
   std::size_t i = 0;
   for (; i + lanes <= 2 * m; i += lanes) {
     V sum{}, part{};
-    if (a) std::memcpy(&sum, pair + i, sizeof sum);
-    if (e) std::memcpy(&part, xs + i, sizeof part);
+    if (a) sum = V::load(pair + i);
+    if (e) part = V::load(xs + i);
     for (int k = 0; k < N; ++k) {
-      V v;
-      std::memcpy(&v, y[k] + i, sizeof v);
-      if (a) sum += mul_add(straight[k], v, crossed[k] * __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6));
+      const V v = V::load(y[k] + i);
+      const V swapped = by_parts<V>([](const auto& p) { return shuffled<[](int l) { return l ^ 1; }>(p, p); }, v);
+      if (a) sum += mul_add(straight[k], v, crossed[k] * swapped);
       if (e) part = mul_add(apart[k], v, part);
     }
-    if (a) std::memcpy(pair + i, &sum, sizeof sum);
-    if (e) std::memcpy(xs + i, &part, sizeof part);
+    if (a) sum.store(pair + i);
+    if (e) part.store(xs + i);
   }
   for (; i < 2 * m; i += 2)
     for (int k = 0; k < N; ++k) {

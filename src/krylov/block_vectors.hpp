@@ -41,7 +41,7 @@ template <Scalar T>
 void add_product(T alpha, const T* x, int m, const T* a, int k, std::size_t rows, T* y) {
   if (m == 0 || k == 0) return;
   if constexpr (!is_complex<T>) {
-    if (k % dense::Register<T, 32>::lanes == 0) return dense::add_product(a, k, x, m, k, Local(rows), m, alpha, y, k);
+    if (k % dense::unit<T> == 0) return dense::add_product(a, k, x, m, k, Local(rows), m, alpha, y, k);
   }
   lapack::gemm('N', 'N', k, int(rows), m, alpha, a, k, x, m, T(1), y, k);
 }
@@ -51,14 +51,13 @@ void add_product(T alpha, const T* x, int m, const T* a, int k, std::size_t rows
 template <Scalar W>
 void add_gram(const W* x, int m, const W* y, int k, std::size_t rows, bool hermitian, W* sum) {
   if constexpr (!is_complex<W>) {
-    constexpr int lanes = dense::Register<W>::lanes;
+    constexpr int lanes = 2 * dense::unit<W>;
     if (hermitian && k % lanes == 0) {
       for (int j = 0; j < k; j += lanes)
         dense::add_product_nt(y + j, k, x, m, lanes, j + lanes, Local(rows), W(1), sum + j, k);
       return;
     }
-    if (k % dense::Register<W, 32>::lanes == 0)
-      return dense::add_product_nt(y, k, x, m, k, m, Local(rows), W(1), sum, k);
+    if (k % dense::unit<W> == 0) return dense::add_product_nt(y, k, x, m, k, m, Local(rows), W(1), sum, k);
   }
   lapack::gemm('N', 'C', k, m, int(rows), W(1), y, k, x, m, W(1), sum, k);
 }

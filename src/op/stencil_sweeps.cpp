@@ -2,7 +2,7 @@
 #include "stencil_impl.hpp"
 
 #include <tacit/base/trace.hpp>
-#include "base/lanes.hpp"
+#include "base/registers.hpp"
 #include "exec/ahead.hpp"
 
 #include <atomic>
@@ -48,22 +48,25 @@ Blocking blocking(const Axes& axes, std::size_t element, int steps) {
   return b;
 }
 
-// Registers of 64 bytes with unaligned loads.
+// 64 bytes of a line.
 template <class S>
 struct Wide {
   static constexpr std::ptrdiff_t lanes = 64 / sizeof(S);
-  typedef S V __attribute__((vector_size(64)));
-  typedef S U __attribute__((vector_size(64), aligned(sizeof(S)), may_alias));
-  static V load(const S* p) { return *reinterpret_cast<const U*>(p); }
-  static void store(S* p, V v) { *reinterpret_cast<U*>(p) = v; }
+  using V = Registers<S, int(lanes)>;
   /// Lanes by .. of a, then lanes of b.
   template <int by>
-  static V shifted(V a, V b) {
-    return shuffled<[](int l) { return by + l; }>(a, b);
+  static V shifted(const V& a, const V& b) {
+    constexpr int first = by / V::lanes;
+    const auto of = [&](int i) { return i < V::parts ? a.part[i] : b.part[i - V::parts]; };
+    return V::each([&](int i) __attribute__((always_inline)) {
+      return shuffled<[](int l) { return by % V::lanes + l; }>(of(first + i), of(first + i + 1));
+    });
   }
-  static double sum(V v) {
+  static double sum(const V& v) {
+    S all[lanes];
+    v.store(all);
     double total = 0;
-    for (std::ptrdiff_t l = 0; l < lanes; ++l) total += double(v[l]);
+    for (const S s : all) total += double(s);
     return total;
   }
 };
@@ -81,32 +84,32 @@ __attribute__((noinline)) void star_step(const S* line, const S* ym, const S* yp
   using V = typename W::V;
   constexpr std::ptrdiff_t w = W::lanes;
   const auto at = [&](std::ptrdiff_t i, V left, V x, V right) {
-    V r = W::load(f + i) - zl * W::load(zm + i);
-    if constexpr (Middle) r -= yl * W::load(ym + i);
+    V r = V::load(f + i) - zl * V::load(zm + i);
+    if constexpr (Middle) r -= yl * V::load(ym + i);
     r -= xl * left;
     r -= c * x;
     r -= xr * right;
-    if constexpr (Middle) r -= yr * W::load(yp + i);
-    r -= zr * W::load(zp + i);
-    if constexpr (Varying) W::store(out + i, x + omega * (W::load(scales + i) * r));
-    else W::store(out + i, x + omega * (scale * r));
+    if constexpr (Middle) r -= yr * V::load(yp + i);
+    r -= zr * V::load(zp + i);
+    if constexpr (Varying) (x + omega * (V::load(scales + i) * r)).store(out + i);
+    else (x + omega * (scale * r)).store(out + i);
     return r;
   };
   // Neighbours on the line come from the previous and next register, where these lie on it.
   V all{};
   std::ptrdiff_t i = 0;
-  V left = W::load(line - 1), x = W::load(line);
+  V left = V::load(line - 1), x = V::load(line);
   for (; i + 2 * w <= n; i += w) {
-    const V next = W::load(line + i + w), r = at(i, left, x, W::template shifted<1>(x, next));
+    const V next = V::load(line + i + w), r = at(i, left, x, W::template shifted<1>(x, next));
     all += r * r;
     left = W::template shifted<int(w) - 1>(x, next);
     x = next;
   }
-  const V r = at(i, left, x, W::load(line + i + 1));
+  const V r = at(i, left, x, V::load(line + i + 1));
   all += r * r;
   if (i + w < n) {  // the last register overlaps the one before it
     const std::ptrdiff_t last = n - w;
-    const V again = at(last, W::load(line + last - 1), W::load(line + last), W::load(line + last + 1));
+    const V again = at(last, V::load(line + last - 1), V::load(line + last), V::load(line + last + 1));
     all += again * again * last_lanes;
   }
   squares += all;
@@ -223,8 +226,9 @@ class Wave {
     const auto version = [&](int c, Global z) {  // line 0 of slab z of the input of step c
       return kept + (3 * c + std::ptrdiff_t(z % 3)) * ring - base * pitch;
     };
-    typename W::V last_lanes{};
-    for (std::ptrdiff_t l = 0; l < nx % unit; ++l) last_lanes[unit - 1 - l] = S(1);
+    S last[unit] = {};
+    std::fill(last + unit - nx % unit, last + unit, S(1));
+    const auto last_lanes = W::V::load(last);
     const bool fast = kernel_.star() && nx >= unit && part_.axes.boundary[0] == Boundary::dirichlet;
     const auto fetch = [&](Global w) {
       if (w < 0 || w >= all) return true;

@@ -300,7 +300,7 @@ const comm::Communicator& communicator_of(MPI_Comm comm) {
   return *static_cast<comm::Communicator*>(kept);
 }
 
-std::shared_ptr<op::Csr<T>> csr_of(Mat A) {
+std::shared_ptr<op::Csr<T>> csr_of(Mat A, const std::shared_ptr<op::Csr<T>>& own) {
   PetscBool sequential = PETSC_FALSE, parallel = PETSC_FALSE;
   ok(PetscObjectBaseTypeCompare(PetscObject(A), MATSEQAIJ, &sequential));
   ok(PetscObjectBaseTypeCompare(PetscObject(A), MATMPIAIJ, &parallel));
@@ -312,13 +312,16 @@ std::shared_ptr<op::Csr<T>> csr_of(Mat A) {
   const bool same_places = kept.matrix && kept.structure == structure && (parallel || kept.ascending);
   if (kept.matrix && kept.state == state && kept.structure == structure) return kept.matrix;
   kept.hermitian.reset();
-  take_rows(A, kept, same_places);
+  // A preconditioner that PETSc does not set up again (KSPSetReusePreconditioner(), lagged ones of SNES) multiplies by
+  // the numbers that it was made of: these stay its own.
+  const bool is_shared = kept.matrix.use_count() > (own == kept.matrix ? 2 : 1);
+  take_rows(A, kept, communicator_of(comm_of(A)).all(same_places && !is_shared));
   kept.state = state, kept.structure = structure;
   return kept.matrix;
 }
 
-std::shared_ptr<op::Csr<T>> csr_by_force(Mat A) {
-  if (auto rows = csr_of(A)) return rows;
+std::shared_ptr<op::Csr<T>> csr_by_force(Mat A, const std::shared_ptr<op::Csr<T>>& own) {
+  if (auto rows = csr_of(A, own)) return rows;
   Mat converted = nullptr;
   ok(MatConvert(A, MATAIJ, MAT_INITIAL_MATRIX, &converted));
   const std::unique_ptr<Mat, void (*)(Mat*)> owner(&converted, [](Mat* m) { (void)MatDestroy(m); });

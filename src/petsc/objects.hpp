@@ -70,10 +70,11 @@ const comm::Communicator& communicator_of(MPI_Comm comm);
 /// The space of a square matrix's vectors. The Mat keeps it. Collective.
 layout::Space space_of(Mat A);
 /// The matrix as rows in Tacit's storage; null where it is of another type than AIJ (seqaij, mpiaij). Made once for a
-/// Mat, which keeps it; new numbers are taken over when the Mat has changed. Collective.
-std::shared_ptr<op::Csr<T>> csr_of(Mat A);
+/// Mat, which keeps it; new numbers are taken over when the Mat has changed: in place, unless others than the caller,
+/// who has it in `own`, still refer to the old ones. Collective.
+std::shared_ptr<op::Csr<T>> csr_of(Mat A, const std::shared_ptr<op::Csr<T>>& own = nullptr);
 /// The same; a Mat of another type is converted to AIJ first, each time.
-std::shared_ptr<op::Csr<T>> csr_by_force(Mat A);
+std::shared_ptr<op::Csr<T>> csr_by_force(Mat A, const std::shared_ptr<op::Csr<T>>& own = nullptr);
 /// Whether A, which csr_of() has the rows of, is Hermitian; looked at once for its numbers. Collective.
 bool is_hermitian(Mat A);
 /// csr_of(), or MatMult() as an operator. Where `pc` is PETSc's and more than a diagonal, a solve makes few products,

@@ -74,7 +74,7 @@ std::shared_ptr<op::Operator<T, Host>> new_precond(PC pc, const Data& d) {
 PetscErrorCode set_up(PC pc) {
   return guarded(comm_of(pc), "PCSetUp_Tacit", [&] {
     Data& d = data_of(pc);
-    auto matrix = csr_by_force(pc->pmat);
+    auto matrix = csr_by_force(pc->pmat, d.matrix);
     auto* const amg = dynamic_cast<precond::Amg<T>*>(d.made.get());
     if (amg && matrix == d.matrix) {
       comm::collective(matrix->range().comm(), [&] { amg->update(); });

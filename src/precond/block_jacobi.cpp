@@ -127,27 +127,7 @@ struct BlockJacobi<T>::Block {
   Reordering by;
   std::shared_ptr<const LevelOrder> order;  // null: rows in the order of elimination
   static constexpr std::size_t chunk = 8192;
-  // Of each position of the factors, where the reordering says otherwise than `order`; -1: none.
-  std::vector<Local> row, column;
-  mutable std::vector<T> work;  // the part of the vector, by positions
-
-  /// Sets `row` and `column`.
-  void place() {
-    if (by.is_identity()) return;
-    const auto fill = [&](std::vector<Local>& to, const std::vector<Local>& number) {
-      to.reserve(order ? order->row.size() : number.size());
-      for (Local p = 0; p < Local(to.capacity()); ++p) {
-        const Local i = order ? order->row[p] : p;
-        to.push_back(i < 0 ? i : number[i]);
-      }
-    };
-    fill(row, by.row), fill(column, by.column);
-  }
-  /// The row, or column, of each position; empty: as in x.
-  std::span<const Local> numbers(const std::vector<Local>& reordered) const {
-    if (reordered.empty() && order) return order->row;
-    return reordered;
-  }
+  mutable std::vector<T> work;  // the part of the vector in the order of elimination
 
   /// f(p, i, e) for element p of `work`, which is element i of x, scaled by 2^e.
   template <class F>
@@ -158,11 +138,8 @@ struct BlockJacobi<T>::Block {
       const std::size_t end = std::min((part + 1) * chunk, n);
       for (std::size_t p = part * chunk; p < end; ++p) {
         const Local i = place[p];
-        if (i < 0) continue;
         const int e = power ? power[i] : 0;
-        if (k == 1) f(p, std::size_t(i), e);
-        else
-          for (int c = 0; c < k; ++c) f(p * std::size_t(k) + c, std::size_t(i) * k + c, e);
+        for (int c = 0; c < k; ++c) f(p * std::size_t(k) + c, std::size_t(i) * k + c, e);
       }
     });
   }
@@ -172,25 +149,19 @@ struct BlockJacobi<T>::Block {
     const bool other = adjoint && !hermitian;
     const auto& first_factor = other ? *upper_adjoint : lower;
     const auto& second_factor = other ? *lower_adjoint : upper;
-    const auto both = [&](T* part) {
-      first_factor.solve(part, k);
-      second_factor.solve(part, k);
-    };
-    const std::span<const Local> from = numbers(adjoint ? column : row), to = numbers(adjoint ? row : column);
-    if (from.empty()) {
-      std::copy_n(x, std::size_t(count) * k, y);
-      return both(y);
+    if (by.is_identity()) {
+      first_factor.solve(x, y, k);
+      return second_factor.solve(y, y, k);
     }
+    const auto &from = adjoint ? by.column : by.row, &to = adjoint ? by.row : by.column;
     const auto &scale = adjoint ? by.column_exponent : by.row_exponent,
                &back = adjoint ? by.row_exponent : by.column_exponent;
     work.resize(from.size() * std::size_t(k));
-    each_element(from, scale, k,
-                 [w = work.data(), x](std::size_t p, std::size_t i, int e) { w[p] = e ? times_power(x[i], e) : x[i]; });
-    for (std::size_t p = 0; order && p < from.size(); ++p)
-      if (from[p] < 0) std::fill_n(work.data() + p * std::size_t(k), k, T(0));
-    both(work.data());
-    each_element(to, back, k,
-                 [w = work.data(), y](std::size_t p, std::size_t i, int e) { y[i] = e ? times_power(w[p], e) : w[p]; });
+    T* const w = work.data();
+    each_element(from, scale, k, [=](std::size_t p, std::size_t i, int e) { w[p] = e ? times_power(x[i], e) : x[i]; });
+    first_factor.solve(w, w, k);
+    second_factor.solve(w, w, k);
+    each_element(to, back, k, [=](std::size_t p, std::size_t i, int e) { y[i] = e ? times_power(w[p], e) : w[p]; });
   }
 };
 
@@ -313,7 +284,7 @@ BlockJacobi<T>::BlockJacobi(const op::Csr<T, Host>& A, const Incomplete& how, in
     const Local parts = std::clamp<Local>(blocks, 1, std::max<Local>(n, 1));
     for (Local b = 0; b < parts; ++b) {
       const Local first = n / parts * b + std::min(b, n % parts);
-      blocks_->list.push_back({first, n / parts + (b < n % parts), {}, {}, nullptr, nullptr, {}, nullptr, {}, {}, {}});
+      blocks_->list.push_back({first, n / parts + (b < n % parts), {}, {}, nullptr, nullptr, {}, nullptr, {}});
     }
     exec::release_idle_memory();
     Found found = factorise(A, how);
@@ -343,7 +314,6 @@ typename BlockJacobi<T>::Found BlockJacobi<T>::factorise(const op::Csr<T, Host>&
                     f.shift};
         const bool threads = list.size() == 1;
         block.order = level_order(f.lower, hermitian_ ? nullptr : &f.upper);
-        block.place();
         const auto inverse = placed(f.inverse, block.order.get());
         std::vector<T>().swap(f.inverse);
         // Where L holds no diagonal of its own, D^-1 acts once, with U.

@@ -3,10 +3,10 @@
 #include "add_product.hpp"
 
 #include <tacit/exec/parallel.hpp>
+#include "base/registers.hpp"
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <numeric>
 #include <utility>
 
@@ -15,30 +15,43 @@ namespace {
 
 // Slices in a level, on average, from which on a parallel loop for each level pays.
 constexpr Local wide_level = 4096;
+// Rows of a window: 128 KB of a vector.
+constexpr Local window_rows = 16384;
 // Measured in processor cycles: a row that waits for the one before it, each of its entries; a slice, each of its
 // steps.
 constexpr double row_cost = 16, entry_cost = 2, slice_cost = 24, step_cost = 12;
 // Rows from which on four sums side by side are faster than one, in which every entry waits for the previous one.
 constexpr Global long_row = 8;
+// Bytes that entries of slices are fetched ahead of their use.
+constexpr std::ptrdiff_t ahead = 2048;
 // Columns that are summed side by side.
 constexpr int together = 8;
 
-/// The level of each row; returns their number.
+/// The level of each row, counted anew in each window of so many rows; returns the first level of each window, and
+/// their number.
 template <Scalar T>
-Local find_levels(const op::LocalRows<T>& lower, const op::LocalRows<T>* upper, std::vector<Local>& level) {
+std::vector<Local> find_levels(const op::LocalRows<T>& lower, const op::LocalRows<T>* upper, Local window,
+                               std::vector<Local>& level) {
   const Local n = lower.count();
   level.assign(std::size_t(n), 0);
-  Local levels = 0;
-  for (Local i = 0; i < n; ++i) {
-    Local l = level[i];
-    for (Global k = lower.start[i]; k < lower.start[i + 1]; ++k) l = std::max(l, level[lower.column[k]] + 1);
-    level[i] = l;
-    levels = std::max(levels, l + 1);
-    // L^H has nothing to add.
-    for (Global k = upper ? upper->start[i] : 0; upper && k < upper->start[i + 1]; ++k)
-      level[upper->column[k]] = std::max(level[upper->column[k]], l + 1);
+  std::vector<Local> first{0};
+  for (Local begin = 0, end = 0; begin < n; begin = end) {
+    end = n - begin > window ? begin + window : n;
+    Local levels = 0;
+    for (Local i = begin; i < end; ++i) {
+      Local l = level[i];
+      for (Global k = lower.start[i]; k < lower.start[i + 1]; ++k)
+        if (const Local j = lower.column[k]; j >= begin) l = std::max(l, level[j] + 1);
+      level[i] = l;
+      levels = std::max(levels, l + 1);
+      // L^H has nothing to add.
+      for (Global k = upper ? upper->start[i] : 0; upper && k < upper->start[i + 1]; ++k)
+        if (const Local j = upper->column[k]; j < end) level[j] = std::max(level[j], l + 1);
+    }
+    for (Local i = begin; i < end; ++i) level[i] += first.back();
+    first.push_back(first.back() + levels);
   }
-  return levels;
+  return first;
 }
 
 template <Scalar T>
@@ -54,21 +67,17 @@ std::vector<Local> column_lengths(const op::LocalRows<T>& a) {
   return count;
 }
 
-/// The position of each row.
-std::vector<Local> positions(const LevelOrder& order, Local rows) {
-  std::vector<Local> place(std::size_t(rows), 0);
-  for (std::size_t p = 0; p < order.row.size(); ++p)
-    if (order.row[p] >= 0) place[std::size_t(order.row[p])] = Local(p);
-  return place;
-}
-
 }  // namespace
 
 template <Scalar T>
 std::shared_ptr<const LevelOrder> level_order(const op::LocalRows<T>& lower, const op::LocalRows<T>* upper) {
   const Local n = lower.count();
   std::vector<Local> level;
-  const Local levels = find_levels(lower, upper, level);
+  auto windows = find_levels(lower, upper, n, level);
+  // Levels of all rows are for threads; one thread is faster in windows.
+  if (n > window_rows && n / LevelOrder::lanes / windows.back() < wide_level)
+    windows = find_levels(lower, upper, window_rows, level);
+  const Local levels = windows.back();
   if (n == 0 || n < 2 * levels) return nullptr;
   std::vector<Local> start(std::size_t(levels) + 1, 0), order(std::size_t(n), 0);
   for (Local i = 0; i < n; ++i) ++start[std::size_t(level[i]) + 1];
@@ -100,9 +109,10 @@ std::shared_ptr<const LevelOrder> level_order(const op::LocalRows<T>& lower, con
       found.row.insert(found.row.end(), s, last);
       s = last;
     }
-    found.row.resize((found.row.size() + LevelOrder::lanes - 1) / LevelOrder::lanes * LevelOrder::lanes, Local(-1));
+    while (found.row.size() % LevelOrder::lanes > 0) found.row.push_back(found.row.back());
     found.level_start.push_back(Local(found.row.size() / LevelOrder::lanes));
   }
+  for (const Local l : windows) found.window_start.push_back(found.level_start[std::size_t(l)]);
   const double entries = double(lower.column.size() + (upper ? upper->column.size() : lower.column.size())),
                slices = 2.0 * found.level_start.back();
   if (slices * slice_cost + steps * step_cost > 2.0 * n * row_cost + entries * entry_cost) return nullptr;
@@ -113,10 +123,7 @@ template <Scalar T>
 InverseDiagonal<T> placed(const std::vector<T>& by_row, const LevelOrder* order) {
   const std::size_t n = order ? order->row.size() : by_row.size();
   const std::shared_ptr<T[]> to(new T[n]);
-  for (std::size_t p = 0; p < n; ++p) {
-    const Local i = order ? order->row[p] : Local(p);
-    to[p] = i >= 0 ? by_row[std::size_t(i)] : T(1);
-  }
+  for (std::size_t p = 0; p < n; ++p) to[p] = by_row[std::size_t(order ? order->row[p] : Local(p))];
   return to;
 }
 
@@ -165,65 +172,64 @@ void Triangular<T>::find_threads(bool may_use_threads) {
 /// Makes room for slices of rows of these lengths, whose entries couple the rows of `pattern`.
 template <Scalar T>
 template <class Length>
-void Triangular<T>::begin_slices(const op::LocalRows<T>& pattern, const std::vector<Local>& place,
-                                 const Length& length) {
+void Triangular<T>::begin_slices(const op::LocalRows<T>& pattern, const Length& length) {
   const auto& row = order_->row;
   slice_start_.reserve(row.size() / lanes + 1);
   slice_start_.push_back(0);
   for (std::size_t first = 0; first < row.size(); first += lanes) {
     Global steps = 0;
-    for (std::size_t p = first; p < first + lanes; ++p)
-      if (row[p] >= 0) steps = std::max<Global>(steps, length(row[p]));
+    for (std::size_t p = first; p < first + lanes; ++p) steps = std::max<Global>(steps, length(row[p]));
     slice_start_.push_back(slice_start_.back() + steps);
   }
   Local farthest = 0;
   for (Local i = 0; i < count_; ++i)
     for (Global k = pattern.start[i]; k < pattern.start[i + 1]; ++k)
-      farthest = std::max(farthest, std::abs(place[std::size_t(pattern.column[k])] - place[std::size_t(i)]));
+      farthest = std::max(farthest, std::abs(pattern.column[k] - i));
   const auto stored = std::size_t(slice_start_.back()) * lanes;
-  if (farthest <= INT16_MAX - lanes) offset_ = Buffer<std::int16_t>(stored);
+  if (farthest <= INT16_MAX) offset_ = Buffer<std::int16_t>(stored);
   else column_ = Buffer<Local>(stored);
   value_ = Buffer<T>(stored);
 }
 
-/// Stores an entry in the column of this position.
 template <Scalar T>
-void Triangular<T>::put(std::size_t slice, std::size_t at, Local position, T value) {
-  if (offset_.size()) offset_[at] = std::int16_t(position - Local(slice * lanes));
-  else column_[at] = position;
+void Triangular<T>::put(std::size_t at, Local row, Local column, T value) {
+  if (offset_.size()) offset_[at] = std::int16_t(column - row);
+  else column_[at] = column;
   value_[at] = value;
 }
 
 template <Scalar T>
 void Triangular<T>::store_slices() {
   const auto& row = order_->row;
-  const std::vector<Local> place = positions(*order_, count_);
-  begin_slices(rows_, place, [&](Local i) { return length(rows_, i); });
+  begin_slices(rows_, [&](Local i) { return length(rows_, i); });
   std::size_t at = 0;
   for (std::size_t s = 0; s + 1 < slice_start_.size(); ++s)
     for (Global e = 0; e < slice_start_[s + 1] - slice_start_[s]; ++e)
       for (std::size_t p = s * lanes; p < (s + 1) * lanes; ++p, ++at) {
-        const bool there = row[p] >= 0 && e < length(rows_, row[p]);
-        const Global k = there ? rows_.start[row[p]] + e : 0;
-        put(s, at, there ? place[std::size_t(rows_.column[k])] : Local(p), there ? rows_.value[k] : T(0));
+        const Local i = row[p];
+        const bool there = e < length(rows_, i);
+        const Global k = rows_.start[i] + e;
+        put(at, i, there ? rows_.column[k] : i, there ? rows_.value[k] : T(0));
       }
 }
 
 /// Stores the slices of `of`^H, its rows reversed as those of an upper factor are.
 template <Scalar T>
 void Triangular<T>::store_adjoint_slices(const op::LocalRows<T>& of) {
-  const std::vector<Local> place = positions(*order_, count_);
+  const auto& row = order_->row;
   std::vector<Local> left = column_lengths(of);  // entries of each row of the adjoint that are still to come
-  begin_slices(of, place, [&](Local i) { return left[std::size_t(i)]; });
+  begin_slices(of, [&](Local i) { return left[std::size_t(i)]; });
+  std::vector<Local> place(std::size_t(count_), 0);  // of each row, before the lanes that it fills
+  for (std::size_t p = row.size(); p-- > 0;) place[std::size_t(row[p])] = Local(p);
   for (std::size_t s = 0; s + 1 < slice_start_.size(); ++s)
     for (auto k = std::size_t(slice_start_[s]) * lanes; k < std::size_t(slice_start_[s + 1]) * lanes; ++k)
-      put(s, k, Local(s * lanes + k % lanes), T(0));
+      put(k, row[s * lanes + k % lanes], row[s * lanes + k % lanes], T(0));
   for (Local i = 0; i < count_; ++i)
     for (Global k = of.start[i]; k < of.start[i + 1]; ++k) {
       const Local j = of.column[k];
-      const auto p = std::size_t(place[std::size_t(j)]), s = p / lanes;
-      const std::size_t at = std::size_t(slice_start_[s] + --left[std::size_t(j)]) * lanes + p % lanes;
-      put(s, at, place[std::size_t(i)], conj(of.value[k]));
+      const Local e = --left[std::size_t(j)];
+      for (auto p = std::size_t(place[std::size_t(j)]); p < row.size() && row[p] == j; ++p)
+        put(std::size_t(slice_start_[p / lanes] + e) * lanes + p % lanes, j, i, conj(of.value[k]));
     }
 }
 
@@ -232,8 +238,7 @@ op::LocalRows<T> Triangular<T>::strict() const {
   op::LocalRows<T> all;
   all.columns = count_;
   std::vector<std::size_t> place(std::size_t(count_), 0);
-  for (std::size_t p = 0; sliced() && p < order_->row.size(); ++p)
-    if (order_->row[p] >= 0) place[std::size_t(order_->row[p])] = p;
+  for (std::size_t p = 0; sliced() && p < order_->row.size(); ++p) place[std::size_t(order_->row[p])] = p;
   for (Local i = 0; i < count_; ++i) {
     const auto from = std::ptrdiff_t(all.column.size());
     const auto add = [&](Local j, T v) { all.column.push_back(j), all.value.push_back(v); };
@@ -241,7 +246,7 @@ op::LocalRows<T> Triangular<T>::strict() const {
       const std::size_t p = place[std::size_t(i)], s = p / lanes;
       for (auto k = std::size_t(slice_start_[s]) * lanes + p % lanes; k < std::size_t(slice_start_[s + 1]) * lanes;
            k += lanes)
-        if (const auto q = std::size_t(position_at(s, k)); q != p) add(order_->row[q], value_[k]);
+        if (const Local j = column_at(k, i); j != i) add(j, value_[k]);
     } else {
       for (Global k = rows_.start[i]; k < rows_.start[i + 1]; ++k) add(rows_.column[k], rows_.value[k]);
     }
@@ -259,55 +264,57 @@ std::vector<T> Triangular<T>::inverse() const {
   if (!sliced()) return {inverse_.get(), inverse_.get() + count_};
   std::vector<T> by_row(std::size_t(count_), T(1));
   for (std::size_t p = 0; p < order_->row.size(); ++p)
-    if (order_->row[p] >= 0) by_row[std::size_t(order_->row[p])] = inverse_[std::ptrdiff_t(p)];
+    by_row[std::size_t(order_->row[p])] = inverse_[std::ptrdiff_t(p)];
   return by_row;
 }
 
 template <Scalar T>
-template <class Index>
-inline void Triangular<T>::slice(std::size_t s, const Index* column, const T* x, T* own) const {
+template <bool relative, class Index>
+inline void Triangular<T>::slice(std::size_t s, Local soon, const Index* column, const T* b, T* x) const {
+  // Levels go through a window in more streams than processors follow: the next one is fetched line by line.
+  __builtin_prefetch(b + soon);
+  if (b != x) __builtin_prefetch(x + soon, 1);
+  const Local* const row = order_->row.data() + s * lanes;
   column += slice_start_[s] * lanes;
   const T* value = value_.data() + slice_start_[s] * lanes;
   const T* const inverse = inverse_ ? inverse_.get() + s * lanes : nullptr;
   const auto steps = slice_start_[s + 1] - slice_start_[s];
+  const auto at = [&](int l) { return x[relative ? row[l] + column[l] : Local(column[l])]; };
+  if (b != x)  // zeros that fill up rows are multiplied by their own element
+#pragma GCC unroll 8
+    for (int l = 0; l < lanes; ++l) x[row[l]] = b[row[l]];
   if constexpr (is_complex<T>) {
     std::array<T, lanes> sum;
-    std::copy_n(own, lanes, sum.begin());
+    for (int l = 0; l < lanes; ++l) sum[l] = b[row[l]];
     for (Global e = 0; e < steps; ++e, column += lanes, value += lanes)
 #pragma GCC unroll 8
-      for (int l = 0; l < lanes; ++l) sum[l] = add_product(-value[l], x[column[l]], sum[l]);
-    for (int l = 0; l < lanes; ++l) own[l] = inverse ? add_product(sum[l], inverse[l], T(0)) : sum[l];
+      for (int l = 0; l < lanes; ++l) sum[l] = add_product(-value[l], at(l), sum[l]);
+    for (int l = 0; l < lanes; ++l) x[row[l]] = inverse ? add_product(sum[l], inverse[l], T(0)) : sum[l];
   } else {
-    typedef T V [[gnu::vector_size(lanes * sizeof(T))]];
-    V sum, entries, scale;
-    std::memcpy(&sum, own, sizeof sum);
+    using V = Registers<T, lanes>;
+    V sum = V::each_lane([&](int l) { return b[row[l]]; });
     for (Global e = 0; e < steps; ++e, column += lanes, value += lanes) {
-      const V others = {x[column[0]], x[column[1]], x[column[2]], x[column[3]],
-                        x[column[4]], x[column[5]], x[column[6]], x[column[7]]};
-      std::memcpy(&entries, value, sizeof entries);
-      sum = mul_add(V(-entries), others, sum);
+      __builtin_prefetch(reinterpret_cast<const char*>(value) + (lower_ ? ahead : -ahead));
+      sum = mul_add(-V::load(value), V::each_lane(at), sum);
     }
-    if (inverse) std::memcpy(&scale, inverse, sizeof scale), sum *= scale;
-    std::memcpy(own, &sum, sizeof sum);
+    if (inverse) sum = sum * V::load(inverse);
+#pragma GCC unroll 8
+    for (int l = 0; l < lanes; ++l) x[row[l]] = sum[l];
   }
 }
 
 template <Scalar T>
-inline void Triangular<T>::slice(std::size_t s, T* x) const {
-  T* const own = x + s * lanes;
-  if (offset_.size()) slice(s, offset_.data(), own, own);
-  else slice(s, column_.data(), x, own);
-}
-
-template <Scalar T>
-void Triangular<T>::slice(std::size_t s, T* x, int columns) const {
+void Triangular<T>::slice(std::size_t s, const T* b, T* x, int columns) const {
   const auto from = std::size_t(slice_start_[s]) * lanes, to = std::size_t(slice_start_[s + 1]) * lanes;
   for (std::size_t p = s * lanes; p < (s + 1) * lanes; ++p) {
-    T* const own = x + p * std::size_t(columns);
+    if (order_->fills(p)) break;
+    const Local i = order_->row[p];
+    T* const own = x + std::size_t(i) * std::size_t(columns);
+    if (b != x) std::copy_n(b + std::size_t(i) * std::size_t(columns), columns, own);
     for (std::size_t k = from + p % lanes; k < to; k += lanes) {
-      const auto q = std::size_t(position_at(s, k));
-      if (q == p) break;  // the rest of the row is padding
-      const T* const other = x + q * std::size_t(columns);
+      const Local j = column_at(k, i);
+      if (j == i) break;  // the rest of the row is filled up
+      const T* const other = x + std::size_t(j) * std::size_t(columns);
       for (int c = 0; c < columns; ++c) own[c] = add_product(-value_[k], other[c], own[c]);
     }
     for (int c = 0; inverse_ && c < columns; ++c) own[c] = add_product(own[c], inverse_[std::ptrdiff_t(p)], T(0));
@@ -315,29 +322,29 @@ void Triangular<T>::slice(std::size_t s, T* x, int columns) const {
 }
 
 template <Scalar T>
-inline void Triangular<T>::row(Local i, T* x) const {
+inline void Triangular<T>::row(Local i, const T* b, T* x) const {
   const Local* const column = rows_.column.data();
   const T* const value = rows_.value.data();
   Global k = rows_.start[i];
   const Global end = rows_.start[i + 1];
-  T sum = x[i];
+  T sum = b[i];
   if (end - k >= long_row) {
-    T a(0), b(0), c(0), d(0);
+    std::array<T, 4> part{};
     for (; k + 4 < end; k += 4) {
-      a = add_product(value[k], x[column[k]], a);
-      b = add_product(value[k + 1], x[column[k + 1]], b);
-      c = add_product(value[k + 2], x[column[k + 2]], c);
-      d = add_product(value[k + 3], x[column[k + 3]], d);
+#pragma GCC unroll 4
+      for (int p = 0; p < 4; ++p) part[p] = add_product(value[k + p], x[column[k + p]], part[p]);
     }
-    sum -= (a + b) + (c + d);
+    sum -= (part[0] + part[1]) + (part[2] + part[3]);
   }
   for (; k < end; ++k) sum = add_product(-value[k], x[column[k]], sum);
   x[i] = inverse_ ? add_product(sum, inverse_[i], T(0)) : sum;
 }
 
 template <Scalar T>
-void Triangular<T>::row(Local i, T* x, int columns) const {
+void Triangular<T>::row(Local i, const T* b, T* x, int columns) const {
   const Global end = rows_.start[i + 1];
+  if (b != x)
+    std::copy_n(b + std::size_t(i) * std::size_t(columns), columns, x + std::size_t(i) * std::size_t(columns));
   for (int first = 0; first < columns; first += together) {
     const int some = std::min(together, columns - first);
     const auto at = [&](Local j) { return x + std::size_t(j) * std::size_t(columns) + first; };
@@ -360,7 +367,8 @@ void Triangular<T>::row(Local i, T* x, int columns) const {
   }
 }
 
-/// f(s) for all slices, in an order in which each can be solved.
+/// f(s, i) for all slices, in an order in which each can be solved; i: a row of the next window, each cache line of
+/// which comes in turn.
 template <Scalar T>
 template <class F>
 void Triangular<T>::each_slice(const F& f) const {
@@ -369,27 +377,36 @@ void Triangular<T>::each_slice(const F& f) const {
     for (std::size_t l = 0; l + 1 < start.size(); ++l) {
       const std::size_t level = lower_ ? l : start.size() - 2 - l;
       exec::parallel_for(std::size_t(start[level + 1] - start[level]), true,
-                         [&](std::size_t s) { f(std::size_t(start[level]) + s); });
+                         [&](std::size_t s) { f(std::size_t(start[level]) + s, Local(0)); });
     }
-  } else if (lower_) {
-    for (std::size_t s = 0; s + 1 < slice_start_.size(); ++s) f(s);
-  } else {
-    for (std::size_t s = slice_start_.size() - 1; s-- > 0;) f(s);
+    return;
+  }
+  const auto& window = order_->window_start;
+  for (std::size_t w = 0; w + 1 < window.size(); ++w) {
+    const std::size_t now = lower_ ? w : window.size() - 2 - w;
+    const Local begin = window[now], slices = window[now + 1] - begin;
+    for (Local k = 0; k < slices; ++k) {
+      const Global edge = Global(lower_ ? w + 1 : now) * window_rows,
+                   row = lower_ ? edge + k * lanes : edge - 1 - k * lanes;
+      f(std::size_t(lower_ ? begin + k : begin + slices - 1 - k), Local(std::clamp<Global>(row, 0, count_ - 1)));
+    }
   }
 }
 
 template <Scalar T>
-void Triangular<T>::solve(T* x, int columns) const {
+void Triangular<T>::solve(const T* b, T* x, int columns) const {
   const auto each_row = [&](const auto& f) {
     if (lower_)
       for (Local i = 0; i < count_; ++i) f(i);
     else
       for (Local i = count_; i-- > 0;) f(i);
   };
-  if (sliced() && columns == 1) each_slice([&](std::size_t s) { slice(s, x); });
-  else if (sliced()) each_slice([&](std::size_t s) { slice(s, x, columns); });
-  else if (columns == 1) each_row([&](Local i) { row(i, x); });
-  else each_row([&](Local i) { row(i, x, columns); });
+  if (sliced() && columns > 1) each_slice([&](std::size_t s, Local) { slice(s, b, x, columns); });
+  else if (sliced() && offset_.size())
+    each_slice([&](std::size_t s, Local i) { slice<true>(s, i, offset_.data(), b, x); });
+  else if (sliced()) each_slice([&](std::size_t s, Local i) { slice<false>(s, i, column_.data(), b, x); });
+  else if (columns == 1) each_row([&](Local i) { row(i, b, x); });
+  else each_row([&](Local i) { row(i, b, x, columns); });
 }
 
 template <Scalar T>
@@ -398,6 +415,7 @@ double Triangular<T>::bytes() const {
   return entries * sizeof(T) + double(column_.size() + rows_.column.size()) * sizeof(Local) +
          double(offset_.size()) * sizeof(std::int16_t) +
          double(slice_start_.size() + rows_.start.size()) * sizeof(Global) +
+         (sliced() ? double(order_->row.size()) * sizeof(Local) : 0) +
          (inverse_ ? double(sliced() ? order_->row.size() : std::size_t(count_)) * sizeof(T) : 0);
 }
 

@@ -334,6 +334,69 @@ static void test_columns(void) {
   tacit_operator_free(A), tacit_operator_free(P), tacit_operator_free(F), free_rows(r);
 }
 
+/* The straight line through points (i, y_i), on all ranks: m rows of (1, i), and two unknowns, both of the last rank.
+ */
+static void test_least_squares(void) {
+  enum { m = 50, columns = 2 };
+  const int ranks = tacit_comm_size(comm), rank = tacit_comm_rank(comm), last = rank == ranks - 1;
+  const int first = m * rank / ranks, count = m * (rank + 1) / ranks - first, own = last ? 2 : 0;
+  int64_t start[m + 1], column[2 * m];
+  double value[2 * m], b[columns * m], x[columns * 2] = {0}, y[m];
+  for (int i = 0; i < count; ++i) {
+    start[i] = 2 * i, column[2 * i] = 0, column[2 * i + 1] = 1, value[2 * i] = 1, value[2 * i + 1] = first + i;
+    b[i] = 3 + 0.5 * (first + i);                           /* a line */
+    b[count + i] = 3 + 0.5 * (first + i) + (i + first) % 2; /* and one with a kink at every point */
+  }
+  start[count] = 2 * count;
+  tacit_operator *A = NULL, *P = NULL;
+  tacit_result* result = NULL;
+  OK(tacit_rectangular_matrix(comm, TACIT_DOUBLE, count, own, start, column, value, &A));
+  CHECK(tacit_operator_rows(A) == m && tacit_operator_local_rows(A) == count);
+  for (int jacobi = 0; jacobi < 2; ++jacobi) {
+    memset(x, 0, sizeof x);
+    OK(tacit_least_squares(A, jacobi ? "{\"method\": \"lsqr\", \"precond\": \"jacobi\"}" : "atol=1e-12 btol=1e-12",
+                           columns, b, x, &result));
+    CHECK(tacit_result_converged(result) && tacit_result_columns(result) == columns);
+    CHECK(strcmp(tacit_result_met(result), "gradient") == 0 &&
+          tacit_result_gradient_norm(tacit_result_column(result, 1)) <= 1e-8);
+    CHECK(strcmp(tacit_result_met(tacit_result_column(result, 0)), "residual") == 0);
+    CHECK(strstr(tacit_result_json(result), "\"met\": \"gradient\"") &&
+          strstr(tacit_result_json(result), "\"columns\": ["));
+    CHECK(strstr(tacit_result_precond(result), "none") == NULL || !jacobi);
+    if (last) {
+      CHECK(fabs(x[0] - 3) < 1e-6 && fabs(x[1] - 0.5) < 1e-7);
+      /* By the normal equations: the kinks add 0.5 on average, and little to the slope. */
+      const double slope = 0.5 + 150. / (m * (m * m - 1.)), height = 3.5 - (slope - 0.5) * (m - 1) / 2;
+      CHECK(fabs(x[2] - height) < 1e-6 && fabs(x[3] - slope) < 1e-7);
+    }
+    tacit_result_free(result);
+  }
+  OK(tacit_operator_apply(A, x, y));
+  for (int i = 0; i < count; ++i) CHECK(fabs(y[i] - b[i]) < 1e-4);
+  memset(x, 0, sizeof x);
+  OK(tacit_least_squares(A, "damp=1000", 1, b, x, &result));
+  CHECK(tacit_result_columns(result) == 1 && strstr(tacit_result_json(result), "\"gradient_norm\": "));
+  CHECK(!last || fabs(x[1]) < 0.1);
+  tacit_result_free(result);
+  /* What is for square matrices, and wrong words. */
+  tacit_solver* solver = solver_of("gmres", "");
+  CHECK(tacit_solve(solver, A, NULL, b, x, NULL) == TACIT_USAGE && strstr(tacit_last_error(), "50 rows and 2 columns"));
+  CHECK(tacit_solve_columns(solver, A, NULL, 2, b, x, NULL) == TACIT_USAGE);
+  CHECK(tacit_solve_automatic(solver, A, b, x, NULL) == TACIT_USAGE);
+  CHECK(tacit_precond(A, "jacobi", "", &P) == TACIT_USAGE && strstr(tacit_last_error(), "tacit_least_squares"));
+  CHECK(tacit_operator_null_space(A, 1, NULL) == TACIT_USAGE);
+  CHECK(tacit_least_squares(A, "method=gmres", 1, b, x, NULL) == TACIT_USAGE && strstr(tacit_last_error(), "lsmr"));
+  CHECK(tacit_least_squares(A, "precond=amg", 1, b, x, NULL) == TACIT_USAGE && strstr(tacit_last_error(), "jacobi"));
+  CHECK(tacit_least_squares(A, "step=3", 1, b, x, NULL) == TACIT_USAGE);
+  CHECK(tacit_least_squares(A, "", 0, b, x, NULL) == TACIT_USAGE && strstr(tacit_last_error(), "0 right-hand sides"));
+  CHECK(tacit_rectangular_matrix(comm, TACIT_DOUBLE, count, -1, start, column, value, &P) == TACIT_USAGE);
+  tacit_operator* f = NULL;
+  OK(tacit_function(comm, TACIT_DOUBLE, count, multiply, NULL, NULL, &f));
+  CHECK(tacit_least_squares(f, "", 1, b, b, NULL) == TACIT_USAGE && strstr(tacit_last_error(), "products with A^H"));
+  tacit_operator_free(f), tacit_operator_free(A), tacit_solver_free(solver);
+  CHECK(!tacit_result_met(NULL)[0] && tacit_result_gradient_norm(NULL) == -1);
+}
+
 static void test_json(void) {
   const rows r = grid(0);
   tacit_operator* A = matrix_of(r);
@@ -527,6 +590,7 @@ int main(void) {
   test_other_scalars();
   test_wrong_use();
   test_columns();
+  test_least_squares();
   test_json();
   test_several_at_once();
   test_freed_handles();

@@ -3,6 +3,7 @@
 #include "krylov/cycle.hpp"
 #include "support/communicators.hpp"
 #include "support/scalars.hpp"
+#include "support/wide.hpp"
 
 #include <tacit/precond/block_jacobi.hpp>
 #include <tacit/precond/jacobi.hpp>
@@ -19,34 +20,12 @@ using krylov::Reason;
 using krylov::Side;
 using layout::Vector;
 
-template <class T>
-using Wide = std::vector<wide_t<T>>;
-
-template <Scalar T>
-Wide<T> times(const Whole<T>& a, const Wide<T>& x) {
-  Wide<T> y(a.n, wide_t<T>(0));
-  a.each([&](Global r, Global c, T v) { y[r] += widen(v) * x[c]; });
-  return y;
-}
-template <class V>
-auto inner(const V& x, const V& y) {
-  typename V::value_type sum(0);
-  for (std::size_t i = 0; i < x.size(); ++i) sum += wide_conj(x[i]) * y[i];
-  return sum;
-}
-template <Scalar T>
-Wide<T> widen(const std::vector<T>& v) {
-  Wide<T> w;
-  for (const T& a : v) w.push_back(test::widen(a));
-  return w;
-}
-
 /// ||r_k|| / ||b|| of textbook conjugate gradients; `m` is the inverse diagonal (all 1 without preconditioner).
 template <Scalar T>
 std::vector<double> textbook_cg(const Whole<T>& a, const std::vector<T>& b, const std::vector<T>& m, int steps) {
-  auto r = widen<T>(b);
+  auto r = widened(b);
   const auto precondition = [&](Wide<T> v) {
-    for (std::size_t i = 0; i < v.size(); ++i) v[i] *= test::widen(m[i]);
+    for (std::size_t i = 0; i < v.size(); ++i) v[i] *= widen(m[i]);
     return v;
   };
   auto z = precondition(r), p = z;
@@ -69,7 +48,7 @@ std::vector<double> textbook_cg(const Whole<T>& a, const std::vector<T>& b, cons
 
 template <Scalar T>
 std::vector<double> textbook_bicgstab(const Whole<T>& a, const std::vector<T>& b, int steps) {
-  auto r = widen<T>(b);
+  auto r = widened(b);
   const auto shadow = r;
   auto p = r;
   auto rho = inner(shadow, r);
@@ -96,7 +75,7 @@ std::vector<double> textbook_bicgstab(const Whole<T>& a, const std::vector<T>& b
 /// twice.
 template <Scalar T>
 std::vector<double> least_residuals(const Whole<T>& a, const std::vector<T>& b, int steps) {
-  auto r = widen<T>(b), v = r;
+  auto r = widened(b), v = r;
   const long double size = norm2(r);
   std::vector<Wide<T>> q;
   std::vector<double> history{1};
@@ -304,7 +283,7 @@ class InTurn final : public op::Operator<T, Host>, public op::Varying {
 /// ||r_k|| / ||b|| of cg with each direction made orthogonal to A times the one before.
 template <Scalar T>
 std::vector<double> textbook_flexible_cg(const Whole<T>& a, const std::vector<T>& b, int steps) {
-  auto r = widen<T>(b), p = r;
+  auto r = widened(b), p = r;
   std::vector<double> history{1};
   const long double size = norm2(r);
   for (int k = 0; k < steps; ++k) {
@@ -313,7 +292,7 @@ std::vector<double> textbook_flexible_cg(const Whole<T>& a, const std::vector<T>
     const auto alpha = inner(p, r) / pv;
     for (std::size_t i = 0; i < r.size(); ++i) r[i] -= alpha * v[i];
     auto z = r;
-    for (std::size_t i = 0; i < r.size(); ++i) z[i] *= test::widen(T(InTurn<T>::factor(k + 1, Global(i))));
+    for (std::size_t i = 0; i < r.size(); ++i) z[i] *= widen(T(InTurn<T>::factor(k + 1, Global(i))));
     const auto beta = -inner(v, z) / pv;
     for (std::size_t i = 0; i < r.size(); ++i) p[i] = z[i] + beta * p[i];
     history.push_back(double(norm2(r) / size));

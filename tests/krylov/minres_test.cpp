@@ -3,6 +3,7 @@
 #include "support/communicators.hpp"
 #include "support/methods.hpp"
 #include "support/scalars.hpp"
+#include "support/wide.hpp"
 
 #include <tacit/base/trace.hpp>
 #include <tacit/op/diagonal.hpp>
@@ -21,45 +22,24 @@ template <class T>
 class Minres : public testing::Test {};
 TYPED_TEST_SUITE(Minres, test::Scalars);
 
-template <class T>
-using Wide = std::vector<wide_t<T>>;
-
-template <class V>
-auto inner(const V& x, const V& y) {
-  typename V::value_type sum(0);
-  for (std::size_t i = 0; i < x.size(); ++i) sum += wide_conj(x[i]) * y[i];
-  return sum;
-}
-
 /// ||r_k|| / ||b|| of the x_k in the Krylov space of P A and P b with the least (r, P r), P = diag(m): from an
 /// orthonormal basis of A times this space, in extended precision.
 template <Scalar T>
 std::vector<double> least_residuals(const Whole<T>& a, const std::vector<T>& b, const std::vector<double>& m,
                                     int steps) {
-  const std::size_t n = b.size();
-  const auto times_P = [&](Wide<T> v) {
-    for (std::size_t i = 0; i < n; ++i) v[i] *= (long double)(m[i]);
-    return v;
-  };
-  Wide<T> r;
-  for (const T& v : b) r.push_back(widen(v));
-  auto p = times_P(r);
+  auto r = widened(b);
+  auto p = scaled(m, r);
   std::vector<Wide<T>> images;
   std::vector<double> history{1};
   const long double size = norm2(r);
   for (int k = 0; k < steps; ++k) {
-    Wide<T> s(n, wide_t<T>(0));
-    a.each([&](Global row, Global c, T v) { s[row] += widen(v) * p[c]; });
+    auto s = times(a, p);
     for (int round = 0; round < 2; ++round)
-      for (const auto& before : images) {
-        const auto h = inner(times_P(before), s);
-        for (std::size_t i = 0; i < n; ++i) s[i] -= h * before[i];
-      }
-    const long double length = std::sqrt(std::abs(inner(times_P(s), s)));
+      for (const auto& before : images) subtract(inner(scaled(m, before), s), before, s);
+    const long double length = std::sqrt(std::abs(inner(scaled(m, s), s)));
     for (auto& v : s) v /= length;
-    const auto h = inner(times_P(s), r);
-    for (std::size_t i = 0; i < n; ++i) r[i] -= h * s[i];
-    p = times_P(s);
+    subtract(inner(scaled(m, s), r), s, r);
+    p = scaled(m, s);
     images.push_back(std::move(s));
     history.push_back(double(norm2(r) / size));
   }

@@ -270,6 +270,44 @@ def what_is_known_of_a_matrix_follows_its_numbers():
     assert ksp.getConvergedReason() == NAN_OR_INF, ksp.getConvergedReason()
 
 
+def a_preconditioner_that_is_kept():
+    """PETSc does not set up a PC that is reused: it stays that of the numbers it was made of, whoever has new ones."""
+    for kind in ("cg", "tacit_cg"):
+        for pc in ("tacit_amg", "tacit_polynomial"):
+            A = laplacian()
+            b = right(A)
+            ksp = new_ksp(A, kind, pc)
+            solved(ksp, A, b)
+            before, kept, after = (b.duplicate() for _ in range(3))
+            ksp.getPC().apply(b, before)
+            ksp.getPC().setReusePreconditioner(True)
+            A.scale(4.0)
+            ksp.setOperators(A)
+            solved(ksp, A, b)
+            ksp.getPC().apply(b, kept)
+            assert (kept - before).norm() == 0, (kind, pc)
+            ksp.getPC().setReusePreconditioner(False)
+            ksp.setOperators(A)
+            solved(ksp, A, b)
+            ksp.getPC().apply(b, after)
+            assert (4 * after - before).norm() <= 1e-12 * before.norm(), (kind, pc)
+
+
+def another_matrix_for_the_preconditioner():
+    """Pmat is not Amat: P is of the one, the residual of the other."""
+    A, near = laplacian(), laplacian()
+    near.shift(0.3)
+    b = right(A)
+    ksp, alone = new_ksp(A, pc="tacit_amg"), new_ksp(near, pc="tacit_amg")
+    ksp.setOperators(A, near)
+    solved(ksp, A, b)
+    solved(alone, near, b)
+    y, z = b.duplicate(), b.duplicate()
+    ksp.getPC().apply(b, y)
+    alone.getPC().apply(b, z)
+    assert (y - z).norm() <= 1e-12 * z.norm()
+
+
 def many_solves_take_no_more_memory():
     def resident():
         with open("/proc/self/statm") as file:
@@ -358,6 +396,8 @@ CASES = (
     inner_solves_of_a_fieldsplit,
     solves_within_solves_of_one_matrix,
     what_is_known_of_a_matrix_follows_its_numbers,
+    a_preconditioner_that_is_kept,
+    another_matrix_for_the_preconditioner,
     many_solves_take_no_more_memory,
     many_solvers_at_once,
     a_communicator_that_ends,

@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 
 namespace tacit::test {
 namespace {
@@ -27,11 +28,28 @@ template <class T>
 class IncompleteFactors : public testing::Test {};
 TYPED_TEST_SUITE(IncompleteFactors, Scalars);
 
+/// Rows of different lengths: I, with an entry of a grid where a hash of its place is not 0 modulo 3, and couplings of
+/// rows so far apart.
+template <class T>
+Whole<T> ragged(Global n, Global near, Global far) {
+  Whole<T> a;
+  a.n = n;
+  for (Global i = 0; i < n; ++i) {
+    for (const Global d : {-far, -near, Global(-1), Global(0), Global(1), near, far})
+      if (const Global j = i + d; j >= 0 && j < n && (d == 0 || d == far || d == -far || (i * j + i + j) % 3 != 0))
+        a.push(j, d == 0 ? T(4) : T(real_t<T>(-0.3)));
+    a.end_row();
+  }
+  return a;
+}
+
 TYPED_TEST(IncompleteFactors, TriangularSolvesByLevelsInvertTheFactors) {
   using T = TypeParam;
   on_ranks([](const comm::Communicator& comm) {
-    // Grids are solved in slices of eight rows, the others row by row; with long rows by four sums.
-    for (const auto& a : {grid<T>(23, 31, 0.3), grid<T>(40, 9), scattered<T>(60, 20, 3)})
+    // Grids are solved in slices of eight rows, the others row by row; with long rows by four sums. Large ones in
+    // several windows, the last one with offsets of 32 bits.
+    for (const auto& a : {grid<T>(23, 31, 0.3), grid<T>(40, 9), scattered<T>(60, 20, 3), grid<T>(151, 130, 0.3),
+                          ragged<T>(20000, 100, 5000), ragged<T>(52000, 40, 35000)})
       for (const auto kind : {Factorisation::ilu0, Factorisation::ilut}) {
         const auto A = a.on(comm);
         const BlockJacobi<T> P(*A, Incomplete(kind));
@@ -41,6 +59,7 @@ TYPED_TEST(IncompleteFactors, TriangularSolvesByLevelsInvertTheFactors) {
         // (L + I)(D + U) y = x on this rank's rows.
         const auto x = spread(A->range(), random_vector<T>(A->range().size(), 5));
         Vector<T> y(A->range());
+        layout::fill(y, T(std::numeric_limits<real_t<T>>::quiet_NaN()));  // which must not be read
         P.apply(x, y);
         const auto f = P.factors(0);
         const auto at = [&](Global k) { return y.data()[f.column[k]]; };
@@ -64,7 +83,7 @@ TYPED_TEST(IncompleteFactors, TriangularSolvesByLevelsInvertTheFactorsOfIc0) {
   using T = TypeParam;
   on_ranks([](const comm::Communicator& comm) {
     // A grid is solved in slices of eight rows, a line row by row; also minus the matrix, whose factors are the same.
-    for (const auto& a : {grid<T>(23, 31), grid<T>(60, 1)})
+    for (const auto& a : {grid<T>(23, 31), grid<T>(60, 1), grid<T>(190, 90), ragged<T>(20000, 100, 5000)})
       for (const real_t<T> sign : {1, -1})
         for (const auto kind : {Factorisation::ic0, Factorisation::ick}) {
           const auto A = a.map([&](Global, Global, T v) { return T(sign) * v; }).on(comm);

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import textwrap
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,12 @@ SCALARS = ["float32", "float64", "complex64", "complex128"]
 # Where SIGINT is ignored (nohup, jobs in the background, some CI systems) children would ignore Ctrl-C too.
 if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def in_this_build(names: Iterable[str]) -> list[str]:
+    """Those of these methods or preconditioners that the build has: direct ones need Eigen."""
+    return [name for name in names if name != "direct" or tacit._core.direct_built()]
+
 
 Run = Callable[..., subprocess.CompletedProcess[str]]  # what the fixture `python` is
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -361,6 +362,16 @@ def test_copies_on_ranks() -> None:
                 pickle.dumps(A)
 
     tacit.comm.run_threads(3, rank)
+
+
+def test_pickles_from_before_the_classes_moved() -> None:
+    """Older pickles have all classes in tacit.op.operators."""
+    for name in ("rectangle", "stencil", "sum", "transpose"):
+        A = operators("float64")[name]
+        old = re.sub(rb"tacit\.op\.(base|stored|composed|grids)\b", b"tacit.op.operators", pickle.dumps(A, protocol=0))
+        assert b"tacit.op.operators\n" + type(A).__name__.encode() in old
+        x = np.arange(float(A.shape[1]))
+        assert np.array_equal(pickle.loads(old) @ x, A @ x), name
 
 
 def test_what_cannot_be_pickled_says_so() -> None:

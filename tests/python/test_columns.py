@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -414,16 +414,20 @@ def test_empty_ranks() -> None:
         assert np.allclose(a @ r.x, b)
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3])
-@pytest.mark.parametrize("scalar", SCALARS)
-def test_block_cg_shares_a_search_space(scalar: str, ranks: int) -> None:
-    rtol = 1e-4 if scalar in ("float32", "complex64") else 1e-9
-    a = as_scalar(sp.csr_array(laplacian(16, 15) + 0.25 * sp.eye_array(240)), scalar)
-    b = right_sides(240, 6, scalar)
-    b[:, 4] = b[:, 1]
-    b[:, 5] = 0
+class Block(NamedTuple):
+    """Solves by a block method, of six columns of which two are equal and the last is zero."""
 
-    def rank(comm: Any) -> Any:
+    block: Any  #: the block method
+    lockstep: Any  #: the method of one column
+    guessed: Any  #: the block method from its own solution
+    stopped: Any  #: by a callback, column 2 after 5 iterations
+
+
+def solved_by_block(a: Any, method: str, alone: str, rtol: float, ranks: int, **fixed: Any) -> list[Block]:
+    """What each rank finds."""
+    b = block_columns(a.dtype.name)
+
+    def rank(comm: Any) -> Block:
         A = tacit.csr(a, comm=comm)
         own = slice(*A.own_range)
         steps = []
@@ -432,26 +436,48 @@ def test_block_cg_shares_a_search_space(scalar: str, ranks: int) -> None:
             steps.append(state.column)
             return bool(state.column == 2 and state.iteration == 5)
 
-        block = tacit.solve(A, b, method="block-cg", precond="jacobi", rtol=rtol)
-        lockstep = tacit.solve(A, b, method=tacit.methods.Cg(), precond="jacobi", rtol=rtol)
-        guessed = tacit.solve(
-            A, b[own], block.x[own], method=tacit.methods.BlockCg(), precond="jacobi", rtol=1.01 * rtol
-        )
-        stopped = tacit.solve(A, b, method="block-cg", rtol=rtol, callback=stop)
+        block = tacit.solve(A, b, method=method, rtol=rtol, **fixed)
+        lockstep = tacit.solve(A, b, method=alone, rtol=rtol, **fixed)
+        guessed = tacit.solve(A, b[own], block.x[own], method=method, rtol=1.01 * rtol, **fixed)
+        stopped = tacit.solve(A, b, method=method, rtol=rtol, callback=stop)
         assert steps.count(2) == 5
-        return block, lockstep, guessed, stopped
+        return Block(block, lockstep, guessed, stopped)
 
-    for block, lockstep, guessed, stopped in tacit.comm.run_threads(ranks, rank):
-        assert (block.together, block.alone, block.converged) == (6, "", True)
-        assert np.all(residuals(a, block.x[:, :5], b[:, :5]) <= 1.001 * rtol)
-        assert np.array_equal(block.x[:, 5], np.zeros(240))
-        pairs = zip(block.columns[:5], lockstep.columns[:5], strict=True)
-        assert all(one.iterations <= 0.85 * other.iterations for one, other in pairs)
-        assert all(c.method == "block-cg" and len(c.history) == c.iterations + 1 for c in block.columns)
-        assert [c.iterations for c in guessed.columns] == [0] * 6
-        assert [c.reason for c in stopped.columns] == ["converged"] * 2 + ["stopped"] + ["converged"] * 3
+    found: list[Block] = tacit.comm.run_threads(ranks, rank)
+    return found
+
+
+def block_columns(scalar: str) -> np.ndarray:
+    b = right_sides(240, 6, scalar)
+    b[:, 4] = b[:, 1]
+    b[:, 5] = 0
+    return b
+
+
+def check_block(found: Block, a: Any, method: str, rtol: float, share: float) -> None:
+    """Every column is solved, in at most this share of the iterations of the method of one column."""
+    b, block = block_columns(a.dtype.name), found.block
+    assert (block.together, block.alone, block.converged) == (6, "", True)
+    assert np.all(residuals(a, block.x[:, :5], b[:, :5]) <= 1.001 * rtol)
+    assert np.array_equal(block.x[:, 5], np.zeros(240))
+    pairs = zip(block.columns[:5], found.lockstep.columns[:5], strict=True)
+    assert all(one.iterations <= share * other.iterations for one, other in pairs)
+    assert all(c.method == method and len(c.history) == c.iterations + 1 for c in block.columns)
+    assert [c.iterations for c in found.guessed.columns] == [0] * 6
+    assert [c.reason for c in found.stopped.columns] == ["converged"] * 2 + ["stopped"] + ["converged"] * 3
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+@pytest.mark.parametrize("scalar", SCALARS)
+def test_block_cg_shares_a_search_space(scalar: str, ranks: int) -> None:
+    rtol = 1e-4 if scalar in ("float32", "complex64") else 1e-9
+    a = as_scalar(sp.csr_array(laplacian(16, 15) + 0.25 * sp.eye_array(240)), scalar)
+    for found in solved_by_block(a, "block-cg", "cg", rtol, ranks, precond="jacobi"):
+        check_block(found, a, "block-cg", rtol, 0.85)
         if ranks > 1:
-            assert block.counts["reductions"] < lockstep.counts["reductions"]
+            assert found.block.counts["reductions"] < found.lockstep.counts["reductions"]
+    one = tacit.solve(a, block_columns(scalar), method=tacit.methods.BlockCg(), precond="jacobi", rtol=rtol)
+    assert {c.method for c in one.columns} == {"block-cg"}
 
 
 def test_block_cg_with_preconditioners_of_every_kind() -> None:
@@ -487,43 +513,30 @@ def convection(*shape: int) -> sp.csr_array:
 def test_block_gmres_shares_a_search_space(scalar: str, ranks: int) -> None:
     rtol = 1e-4 if scalar in ("float32", "complex64") else 1e-9
     a = as_scalar(sp.csr_array(convection(16, 15) + 0.25 * sp.eye_array(240)), scalar)
-    b = right_sides(240, 6, scalar)
-    b[:, 4] = b[:, 1]
-    b[:, 5] = 0
+    for found in solved_by_block(a, "block-gmres", "gmres", rtol, ranks, precond="jacobi", restart=60):
+        check_block(found, a, "block-gmres", rtol, 0.9)
+        block, lockstep = found.block.counts, found.lockstep.counts
+        # Two of the columns are equal: they take one product a step.
+        assert block["operator_applies"] < 0.8 * lockstep["operator_applies"]
+        if ranks > 1:
+            assert block["reductions"] <= lockstep["reductions"]
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+@pytest.mark.parametrize("scalar", SCALARS)
+def test_block_gmres_is_flexible(scalar: str, ranks: int) -> None:
+    rtol = 1e-4 if scalar in ("float32", "complex64") else 1e-9
+    a = as_scalar(sp.csr_array(convection(16, 15) + 0.25 * sp.eye_array(240)), scalar)
+    b = block_columns(scalar)
 
     def rank(comm: Any) -> Any:
-        A = tacit.csr(a, comm=comm)
-        own = slice(*A.own_range)
-        steps = []
+        flexible = tacit.methods.BlockGmres(side="flexible", restart=60)
+        return tacit.solve(tacit.csr(a, comm=comm), b, method=flexible, rtol=rtol)
 
-        def stop(state: Any) -> bool:
-            steps.append(state.column)
-            return bool(state.column == 2 and state.iteration == 5)
-
-        fixed: dict[str, Any] = {"precond": "jacobi", "restart": 60}
-        block = tacit.solve(A, b, method="block-gmres", rtol=rtol, **fixed)
-        lockstep = tacit.solve(A, b, method="gmres", rtol=rtol, **fixed)
-        flexible = tacit.solve(A, b, method=tacit.methods.BlockGmres(side="flexible", restart=60), rtol=rtol)
-        guessed = tacit.solve(A, b[own], block.x[own], method="block-gmres", rtol=1.01 * rtol, **fixed)
-        stopped = tacit.solve(A, b, method="block-gmres", rtol=rtol, callback=stop)
-        assert steps.count(2) == 5
-        return block, lockstep, flexible, guessed, stopped
-
-    for block, lockstep, flexible, guessed, stopped in tacit.comm.run_threads(ranks, rank):
-        assert (block.together, block.alone, block.converged) == (6, "", True)
-        assert flexible.converged
-        for r in (block, flexible):
-            assert np.all(residuals(a, r.x[:, :5], b[:, :5]) <= 1.001 * rtol)
-            assert np.array_equal(r.x[:, 5], np.zeros(240))
-        pairs = zip(block.columns[:5], lockstep.columns[:5], strict=True)
-        assert all(one.iterations <= 0.9 * other.iterations for one, other in pairs)
-        # Two of the columns are equal: they take one product a step.
-        assert block.counts["operator_applies"] < 0.8 * lockstep.counts["operator_applies"]
-        assert all(c.method == "block-gmres" and len(c.history) == c.iterations + 1 for c in block.columns)
-        assert [c.iterations for c in guessed.columns] == [0] * 6
-        assert [c.reason for c in stopped.columns] == ["converged"] * 2 + ["stopped"] + ["converged"] * 3
-        if ranks > 1:
-            assert block.counts["reductions"] <= lockstep.counts["reductions"]
+    for r in tacit.comm.run_threads(ranks, rank):
+        assert r.converged
+        assert np.all(residuals(a, r.x[:, :5], b[:, :5]) <= 1.001 * rtol)
+        assert np.array_equal(r.x[:, 5], np.zeros(240))
 
 
 def test_block_gmres_with_preconditioners_of_every_kind() -> None:

@@ -179,6 +179,48 @@ def test_gradients_of_torch_without_values(torch: Any) -> None:
         tacit.torch.solve(laplacian(N), right, method="cg", max_iterations=2)
 
 
+def test_transforms_of_torch(torch: Any) -> None:
+    """What torch.func makes of a solve: the same numbers as one after another."""
+    a, b = system()
+    values, right = torch.from_numpy(a.data.copy()), torch.from_numpy(b.copy())
+
+    def x(values: Any, right: Any) -> Any:
+        return tacit.torch.solve(a, right, values, rtol=1e-12)
+
+    def loss(values: Any, right: Any) -> Any:
+        return (x(values, right) ** 2).sum()
+
+    several = right * torch.arange(1.0, 4.0)[:, None]
+    blocks = torch.stack([several.T, 2 * several.T], 1)  # (n, 2, 3)
+    entries = values * torch.arange(1.0, 4.0)[:, None]
+    vmap, grad = torch.func.vmap, torch.func.grad
+    for found, expected in [
+        (vmap(x, (None, 0))(values, several), [x(values, one) for one in several]),
+        (vmap(x, (None, 2))(values, blocks), [x(values, blocks[:, :, k]) for k in range(3)]),
+        (vmap(x, (0, None))(entries, right), [x(one, right) for one in entries]),
+        (vmap(x, (0, 0))(entries, several), [x(v, one) for v, one in zip(entries, several, strict=True)]),
+        (vmap(grad(loss), (0, None))(entries, right), [grad(loss)(one, right) for one in entries]),
+        (torch.func.jacrev(x)(values, right), torch.autograd.functional.jacobian(lambda v: x(v, right), values)),
+    ]:
+        expected = expected if isinstance(expected, torch.Tensor) else torch.stack(expected)
+        np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-8, atol=1e-10)
+    assert torch.compile(loss, backend="eager")(values, right) == pytest.approx(float(loss(values, right)))
+
+
+def test_sparse_tensors_say_what_is_taken(torch: Any) -> None:
+    a, b = system()
+    with pytest.warns(UserWarning, match="CSR"):
+        tensor = torch.sparse_csr_tensor(
+            torch.from_numpy(a.indptr),
+            torch.from_numpy(a.indices),
+            torch.from_numpy(a.data),
+            a.shape,
+            check_invariants=True,
+        )
+    with pytest.raises(TypeError, match=r"layout torch\.sparse_csr; a csr_array"):
+        tacit.torch.solve(tensor, torch.from_numpy(b))
+
+
 @pytest.mark.parametrize("library", ["jax", "torch"])
 def test_examples_in_the_documentation(library: str) -> None:
     pytest.importorskip(library)

@@ -207,11 +207,11 @@ def oldest() -> dict[str, str]:
 
 @pytest.fixture
 def set_up(tmp_path: Path) -> Callable[..., tuple[int, str]]:
-    """./run build in a folder that has nothing but the scripts, with an apt-get that installs nothing and notes that it
-    was asked to. Returns the exit code and what was said."""
+    """./run build in a folder that has the scripts and what they read, and no sources, with an apt-get that installs
+    nothing and notes that it was asked to. Returns the exit code and what was said."""
     folder, tools = tmp_path / "tacit", tmp_path / "tools"
-    shutil.copytree(ROOT / "scripts", folder / "scripts")
-    shutil.copytree(ROOT / "cmake", folder / "cmake")
+    for part in ("scripts", "cmake", "requirements"):
+        shutil.copytree(ROOT / part, folder / part)
     shutil.copy(ROOT / "run", folder / "run")
     installed = tmp_path / "installed"
     script(tools / "apt-get", f'case "$*" in *install*) echo "$@" >>"{installed}" ;; esac; exit 1')

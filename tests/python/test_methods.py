@@ -13,7 +13,7 @@ import scipy.sparse as sp
 import scipy.sparse.linalg
 from cli_support import needs_mpi
 from cli_support import tacit as command
-from conftest import SCALARS, as_scalar, laplacian, true_residual, unsymmetric
+from conftest import SCALARS, as_scalar, in_this_build, laplacian, true_residual, unsymmetric
 
 import tacit
 from tacit._described import SOLVE_NAMES
@@ -198,7 +198,7 @@ def test_a_powers_kernel_needs_one_exchange_a_block(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
-@pytest.mark.parametrize("method", SOLVE_NAMES)
+@pytest.mark.parametrize("method", in_this_build(SOLVE_NAMES))
 def test_no_iterations_need_no_products_but_that_with_x0(method: str, ranks: int) -> None:
     """Counted by the report, and for P by the function itself: x is x0, to the bit, and its residual is known."""
     a, b, calls = laplacian(9, 8), np.ones(72), []
@@ -223,7 +223,7 @@ def test_no_iterations_need_no_products_but_that_with_x0(method: str, ranks: int
     assert calls == []
 
 
-@pytest.mark.parametrize("method", [name for name in SOLVE_NAMES if name != "richardson"])
+@pytest.mark.parametrize("method", [name for name in in_this_build(SOLVE_NAMES) if name != "richardson"])
 def test_a_limit_that_is_just_enough_is_no_failure(method: str) -> None:
     """Where the last iteration allowed is the one that converges, the limit was not the end."""
     a, b = laplacian(9, 8), np.random.default_rng(0).standard_normal(72)

@@ -2,6 +2,9 @@
 
 import ctypes
 import os
+import re
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +14,25 @@ import pytest
 
 import tacit
 from tacit import _core, _mpi, launch
+
+
+def test_another_library_by_ld_library_path_is_named(tmp_path: Path) -> None:
+    """The loader takes a library of the same name from there, before that which Tacit was built with."""
+    if not all(shutil.which(tool) for tool in ("readelf", "gcc")):
+        pytest.skip("no compiler")
+    needed = subprocess.run(["readelf", "-d", str(_core.__file__)], capture_output=True, text=True, check=True).stdout
+    names = re.findall(r"NEEDED.*\[(libmpi\S*|lib\S*openblas\S*)\]", needed)
+    if not names:
+        pytest.skip("the module needs neither MPI nor OpenBLAS")
+    (tmp_path / "empty.c").write_text("int nothing;\n")
+    make = ["gcc", "-shared", "-fPIC", str(tmp_path / "empty.c"), f"-Wl,-soname,{names[0]}"]
+    subprocess.run([*make, "-o", str(tmp_path / names[0])], check=True)
+    environment = os.environ | {"LD_LIBRARY_PATH": str(tmp_path)}
+    for command in (["-c", "import tacit; tacit.solve"], ["-m", "tacit", "doctor"]):
+        done = subprocess.run([sys.executable, *command], env=environment, capture_output=True, text=True)
+        assert done.returncode != 0
+        assert f"LD_LIBRARY_PATH={tmp_path} comes before" in done.stderr.splitlines()[-1]
+
 
 MODULES = {"openmpi": Path("/wheel/_mpi_openmpi.so"), "mpich": Path("/wheel/_mpi_mpich.so")}
 

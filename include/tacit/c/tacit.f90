@@ -25,10 +25,11 @@ module tacit
   public :: c_ptr, c_null_ptr, c_loc, c_funloc, c_int, c_int32_t, c_int64_t, c_float, c_double
   public :: c_float_complex, c_double_complex
   public :: tacit_comm_self, tacit_comm_world, tacit_comm_from_fortran, tacit_comm_rank, tacit_comm_size, tacit_comm_free
-  public :: tacit_matrix, tacit_matrix_update, tacit_function, tacit_precond, tacit_operator_apply
+  public :: tacit_matrix, tacit_rectangular_matrix, tacit_matrix_update, tacit_function, tacit_precond, tacit_operator_apply
   public :: tacit_operator_local_rows, tacit_operator_rows, tacit_operator_null_space, tacit_operator_free
   public :: tacit_solver_new, tacit_solver_set, tacit_solver_monitor, tacit_solver_free
-  public :: tacit_solve, tacit_solve_columns, tacit_solve_automatic, tacit_solve_json
+  public :: tacit_solve, tacit_solve_columns, tacit_solve_automatic, tacit_solve_json, tacit_least_squares
+  public :: tacit_result_met, tacit_result_gradient_norm
   public :: tacit_result_converged, tacit_result_iterations, tacit_result_residual_norm, tacit_result_b_norm
   public :: tacit_result_seconds, tacit_result_reductions, tacit_result_products, tacit_result_precond_applies
   public :: tacit_result_reason, tacit_result_detail, tacit_result_advice, tacit_result_method, tacit_result_precond
@@ -86,6 +87,7 @@ module tacit
   procedure(long_of), bind(c, name="tacit_result_reductions") :: tacit_result_reductions
   procedure(long_of), bind(c, name="tacit_result_products") :: tacit_result_products
   procedure(long_of), bind(c, name="tacit_result_precond_applies") :: tacit_result_precond_applies
+  procedure(real_of), bind(c, name="tacit_result_gradient_norm") :: tacit_result_gradient_norm
   procedure(int_of), bind(c, name="tacit_result_columns") :: tacit_result_columns
   procedure(frees), bind(c, name="tacit_result_free") :: tacit_result_free
 
@@ -99,6 +101,7 @@ module tacit
   procedure(letters_of), bind(c, name="tacit_result_method") :: c_result_method
   procedure(letters_of), bind(c, name="tacit_result_precond") :: c_result_precond
   procedure(letters_of), bind(c, name="tacit_result_json") :: c_result_json
+  procedure(letters_of), bind(c, name="tacit_result_met") :: c_result_met
 
   interface
     ! handle: a communicator of `use mpi`, or comm%MPI_VAL of `use mpi_f08`.
@@ -113,6 +116,14 @@ module tacit
       type(c_ptr), value :: comm, value
       integer(c_int), value :: scalar
       integer(c_int32_t), value :: rows
+      integer(c_int64_t), intent(in) :: start(*), column(*)
+      type(c_ptr), intent(out) :: A
+    end function
+    integer(c_int) function tacit_rectangular_matrix(comm, scalar, rows, columns, start, column, value, A) bind(c)
+      import
+      type(c_ptr), value :: comm, value
+      integer(c_int), value :: scalar
+      integer(c_int32_t), value :: rows, columns
       integer(c_int64_t), intent(in) :: start(*), column(*)
       type(c_ptr), intent(out) :: A
     end function
@@ -201,6 +212,13 @@ module tacit
       integer(c_int32_t), value :: columns
       type(c_ptr), intent(out) :: result
     end function
+    integer(c_int) function c_least_squares(A, options, columns, b, x, result) bind(c, name="tacit_least_squares")
+      import
+      type(c_ptr), value :: A, b, x
+      character(kind=c_char), intent(in) :: options(*)
+      integer(c_int32_t), value :: columns
+      type(c_ptr), intent(out) :: result
+    end function
     integer(c_size_t) function c_strlen(text) bind(c, name="strlen")
       import
       type(c_ptr), value :: text
@@ -234,6 +252,14 @@ contains
     integer(c_int32_t), intent(in) :: columns
     type(c_ptr), intent(out) :: result
     status = c_solve_json(A, trim(request) // c_null_char, columns, b, x, result)
+  end function
+
+  integer(c_int) function tacit_least_squares(A, options, columns, b, x, result) result(status)
+    type(c_ptr), intent(in) :: A, b, x
+    character(*), intent(in) :: options
+    integer(c_int32_t), intent(in) :: columns
+    type(c_ptr), intent(out) :: result
+    status = c_least_squares(A, trim(options) // c_null_char, columns, b, x, result)
   end function
 
   ! The text of the last status that was not TACIT_OK.
@@ -288,6 +314,12 @@ contains
     type(c_ptr), intent(in) :: result
     character(:), allocatable :: text
     text = text_of(c_result_json(result))
+  end function
+
+  function tacit_result_met(result) result(text)
+    type(c_ptr), intent(in) :: result
+    character(:), allocatable :: text
+    text = text_of(c_result_met(result))
   end function
 
   function text_of(from) result(text)

@@ -86,6 +86,12 @@ void tacit_comm_free(tacit_comm* comm);
  * Collective; memory of the matrix. */
 tacit_status tacit_matrix(const tacit_comm* comm, tacit_scalar scalar, int32_t rows, const int64_t* start,
                           const int64_t* column, const void* value, tacit_operator** A);
+/** A sparse matrix of any shape, for tacit_least_squares(): the rows as for tacit_matrix(); of x this rank has
+ * `columns` elements, after those of ranks below it. tacit_operator_apply() multiplies by it, tacit_matrix_update()
+ * gives it new numbers; other functions take it where it is square. Collective; memory of the matrix. */
+tacit_status tacit_rectangular_matrix(const tacit_comm* comm, tacit_scalar scalar, int32_t rows, int32_t columns,
+                                      const int64_t* start, const int64_t* column, const void* value,
+                                      tacit_operator** A);
 /** New numbers for the same entries: `count` of them on this rank, row after row, by ascending columns. A
  * preconditioner keeps the old ones: make it anew. Collective; one pass over the matrix. */
 tacit_status tacit_matrix_update(tacit_operator* A, int64_t count, const void* value);
@@ -148,6 +154,20 @@ tacit_status tacit_solve_columns(const tacit_solver* solver, const tacit_operato
  * each call: several calls with one are faster through tacit_precond(). Collective. */
 tacit_status tacit_solve_json(tacit_operator* A, const char* request, int32_t columns, const void* b, void* x,
                               tacit_result** result);
+
+/** The x with the least ||b - A x||^2 + damp^2 ||x||^2 for each of `columns` right-hand sides, one after the other: b
+ * has so many vectors of this rank's rows, x of its columns, the guesses on entry. `options`, as above: "method" (lsmr,
+ * which is the default, lsqr, cg, pipelined-cg, ca-cg), "precond" (none, or jacobi: columns of one length), and those
+ * of docs/reference/least-squares.md (damp, atol, btol, max_iterations, ..). A matrix of any shape and rank, in host
+ * memory; a function has no product with A^H and is refused. The results of several are as those of
+ * tacit_solve_columns(). Collective. */
+tacit_status tacit_least_squares(const tacit_operator* A, const char* options, int32_t columns, const void* b, void* x,
+                                 tacit_result** result);
+/** What x meets by recomputed numbers: "residual" (A x = b to the tolerances), "gradient" (the least ||b - A x||) or
+ * "neither"; of several columns the first that has met neither, or "gradient" where one has. "" after other solves. */
+const char* tacit_result_met(const tacit_result* result);
+/** ||A^H r|| / (||A|| ||r||), recomputed; the largest of all columns. -1 after other solves. */
+double tacit_result_gradient_norm(const tacit_result* result);
 
 /** 1 where the recomputed residual is at the goal, else 0. */
 int tacit_result_converged(const tacit_result* result);

@@ -28,7 +28,7 @@ from .._files import existing, load_arrays, read_numbers
 from .._options import fill
 from .._outcome import Outcome
 from .._support import Array, as_array, core, thread_count, using_threads
-from ..op.operators import FromHandle
+from ..op.base import FromHandle
 
 __all__ = ["BIAS", "Inference", "Network", "network", "radixnet", "read_images", "read_network"]
 

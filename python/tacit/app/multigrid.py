@@ -27,7 +27,7 @@ from .._options import agree, fill
 from .._outcome import Outcome
 from .._support import Array, agreed, as_vector, core, default_threads, thread_count, to_scalar, using_threads
 from ..op import Operator
-from ..op.operators import FromHandle
+from ..op.base import FromHandle
 from .finite_volumes import Cells, FiniteVolume, cells, finite_volume, stencils
 
 __all__ = [

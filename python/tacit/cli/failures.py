@@ -106,6 +106,8 @@ def describe(error: BaseException) -> str:
         text = f"not enough memory{': ' + str(error) if str(error) else ''}"
     else:
         text = str(error) or type(error).__name__
+    if isinstance(error, ImportError):
+        text += launch.advice_on_import(error)
     return printable(text, lines=isinstance(error, launch.LaunchError))  # which quotes what a launcher has printed
 
 

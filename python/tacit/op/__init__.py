@@ -11,9 +11,12 @@ the same form. Products are collective.
 from __future__ import annotations
 
 from .assembler import Assembler
+from .base import Operator
+from .base import structure_of as structure_of
+from .composed import Composed
 from .factors import LowRank, low_rank
 from .files import read, write
-from .grids import poisson, stencil
+from .grids import Stencil, poisson, stencil
 from .hierarchical import DeviceHMatrix, HMatrix, hmatrix
 from .hierarchical import refuse_on_gpus as refuse_on_gpus
 from .matrices import _compressed as _compressed
@@ -25,8 +28,7 @@ from .matrices import renumbered as renumbered
 from .matrices import scalar_of as scalar_of
 from .matrices import stored as stored
 from .matrices import worth_storing as worth_storing
-from .operators import Composed, Csr, DeviceCsr, Operator, Stencil
-from .operators import structure_of as structure_of
+from .stored import Csr, DeviceCsr
 from .tiles import DeviceTiledSpmm as DeviceTiledSpmm
 from .tiles import TiledSpmm as TiledSpmm
 from .tiles import filled as filled

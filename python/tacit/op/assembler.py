@@ -29,7 +29,7 @@ from .._support import (
     whole_number,
 )
 from .contributions import Entries, Fixed, Reader, Sums, index_of, plan_needed, refuse_crowded, size_of
-from .operators import FORMATS, Csr
+from .stored import FORMATS, Csr
 
 
 class Assembler:

@@ -11,7 +11,7 @@ from .. import _core, layout
 from .. import comm as _comm
 from .._alike import Whole, alike
 from .._support import Array, as_array, chosen_scalar, common_scalar, core, scalar_name, to_scalar
-from .operators import Operator
+from .base import Operator
 
 
 class LowRank(Operator):

@@ -11,8 +11,10 @@ from .. import comm as _comm
 from .. import io, layout
 from .._alike import alike
 from .._support import agreed, chosen_scalar, core, scalar_name, to_scalar
+from .base import Operator
+from .grids import Stencil
 from .matrices import _compressed, _is_sparse
-from .operators import Csr, DeviceCsr, Operator, Stencil
+from .stored import Csr, DeviceCsr
 
 
 def read(path: str | os.PathLike[str], comm: Any = None, scalar: npt.DTypeLike | None = None, *, node: int = 1) -> Csr:

@@ -9,11 +9,58 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .. import _core
 from .. import comm as _comm
 from .._alike import Whole, alike
 from .._described import BOUNDARIES, CONVECTIONS
 from .._support import Array, as_array, choose, chosen_scalar, common_scalar, core, scalar_name, to_scalar
-from .operators import Operator, Stencil
+from .base import FromHandle, Operator
+from .stored import Csr
+
+
+class Stencil(Operator):
+    """A matrix with constant coefficients on a regular grid, applied without being stored. See
+    :func:`tacit.stencil`.
+    """
+
+    __slots__ = ("grid",)
+
+    def __init__(self, handle: Any, comm: _core.Communicator, dtype: npt.DTypeLike, grid: Sequence[int]) -> None:
+        super().__init__(handle, comm, dtype)
+        self.grid = tuple(grid)  #: points along each axis
+
+    nnz = FromHandle(int, "entries")  #: entries that the stored matrix would have
+
+    @property
+    def storage(self) -> str:
+        return "stencil"
+
+    def is_hermitian(self) -> bool:
+        if self._hermitian is None:
+            self._hermitian = bool(self._handle.is_hermitian())
+        return self._hermitian
+
+    def assemble(self) -> Csr:
+        """The same matrix, stored. Collective."""
+        return Csr(self._handle.assemble(), self.comm, self.dtype)
+
+    def _has_entries(self) -> bool:
+        return True
+
+    def _stored(self) -> Csr:
+        return self.assemble()
+
+    def _state(self) -> tuple[Any, ...]:
+        return self._scalar, self.grid, self._handle.boundary, self._handle.weights
+
+    @classmethod
+    def _made_from(cls, comm: _core.Communicator, *state: Any) -> Stencil:
+        scalar, grid, boundary, weights = state
+        return Stencil(core("stencil", scalar)(comm, list(grid[::-1]), boundary, weights), comm, scalar, grid)
+
+    def to_scipy(self) -> Any:
+        """The whole matrix as a scipy.sparse.csr_array on every rank, which needs memory for all of it. Collective."""
+        return self.assemble().to_scipy()
 
 
 def _per_axis(value: Any, d: int, what: str) -> list[Any]:

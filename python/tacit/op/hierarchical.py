@@ -27,7 +27,7 @@ from .._support import (
     to_scalar,
     whole_number,
 )
-from .operators import FromHandle, Operator
+from .base import FromHandle, Operator
 
 
 class HMatrix(Operator):

@@ -24,7 +24,10 @@ from .._support import (
     scalar_name,
     to_scalar,
 )
-from .operators import FORMATS, Composed, Csr, DeviceCsr, Operator, Stencil, has_entries
+from .base import Operator
+from .composed import Composed
+from .grids import Stencil
+from .stored import FORMATS, Csr, DeviceCsr
 
 _INDICES = frozenset({np.dtype(np.int32), np.dtype(np.int64)})
 
@@ -279,7 +282,7 @@ def stored(a: Operator, what: str) -> Csr:
     """
     if a.device != "host":
         raise ValueError(f"{what} works in host memory, and A is in that of {a.device}: A.to('host') is a copy there")
-    if isinstance(a, Stencil) or (isinstance(a, Composed) and has_entries(a)):
+    if isinstance(a, Stencil) or (isinstance(a, Composed) and a._has_entries()):
         a = a.assemble()
     if not isinstance(a, Csr):
         raise ValueError(f"{what} needs the entries of the matrix; the {a.name} operator knows products only")

@@ -11,8 +11,9 @@ from .. import device as _device
 from .._described import TILED, TiledOptions
 from .._options import agree, fill
 from .._support import agreed, core
+from .base import FromHandle, Operator
 from .matrices import csr
-from .operators import Csr, FromHandle, Operator
+from .stored import Csr
 
 
 class TiledSpmm(Operator):

@@ -3,6 +3,7 @@
 
 #include <tacit/app/bem/integrals.hpp>
 #include <tacit/app/bem/mesh.hpp>
+#include "base/registers.hpp"
 
 #include <cmath>
 #include <cstdint>
@@ -15,7 +16,7 @@
 
 namespace tacit::app::bem {
 
-constexpr int lanes = 8;
+constexpr int lanes = register_bytes / int(sizeof(double));
 typedef double Vec __attribute__((vector_size(lanes * sizeof(double))));
 typedef std::int64_t Mask __attribute__((vector_size(lanes * sizeof(double))));
 
@@ -36,9 +37,10 @@ inline Vec reciprocal_root(Vec a) {
   for (int step = 0; step < 2; ++step) y += y * (0.5 - 0.5 * a * y * y);
   return y;
 #else
-  Vec y;
-  for (int i = 0; i < lanes; ++i) y[i] = 1 / std::sqrt(a[i]);
-  return y;
+  double y[lanes];
+  std::memcpy(y, &a, sizeof a);
+  for (double& root : y) root = 1 / std::sqrt(root);
+  return load(y);
 #endif
 }
 // a < b for each lane, as the processor's mask type.

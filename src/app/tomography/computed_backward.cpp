@@ -21,6 +21,7 @@ class Backward final : public Computed<T> {
   using Computed<T>::part_;
   using V = Numbers<T>;
   using U = Positions<T>;
+  using Bits = typename Lanes<T>::Bits;
   static constexpr Local L = Lanes<T>::count;
   static constexpr std::size_t few = 16;  // angles whose contributions are added in T
 
@@ -43,7 +44,7 @@ class Backward final : public Computed<T> {
 
   std::vector<Shadow> shadows_;  // first those of widths from one to two bins, which reach at most two rays
   std::size_t two_ = 0;          // the number of these
-  std::vector<typename Lanes<T>::Bits> offset_;
+  std::vector<Bits> offset_;
   std::vector<Local> slow_;  // angles
   std::size_t length_;       // of a row of the sinogram, with margins
   double flops_ = 0;
@@ -110,19 +111,19 @@ void Backward<T>::add(std::size_t begin, std::size_t end, const T* planes, Local
   for (std::size_t n = begin; n < end; ++n) {
     const Shadow& s = shadows_[n];
     const T* const row = planes + n * K * length_ + pad - (candidates - 1);
-    typename Lanes<T>::Bits fraction_at[R];
+    Bits fraction_at[R];
     const T* window[R];
     Fixed f = s.at + s.by_x * (left + (s.by_x < 0 ? L - 1 : 0)) + s.by_y * top;
     for (int r = 0; r < R; ++r, f += s.by_y) {
       fraction_at[r] = fraction_bits<T>(f);
       window[r] = row + std::clamp<std::int64_t>(whole(f), -48, beyond);
     }
-    const U offset = loaded<U>(offset_.data() + n * L);
+    const U offset = U::load(offset_.data() + n * L);
     const V most_at = V{} + s.most, rest = V{} + s.rest, zero = {};
     if constexpr (Two) {
 #pragma GCC unroll 16
       for (int r = 0; r < R; ++r) {
-        const U u = turned<T>(offset + fraction_at[r]), next = u + 1;
+        const U u = turned<T>(offset + fraction_at[r]), next = u + Bits(1);
         const V e = fraction<T>(u);
         // Lengths near the shadow's ends are small: computed as rest + (1 - e), without cancellation.
         const V last = least<T>(least<T>(e, most_at), rest + fraction<T>(~u)),
@@ -138,7 +139,7 @@ void Backward<T>::add(std::size_t begin, std::size_t end, const T* planes, Local
       for (int r = 0; r < R; ++r) {
         U u = turned<T>(offset + fraction_at[r]);
         const V e = fraction<T>(u), left_over = fraction<T>(~u);
-        for (int k = candidates - 1; k >= 0; --k, u += 1) {
+        for (int k = candidates - 1; k >= 0; --k, u += Bits(1)) {
           const V away = T(k) * step;
           const V v = most<T>(least<T>(least<T>(e + away, most_at), (rest - away) + left_over), zero);
           for (int c = 0; c < K; ++c) sum[r][c] += v * picked<T>(u, window[r] + std::size_t(c) * length_);

@@ -21,6 +21,7 @@ class Forward final : public Computed<T> {
   using Computed<T>::part_;
   using V = Numbers<T>;
   using U = Positions<T>;
+  using Bits = typename Lanes<T>::Bits;
   static constexpr Local L = Lanes<T>::count;
   static constexpr Local together = 8;  // angles that are processed on the same rows of pixels
   static constexpr Local few = 16;      // rows whose contributions are added in T
@@ -54,7 +55,7 @@ class Forward final : public Computed<T> {
   }
 
   std::vector<Line> lines_;
-  std::vector<typename Lanes<T>::Bits> offset_;  // of the lanes of each line
+  std::vector<Bits> offset_;  // of the lanes of each line
   std::vector<Unit> units_;
   std::vector<Local> slow_;  // angles
   std::size_t length_[2];    // of rows and of columns of the box, with margins
@@ -174,19 +175,19 @@ void Forward<T>::add_up(const Unit& unit, const T* planes, T* y, int stride, con
       const Local from = std::max(block, rows[n].first), to = std::min(block + crossed, rows[n].second);
       if (from >= to) continue;
       const Line& line = lines_[std::size_t(unit.first + n)];
-      typename Lanes<T>::Bits fraction_at[crossed];
+      Bits fraction_at[crossed];
       const T* window[crossed];
       Fixed f = start[n] + line.by_row * from;
       for (Local l = from; l < to; ++l, f += line.by_row) {
         fraction_at[l - from] = fraction_bits<T>(f);
         window[l - from] = image + std::ptrdiff_t(std::size_t(l) * K * length) + whole(f);
       }
-      const U offset = loaded<U>(offset_.data() + std::size_t(unit.first + n) * L);
+      const U offset = U::load(offset_.data() + std::size_t(unit.first + n) * L);
       const V top = V{} + line.most;
       for (Local first = 0; first < to - from; first += few) {
         V all[K] = {}, some[K] = {};
         for (Local l = first; l < std::min(first + few, to - from); ++l) {
-          const U u = turned<T>(offset + fraction_at[l]), next = u + 1;
+          const U u = turned<T>(offset + fraction_at[l]), next = u + Bits(1);
           const V share = least<T>(fraction<T>(u), top);
           for (int c = 0; c < K; ++c) {
             const V before = picked<T>(u, window[l] + std::size_t(c) * length),

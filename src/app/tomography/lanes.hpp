@@ -1,10 +1,9 @@
-// Registers of 64 bytes of numbers, registers with a fixed-point position for each, and permutations that pick numbers
-// by position.
+// 64 bytes of numbers, a fixed-point position for each, and permutations that pick numbers by position.
 #pragma once
 
-#include <bit>
+#include "base/registers.hpp"
+
 #include <cstdint>
-#include <cstring>
 
 #if defined(__AVX512F__) && defined(__AVX512DQ__)
 #define TACIT_PICKS
@@ -21,64 +20,57 @@ struct Lanes;
 template <>
 struct Lanes<float> {
   static constexpr int count = 16, digits = 5, window = 32;
-  typedef float V __attribute__((vector_size(64)));
   using Bits = std::uint32_t;
-  typedef Bits U __attribute__((vector_size(64)));
 };
 template <>
 struct Lanes<double> {
   static constexpr int count = 8, digits = 4, window = 16;
-  typedef double V __attribute__((vector_size(64)));
   using Bits = std::uint64_t;
-  typedef Bits U __attribute__((vector_size(64)));
 };
 
 template <class T>
-using Numbers = typename Lanes<T>::V;
+using Numbers = Registers<T, Lanes<T>::count>;
 template <class T>
-using Positions = typename Lanes<T>::U;
-
-template <class V, class T>
-inline V loaded(const T* p) {
-  V v;
-  std::memcpy(&v, p, sizeof v);
-  return v;
-}
+using Positions = Registers<typename Lanes<T>::Bits, Lanes<T>::count>;
 
 /// Rotates positions so that the index is in the low bits, where permutations read it, and the fraction above it.
 template <class T>
-inline Positions<T> turned(Positions<T> u) {
+inline Positions<T> turned(const Positions<T>& u) {
   constexpr int d = Lanes<T>::digits;
 #ifdef TACIT_PICKS
-  if constexpr (sizeof(T) == 4) return Positions<T>(_mm512_rol_epi32(__m512i(u), d));
-  else return Positions<T>(_mm512_rol_epi64(__m512i(u), d));
+  using V = typename Positions<T>::V;
+  if constexpr (sizeof(T) == 4) return {{V(_mm512_rol_epi32(__m512i(u.part[0]), d))}};
+  else return {{V(_mm512_rol_epi64(__m512i(u.part[0]), d))}};
 #else
-  return u << d | u >> (8 * int(sizeof(T)) - d);
+  using Bits = typename Lanes<T>::Bits;
+  return u << Bits(d) | u >> Bits(8 * int(sizeof(T)) - d);
 #endif
 }
 
 /// The fraction of a turned position, in units of 2^-32 (double: 2^-64); the index in the low bits is negligible.
 template <class T>
-inline Numbers<T> fraction(Positions<T> turned) {
-  return __builtin_convertvector(turned, Numbers<T>);
+inline Numbers<T> fraction(const Positions<T>& turned) {
+  return by_parts<Numbers<T>>([](const auto& u) { return __builtin_convertvector(u, typename Numbers<T>::V); }, turned);
 }
 
 template <class T>
-inline Numbers<T> least(Numbers<T> a, Numbers<T> b) {
+inline Numbers<T> least(const Numbers<T>& a, const Numbers<T>& b) {
 #ifdef TACIT_PICKS
-  if constexpr (sizeof(T) == 4) return Numbers<T>(_mm512_min_ps(__m512(a), __m512(b)));
-  else return Numbers<T>(_mm512_min_pd(__m512d(a), __m512d(b)));
+  using V = typename Numbers<T>::V;
+  if constexpr (sizeof(T) == 4) return {{V(_mm512_min_ps(__m512(a.part[0]), __m512(b.part[0])))}};
+  else return {{V(_mm512_min_pd(__m512d(a.part[0]), __m512d(b.part[0])))}};
 #else
-  return a < b ? a : b;
+  return by_parts<Numbers<T>>([](const auto& x, const auto& y) { return x < y ? x : y; }, a, b);
 #endif
 }
 template <class T>
-inline Numbers<T> most(Numbers<T> a, Numbers<T> b) {
+inline Numbers<T> most(const Numbers<T>& a, const Numbers<T>& b) {
 #ifdef TACIT_PICKS
-  if constexpr (sizeof(T) == 4) return Numbers<T>(_mm512_max_ps(__m512(a), __m512(b)));
-  else return Numbers<T>(_mm512_max_pd(__m512d(a), __m512d(b)));
+  using V = typename Numbers<T>::V;
+  if constexpr (sizeof(T) == 4) return {{V(_mm512_max_ps(__m512(a.part[0]), __m512(b.part[0])))}};
+  else return {{V(_mm512_max_pd(__m512d(a.part[0]), __m512d(b.part[0])))}};
 #else
-  return a > b ? a : b;
+  return by_parts<Numbers<T>>([](const auto& x, const auto& y) { return x > y ? x : y; }, a, b);
 #endif
 }
 
@@ -86,9 +78,9 @@ inline Numbers<T> most(Numbers<T> a, Numbers<T> b) {
 template <class T>
 struct Sums {
   alignas(64) double of[Lanes<T>::count] = {};
-  void add(Numbers<T> v, double scale) {
+  void add(const Numbers<T>& v, double scale) {
     alignas(64) T apart[Lanes<T>::count];
-    std::memcpy(apart, &v, sizeof v);
+    v.store(apart);
 #pragma omp simd
     for (int i = 0; i < Lanes<T>::count; ++i) of[i] += scale * double(apart[i]);
   }
@@ -96,15 +88,17 @@ struct Sums {
 
 /// The numbers of a window at turned positions.
 template <class T>
-inline Numbers<T> picked(Positions<T> turned, const T* window) {
+inline Numbers<T> picked(const Positions<T>& turned, const T* window) {
 #ifdef TACIT_PICKS
+  using V = typename Numbers<T>::V;
+  const auto at = __m512i(turned.part[0]);
   if constexpr (sizeof(T) == 4)
-    return Numbers<T>(_mm512_permutex2var_ps(_mm512_loadu_ps(window), __m512i(turned), _mm512_loadu_ps(window + 16)));
-  else return Numbers<T>(_mm512_permutex2var_pd(_mm512_loadu_pd(window), __m512i(turned), _mm512_loadu_pd(window + 8)));
+    return {{V(_mm512_permutex2var_ps(_mm512_loadu_ps(window), at, _mm512_loadu_ps(window + 16)))}};
+  else return {{V(_mm512_permutex2var_pd(_mm512_loadu_pd(window), at, _mm512_loadu_pd(window + 8)))}};
 #else
-  Numbers<T> v;
-  for (int i = 0; i < Lanes<T>::count; ++i) v[i] = window[turned[i] & (Lanes<T>::window - 1)];
-  return v;
+  typename Lanes<T>::Bits at[Lanes<T>::count];
+  turned.store(at);
+  return Numbers<T>::each_lane([&](int i) { return window[at[i] & (Lanes<T>::window - 1)]; });
 #endif
 }
 

@@ -55,7 +55,7 @@ class CaCg final : public SStepIteration<T, M> {
   // The largest relative rounding error of an inner product that a block uses. Larger limits cost iterations where CG
   // is slow (5 sqrt(unit): up to twice as many); a method that adapts its step takes the smaller `fine`.
   static constexpr double enough = std::same_as<real_t<T>, double> ? 7.5e-8 : 1.7e-3;
-  static constexpr double fine = std::min(enough, 5e4 * unit);
+  static constexpr double fine = std::min(enough, 5e6 * unit);
 
  public:
   explicit CaCg(const Options& options)

@@ -4,11 +4,11 @@
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/tasks.hpp>
 #include <tacit/op/cells/finite_volume.hpp>
+#include "base/registers.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <cstring>
 #include <map>
 #include <utility>
 
@@ -161,26 +161,27 @@ struct PatchView {
 };
 enum class What { all, before_halo, after_halo };
 
-// A register of 64 bytes: some cells with K interleaved columns (1 or 2).
+// 64 bytes: some cells with K interleaved columns (1 or 2).
 template <class T, int K>
 struct Some {
   static constexpr int cells = 64 / int(sizeof(T)) / K;
-  using Vector [[gnu::vector_size(64)]] = T;
-  static Vector load(const T* from) {
-    Vector v;
-    std::memcpy(&v, from, sizeof v);
-    return v;
-  }
+  using Vector = Registers<T, K * cells>;
   // Repeats each coefficient for all columns.
   static Vector coefficients(const T* from) {
+    constexpr int lanes = Vector::lanes;
     if constexpr (K == 1) {
-      return load(from);
+      return Vector::load(from);
+    } else if constexpr (lanes == 2) {
+      return Vector::each([&](int i) { return typename Vector::V{from[i], from[i]}; });
     } else {
-      using Half [[gnu::vector_size(32)]] = T;
-      Half h;
-      std::memcpy(&h, from, sizeof h);
-      if constexpr (cells == 4) return __builtin_shufflevector(h, h, 0, 0, 1, 1, 2, 2, 3, 3);
-      else return __builtin_shufflevector(h, h, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
+      using Few = Registers<T, cells, lanes / 2>;
+      return Vector::each([&](int i) __attribute__((always_inline)) {
+        const auto c = Few::load(from, i);
+        return [&]<int... l>(std::integer_sequence<int, l...>) __attribute__((always_inline)) {
+          return __builtin_shufflevector(c, c, l / 2 ...);
+        }
+        (std::make_integer_sequence<int, lanes>{});
+      });
     }
   }
 };
@@ -222,13 +223,12 @@ void apply_lines(const PatchView<T>& p, What what, std::ptrdiff_t begin, std::pt
       using V = typename Some<T, K>::Vector;
       constexpr std::ptrdiff_t cells = Some<T, K>::cells;
       const auto some = [&](std::ptrdiff_t i) {
-        const auto v = [&](const T* from) { return Some<T, K>::load(from + K * i); };
+        const auto v = [&](const T* from) { return V::load(from + K * i); };
         const auto c = [&](const T* from) { return Some<T, K>::coefficients(from + i); };
         V sum = c(cx) * v(x - K) + c(cx + 1) * v(x + K);
         if constexpr (D > 1) sum += c(cy) * v(ym) + c(cyp) * v(yp);
         if constexpr (D > 2) sum += c(cz) * v(zm) + c(czp) * v(zp);
-        const V result = c(d) * v(x) - sum;
-        std::memcpy(y + K * i, &result, sizeof result);
+        (c(d) * v(x) - sum).store(y + K * i);
       };
       for (; i + cells <= nx - 1; i += cells) some(i);
       // The rest in a last whole register, which overlaps the one before.

@@ -3,70 +3,62 @@
 // stored as two real ones (real and imaginary parts), and a complex vector as two planes, so all loops below are real.
 #pragma once
 
-#include "base/lanes.hpp"
+#include "base/registers.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
 
-#ifdef __AVX512F__
+#ifdef __SSE4_1__
 #include <immintrin.h>
 #endif
 
 namespace tacit::op::detail {
 
+/// 64 bytes of A, in registers.
 template <class A>
-struct Lanes {
-  static constexpr int count = int(64 / sizeof(A));
-  typedef A type __attribute__((vector_size(64)));
-};
+using Vec = Registers<A, int(64 / sizeof(A))>;
 template <class A>
-using Vec = typename Lanes<A>::type;
+inline constexpr int lanes_of = int(64 / sizeof(A));
 
-/// Loads one register of A from numbers in type S, with intrinsics where possible: compilers convert inefficiently.
+/// Loads 64 bytes of A from numbers in type S, with intrinsics where possible: compilers convert inefficiently.
 template <class A, class S>
 inline Vec<A> load(const S* p) {
-  constexpr int n = Lanes<A>::count;
 #ifdef __AVX512F__
   if constexpr (std::is_same_v<A, double> && std::is_same_v<S, float>) {
-    return (Vec<A>)_mm512_maskz_cvtps_pd(0xff, _mm256_loadu_ps(p));
+    return {(typename Vec<A>::V)_mm512_maskz_cvtps_pd(0xff, _mm256_loadu_ps(p))};
   } else if constexpr (std::is_same_v<A, double> && std::is_integral_v<S>) {
 #ifdef __AVX512DQ__  // via 64-bit integers, of the same width as doubles: 25 GB/s on a core instead of 18
-    return (Vec<A>)_mm512_maskz_cvtepi64_pd(0xff,
-                                            _mm512_maskz_cvtepi16_epi64(0xff, _mm_loadu_si128((const __m128i*)p)));
+    return {(typename Vec<A>::V)_mm512_maskz_cvtepi64_pd(
+        0xff, _mm512_maskz_cvtepi16_epi64(0xff, _mm_loadu_si128((const __m128i*)p)))};
 #else
-    return (Vec<A>)_mm512_maskz_cvtepi32_pd(0xff, _mm256_cvtepi16_epi32(_mm_loadu_si128((const __m128i*)p)));
+    return {
+        (typename Vec<A>::V)_mm512_maskz_cvtepi32_pd(0xff, _mm256_cvtepi16_epi32(_mm_loadu_si128((const __m128i*)p)))};
 #endif
   } else if constexpr (std::is_same_v<A, float> && std::is_integral_v<S>) {
-    return (Vec<A>)_mm512_maskz_cvtepi32_ps(0xffff,
-                                            _mm512_maskz_cvtepi16_epi32(0xffff, _mm256_loadu_si256((const __m256i*)p)));
+    return {(typename Vec<A>::V)_mm512_maskz_cvtepi32_ps(
+        0xffff, _mm512_maskz_cvtepi16_epi32(0xffff, _mm256_loadu_si256((const __m256i*)p)))};
   }
 #endif
-  typedef S Stored __attribute__((vector_size(n * sizeof(S))));
-  Stored s;
-  std::memcpy(&s, p, sizeof s);
-  if constexpr (std::is_same_v<S, A>) {
-    return s;
-  } else if constexpr (std::is_integral_v<S>) {
-    typedef std::int32_t Wide __attribute__((vector_size(n * 4)));
-    return __builtin_convertvector(__builtin_convertvector(s, Wide), Vec<A>);
-  } else {
-    return __builtin_convertvector(s, Vec<A>);
-  }
-}
-// The sum of all lanes, in a fixed order: the upper half is added to the lower until one lane is left.
-template <class A, int n = Lanes<A>::count, class V>
-inline A add_lanes(const V& v) {
-  if constexpr (n == 2) {
-    return v[0] + v[1];
-  } else {
-    typedef A Half __attribute__((vector_size(n / 2 * sizeof(A))));
-    Half low, high;
-    std::memcpy(&low, &v, sizeof low);
-    std::memcpy(&high, reinterpret_cast<const char*>(&v) + sizeof low, sizeof high);
-    return add_lanes<A, n / 2>(Half(low + high));
-  }
+  using V = typename Vec<A>::V;
+  using Stored = Registers<S, lanes_of<A>, Vec<A>::lanes>;
+  return Vec<A>::each([&](int i) __attribute__((always_inline)) {
+    using Wide = typename Registers<std::int32_t, Vec<A>::lanes>::V;
+#ifdef __SSE4_1__
+    if constexpr (std::is_integral_v<S> && Vec<A>::lanes == 4) {
+      return __builtin_convertvector((Wide)_mm_cvtepi16_epi32(_mm_loadl_epi64((const __m128i*)(p + 4 * i))), V);
+    } else if constexpr (std::is_integral_v<S> && Vec<A>::lanes == 2) {
+      int two;
+      std::memcpy(&two, p + 2 * i, sizeof two);
+      return (V)_mm_cvtepi32_pd(_mm_cvtepi16_epi32(_mm_cvtsi32_si128(two)));
+    }
+#endif
+    const auto s = Stored::load(p, i);
+    if constexpr (std::is_same_v<S, A>) return s;
+    else if constexpr (std::is_integral_v<S>) return __builtin_convertvector(__builtin_convertvector(s, Wide), V);
+    else return __builtin_convertvector(s, V);
+  });
 }
 
 /// `count` neighbouring elements of z, from `offset` on, times `scale`.
@@ -84,7 +76,7 @@ inline constexpr int ahead = 4096;
 template <class S, class R, int V, int K, bool Complex>
 void strip(const S* p, std::ptrdiff_t ld, const Run* run, const Run* end, const R* z, std::ptrdiff_t ldz, R* y,
            std::ptrdiff_t ldy) {
-  constexpr int n = Lanes<R>::count;
+  constexpr int n = lanes_of<R>;
   Vec<R> sum[K][V] = {};
   for (; run != end; ++run) {
     const R* const coefficient = z + run->offset;
@@ -116,19 +108,14 @@ void strip(const S* p, std::ptrdiff_t ld, const Run* run, const Run* end, const 
 #pragma GCC unroll 8
   for (int k = 0; k < K; ++k)
 #pragma GCC unroll 8
-    for (int v = 0; v < V; ++v) {
-      Vec<R> before;
-      std::memcpy(&before, y + k * ldy + v * n, sizeof before);
-      before += sum[k][v];
-      std::memcpy(y + k * ldy + v * n, &before, sizeof before);
-    }
+    for (int v = 0; v < V; ++v) (Vec<R>::load(y + k * ldy + v * n) + sum[k][v]).store(y + k * ldy + v * n);
 }
 
 /// The same for fewer rows than a register has lanes.
 template <class S, class R, int K, bool Complex>
 void strip_tail(const S* p, int rows, std::ptrdiff_t ld, const Run* run, const Run* end, const R* z, std::ptrdiff_t ldz,
                 R* y, std::ptrdiff_t ldy) {
-  R sum[K][Lanes<R>::count] = {};
+  R sum[K][lanes_of<R>] = {};
   for (; run != end; ++run) {
     const R* const coefficient = z + run->offset;
     const R scale = R(run->scale);
@@ -154,7 +141,8 @@ void strip_tail(const S* p, int rows, std::ptrdiff_t ld, const Run* run, const R
 template <class S, class R, int K, bool Complex>
 void multiply_add(const S* p, int rows, std::ptrdiff_t ld, const Run* run, const Run* end, const R* z,
                   std::ptrdiff_t ldz, R* y, std::ptrdiff_t ldy) {
-  constexpr int n = Lanes<R>::count, most = K <= 2 ? 8 : 4;
+  constexpr int n = lanes_of<R>, parts = Vec<R>::parts;
+  constexpr int most = parts == 1 ? (K <= 2 ? 8 : 4) : std::max(1, 12 / (K * parts));  // the sums fit the registers
   int row = 0;
   const auto take = [&]<int V>(std::integral_constant<int, V>) {
     if constexpr (V <= most)
@@ -173,7 +161,7 @@ void multiply_add(const S* p, int rows, std::ptrdiff_t ld, const Run* run, const
 /// enough additions are independent.
 template <class S, class R, int C, int K>
 void dot_columns(const S* p, std::ptrdiff_t m, const R* x, std::ptrdiff_t ldx, R* out) {
-  constexpr int n = Lanes<R>::count, line = 64 / int(sizeof(S)), steps = line / n;
+  constexpr int n = lanes_of<R>, line = 64 / int(sizeof(S)), steps = line / n;
   constexpr int sums = C * K >= 4 ? 1 : steps < 4 / (C * K) ? steps : 4 / (C * K);
   Vec<R> sum[sums][C][K] = {};
   const auto step = [&](std::ptrdiff_t i, Vec<R>(&to)[C][K]) __attribute__((always_inline)) {
@@ -206,7 +194,7 @@ void dot_columns(const S* p, std::ptrdiff_t m, const R* x, std::ptrdiff_t ldx, R
     for (int k = 0; k < K; ++k) {
 #pragma GCC unroll 8
       for (int a = 1; a < sums; ++a) sum[0][c][k] += sum[a][c][k];
-      R s = add_lanes<R>(sum[0][c][k]);
+      R s = add_lanes(sum[0][c][k]);
       for (std::ptrdiff_t l = i; l < m; ++l) s = mul_add(R(p[c * m + l]), x[k * ldx + l], s);
       out[c * K + k] = s;
     }
