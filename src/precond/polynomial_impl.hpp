@@ -2,9 +2,11 @@
 #pragma once
 
 #include <tacit/exec/sweep.hpp>
+#include <tacit/op/csr.hpp>
 #include <tacit/op/scaled.hpp>
 #include <tacit/op/spectrum.hpp>
 #include <tacit/precond/polynomial.hpp>
+#include "op/stages.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -33,6 +35,44 @@ struct PolynomialStep {
   }
 };
 }  // namespace formula
+
+/// The storage of A, where one rank has all of it in host memory; else null.
+template <Scalar T, Memory M>
+const op::LocalMatrix<T>* whole_of(const op::Operator<T, M>& A) {
+  if constexpr (std::same_as<M, Host>)
+    if (const auto* const csr = dynamic_cast<const op::Csr<T>*>(&A)) return csr->whole();
+  return nullptr;
+}
+
+/// All steps as one wavefront over A, with the bits of sweep after sweep; p and q have p of even and of odd steps.
+template <Scalar T, class Steps>
+void polynomial_in_waves(const op::LocalMatrix<T>& A, const Steps& steps, const T* scaling, const T* x, T* r, T* p,
+                         T* q, T* y) {
+  constexpr int few_blocks = 8;
+  op::Needs needs;
+  op::needs_of_product(A, needs);
+  op::Stages stages;
+  stages.begin(A.blocks());
+  for (std::size_t k = 1; k < steps.size(); ++k) stages.add(needs);
+  T* const v[] = {p, q};
+  stages.run(A.blocks() > few_blocks, [&](int k, int b) {
+    const Local first = A.first_row(b), end = A.first_row(b + 1);
+    T *const to = v[k % 2], *const from = v[(k + 1) % 2];
+    if (k == 0) {
+      const formula::PolynomialStart<T> start{T(steps[0].b), false};
+      for (Local i = first; i < end; ++i) start(scaling[i], x[i], r[i], to[i], y[i]);
+      return;
+    }
+    const auto& now = steps[std::size_t(k)];
+    const formula::PolynomialStep<T> step{T(now.a), T(now.b), false};
+    A.multiply_block(b, from, to + first);
+    for (Local i = first; i < end; ++i) {
+      T last = from[i];
+      step(scaling[i], to[i], r[i], last, y[i]);
+      to[i] = last;
+    }
+  });
+}
 
 template <Scalar T, Memory M>
 Polynomial<T, M>::Polynomial(const op::Operator<T, M>& A, const PolynomialOptions& options)
@@ -106,9 +146,16 @@ typename Polynomial<T, M>::Work& Polynomial<T, M>::work(int columns) const {
 template <Scalar T, Memory M>
 void Polynomial<T, M>::finish(const Vector<T, M>& x, Vector<T, M>& y, bool adjoint, int) const {
   using namespace exec;
-  const Span span("polynomial", "precond");
   auto& [r, p, v] = work(x.columns());
   const auto& scaling = jacobi_->values(x.columns());
+  if constexpr (std::same_as<M, Host>)
+    if (const auto* const A = whole_of(a_); A && !adjoint && x.columns() == 1) {
+      const op::Cost c = Trace::on() ? cost() : op::Cost();
+      const Span span("polynomial", "exec", std::int64_t(c.bytes), c.flops);
+      for (std::size_t i = 1; i < steps_.size(); ++i) a_.count_apply();
+      return polynomial_in_waves(*A, steps_, scaling.data(), x.data(), r.data(), p.data(), v.data(), y.data());
+    }
+  const Span span("polynomial", "precond");
   sweep(reads(scaling, x), updates(), writes(r, p, y), formula::PolynomialStart<T>{T(steps_[0].b), adjoint});
   for (std::size_t i = 1; i < steps_.size(); ++i) {
     if (adjoint) a_.apply_adjoint(p, v);
@@ -129,7 +176,8 @@ op::Cost Polynomial<T, M>::cost() const {
   const double n = double(this->domain().local_size()), k = options_.degree;
   op::Cost c = a_.cost();
   c.flops = k * c.flops + (is_complex<T> ? 24 : 7) * (k + 1) * n;
-  c.bytes = k * c.bytes + (5 + 8 * k) * n * sizeof(T);
+  // A wavefront reads A, the scaling and x, and writes y, r, p and the last product, once.
+  c.bytes = whole_of(a_) ? c.bytes + 6 * n * sizeof(T) : k * c.bytes + (5 + 8 * k) * n * sizeof(T);
   c.messages *= k;
   c.message_bytes *= k;
   return c;

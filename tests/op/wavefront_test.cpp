@@ -1,10 +1,13 @@
 // The order of the levels of a wavefront, and the blocks that its levels need.
 #include "op/wavefront.hpp"
+#include "op/stages.hpp"
 #include "support/communicators.hpp"
 #include "support/reference.hpp"
+#include "support/threads.hpp"
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <vector>
 
 using namespace tacit;
@@ -89,6 +92,53 @@ TEST(Wavefront, KeepsItsLevelsClose) {
   });
   EXPECT_LE(widest, 6 * (A.needs(A.blocks() / 2) - A.blocks() / 2 + 1));
   EXPECT_LT(6 * 3, A.blocks());
+}
+
+/// A product with P, four with A of which each overwrites what the one but one before it made, and one with R: every
+/// block once, after what it reads and after what reads the rows that it overwrites.
+TEST(Stages, ComeAfterWhatTheyReadAndBeforeWhatTheyOverwrite) {
+  if (test::under_mpi()) GTEST_SKIP() << "the same as alone";
+  const Local n = 40011;
+  for (const int threads : {1, 2, 5})
+    for (const Local reach : {1, 700, 9000})
+      for (const int far : {0, 2}) {
+        const test::Threads use(threads);
+        const auto a = scattered(n, reach, far), p = scattered(n, 1, 0);
+        auto r = scattered(n, 30, far);  // every second row has no entries
+        for (std::size_t i = 0; i < std::size_t(n); i += 2) r.start[i + 1] = r.start[i];
+        r.start.resize(std::size_t(n) / 2 + 1);
+        r.column.resize(std::size_t(r.start.back())), r.value.resize(r.column.size());
+        const LocalMatrix<double> A(a, Format::csr), P(p, Format::csr), R(r, Format::csr);
+        const std::vector<Global> columns(r.column.begin(), r.column.end());
+        const ReadColumns of_R(r.start, columns);
+        Needs of_A, behind_P, to_R;
+        needs_of_product(A, of_A), needs_behind(A, of_A, P, behind_P), of_R.needs(R, A, to_R);
+        Stages stages;
+        stages.begin(P.blocks());
+        stages.add(behind_P);
+        for (int k = 0; k < 3; ++k) stages.add(of_A);
+        stages.add(to_R);
+        // Which version of a row is in which of two vectors: a stage writes k to the rows of its block.
+        std::vector<std::atomic<int>> v[2] = {std::vector<std::atomic<int>>(std::size_t(n)),
+                                              std::vector<std::atomic<int>>(std::size_t(n))};
+        for (auto& all : v)
+          for (auto& row : all) row = -1;
+        std::atomic<int> done = 0, wrong = 0;
+        stages.run(true, [&](int stage, int b) {
+          ++done;
+          const auto& matrix = stage == 0 ? P : stage == 5 ? R : A;
+          const auto& rows = stage == 5 ? r : a;
+          const auto& from = v[(stage + 1) % 2];
+          auto& to = v[stage % 2];
+          for (Local i = matrix.first_row(b); i < matrix.first_row(b + 1); ++i) {
+            for (Global k = rows.start[std::size_t(i)]; stage > 0 && k < rows.start[std::size_t(i) + 1]; ++k)
+              wrong += from[std::size_t(rows.column[std::size_t(k)])] != stage - 1;
+            if (stage < 5) to[std::size_t(i)] = stage;
+          }
+        });
+        EXPECT_EQ(wrong, 0) << threads << " threads, reach " << reach;
+        EXPECT_EQ(done, P.blocks() + 4 * A.blocks() + R.blocks());
+      }
 }
 
 }  // namespace

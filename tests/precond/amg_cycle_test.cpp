@@ -162,6 +162,35 @@ TYPED_TEST(AmgCycleOf, ThreadsChangeNoBit) {
   }
 }
 
+/// One column is done by wavefronts, several are not.
+TYPED_TEST(AmgCycleOf, WavefrontsChangeNoBit) {
+  if (under_mpi()) GTEST_SKIP() << "the same as alone";
+  using T = TypeParam;
+  const auto a = grid<T>(210, 190);
+  const auto space = Space::distributed(comm::Communicator::self(), a.n);
+  const auto A = a.on(space);
+  const Threads use(3);
+  for (const AmgSmoother smoother : all_smoothers)
+    for (const Cycle cycle : {Cycle::v, Cycle::w, Cycle::f})
+      for (const int sweeps : {1, 2, 3}) {
+        AmgOptions<T> o;
+        o.smoother = smoother, o.cycle = cycle, o.sweeps = sweeps;
+        const Amg<T> M(*A, o);
+        Vector<T> x(space), y(space), two(space, 2), by_sweeps(space, 2);
+        for (std::size_t i = 0; i < x.size(); ++i) {
+          x.data()[i] = noise_of<T>(9, std::uint64_t(i));
+          two.data()[2 * i] = two.data()[2 * i + 1] = x.data()[i];
+        }
+        M.apply(x, y);
+        M.apply(two, by_sweeps);
+        // Compilers fuse products and sums of complex numbers in some loops.
+        const double allowed = is_complex<T> ? tolerance<T>(10) : 0;
+        for (std::size_t i = 0; i < x.size(); ++i)
+          ASSERT_LE(std::abs(y.data()[i] - by_sweeps.data()[2 * i + 1]), allowed * (std::abs(y.data()[i]) + 1))
+              << to_string(smoother) << ' ' << to_string(cycle) << ", sweeps " << sweeps << ", row " << i;
+      }
+}
+
 TYPED_TEST(AmgCycleOf, ColumnsAreAsEachAlone) {
   using T = TypeParam;
   on_ranks(

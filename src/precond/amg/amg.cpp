@@ -120,10 +120,11 @@ struct Amg<T>::Parts {
   /// y := one cycle for x, with levels in single precision: for 2^e x, whose largest element is about 1.
   void cycle_in_single(const Vector<T>& x, Vector<T>& y, Cycle kind) const {
     const int e = shift_of(x.data(), x.size(), x.space().comm());
-    auto &f = *single->level(0).f, &u = *single->level(0).u;
+    auto& f = *single->level(0).f;
     const Shifted<T> there(e), back(shift - e);
     each(x.size(), [&](std::size_t i) { f.data()[i] = S(there(x.data()[i])); });
     single->cycle(kind, true);
+    const auto& u = *single->level(0).u;
     each(y.size(), [&](std::size_t i) { y.data()[i] = back(T(u.data()[i])); });
   }
 };
@@ -230,10 +231,18 @@ void Amg<T>::finish(const Vector<T>& x, Vector<T>& y, bool, int) const {
   parts_->with([&](auto& levels) { levels.make_vectors(x.columns()); });
   if (parts_->single) return parts_->cycle_in_single(x, y, options_.cycle);
   auto& levels = *parts_->own;
-  layout::copy(x, *levels.level(0).f);
+  auto& finest = levels.level(0);
+  const bool once = options_.cycle == Cycle::v || options_.cycle == Cycle::w || options_.cycle == Cycle::k;
+  if (once && levels.count() > 1 && finest.has_waves() && x.data() != y.data()) {
+    finest.borrow(x.data(), y.data());
+    levels.cycle(options_.cycle, true);
+    return finest.borrow(nullptr, nullptr);
+  }
+  finest.borrow(nullptr, nullptr);
+  layout::copy(x, *finest.f);
   exec::settle();
   levels.cycle(options_.cycle, true);
-  layout::copy(*levels.level(0).u, y);
+  layout::copy(*finest.u, y);
 }
 
 template <Scalar T>

@@ -23,6 +23,32 @@ void MatrixLevel<T>::make_vectors(int columns) {
 }
 
 template <Scalar T>
+void MatrixLevel<T>::down(int sweeps, bool from_zero, layout::Vector<T>& coarse) {
+  if (has_waves()) return down_in_waves(sweeps, from_zero, coarse);
+  smooth(sweeps, from_zero, false);
+  A_->apply(*u, *r);
+  {
+    const Span span("residual", "exec", std::int64_t(3 * f->size() * sizeof(T)));
+    each(f->size(), [&](std::size_t k) { r->data()[k] = f->data()[k] - r->data()[k]; });
+  }
+  restrict_to(*r, coarse);
+}
+
+template <Scalar T>
+void MatrixLevel<T>::up(int sweeps, const layout::Vector<T>& coarse) {
+  if (has_waves()) return up_in_waves(sweeps, coarse);
+  correct(coarse);
+  smooth(sweeps, false, true);
+}
+
+template <Scalar T>
+void MatrixLevel<T>::correct(const layout::Vector<T>& coarse) {
+  P->apply(coarse, *r);
+  const Span span("correct", "exec", std::int64_t(3 * f->size() * sizeof(T)));
+  each(f->size(), [&](std::size_t k) { u->data()[k] += r->data()[k]; });
+}
+
+template <Scalar T>
 void MatrixLevel<T>::smooth(int sweeps, bool from_zero, bool back) {
   if (how_ == AmgSmoother::chebyshev) return chebyshev(sweeps, from_zero);
   for (int s = 0; s < sweeps; ++s) {

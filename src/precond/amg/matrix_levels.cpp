@@ -96,6 +96,22 @@ op::TripleProduct<T> product_of(const Coarser<T>& coarser, const op::Rows<T>& ro
   return op::triple_product(coarser.Q ? *coarser.Q : coarser.P, rows, coarser.P, space, coarser.space);
 }
 
+/// Slices of eight rows where these would store up to so many times the entries: rows of transfers and coarse matrices
+/// are short and of different lengths, and one after the other costs more than the zeros that fill the slices do.
+/// `automatic` elsewhere, and for nodes of several unknowns, whose entries are in dense blocks.
+op::Format format_of(std::span<const Global> start, bool nodes) {
+  constexpr double most_padded = 1.75;
+  if (nodes) return op::Format::automatic;
+  const std::size_t rows = start.size() - 1, slice = std::size_t(op::LocalMatrix<double>::slice);
+  Global padded = 0;
+  for (std::size_t i = 0; i < rows; i += slice) {
+    Global longest = 0;
+    for (std::size_t r = i; r < std::min(i + slice, rows); ++r) longest = std::max(longest, start[r + 1] - start[r]);
+    padded += longest * Global(slice);
+  }
+  return double(padded) <= most_padded * double(start.back()) ? op::Format::sell : op::Format::automatic;
+}
+
 /// Entries that are not zero beside the largest of their row, over all ranks. Collective.
 template <Scalar T>
 Global couplings_of(const op::Csr<T>& A, const T* values) {
@@ -143,6 +159,7 @@ void MatrixLevels<T>::make_levels() {
   const double most = options_.max_complexity.value_or(options_.coarsening == AmgCoarsening::aggregation ? 3 : 5);
   coarsening_ = options_.coarsening == AmgCoarsening::aggregation ? make_aggregation(A, options_, hermitian_)
                                                                   : make_classical(A, options_);
+  const bool nodes = options_.block > 1 || Global(options_.near_null.size()) > A.range().local_size();
   Global entries = 0;
   levels_.push_back(std::make_unique<MatrixLevel<T>>(A));
   op::Rows<T> rows = A.rows();  // of the last level
@@ -174,7 +191,9 @@ void MatrixLevels<T>::make_levels() {
     if (options_.cycle == Cycle::mult_additive)
       smooth_transfers(coarser->P, next.R, rows, fine.scaling(), space, coarse, hermitian_);
     rows = std::move(next.C);
-    fine.R = std::make_unique<op::Csr<T>>(coarse, space, std::move(next.R));
+    if (space.comm().size() == 1) fine.set_reads(next.R);
+    const op::Format format_of_R = format_of(next.R.start, nodes), format_of_P = format_of(coarser->P.start, nodes);
+    fine.R = std::make_unique<op::Csr<T>>(coarse, space, std::move(next.R), format_of_R);
     Space on = coarse;  // the ranks that the next level is on
     if (const int by = gathering(rows, coarse, space.size()); by > 1) {
       const Gathering& to = fine.gathering.emplace(coarse, by);
@@ -183,9 +202,10 @@ void MatrixLevels<T>::make_levels() {
       coarsening_->move(to);
       fine.mover = to.template mover<T>();
     }
-    fine.P = std::make_unique<op::Csr<T>>(space, on, std::move(coarser->P));
+    fine.P = std::make_unique<op::Csr<T>>(space, on, std::move(coarser->P), format_of_P);
     const op::RowsView<T, Global> stored{rows.start, rows.column, rows.value};
-    levels_.push_back(std::make_unique<MatrixLevel<T>>(std::make_unique<op::Csr<T>>(on, on, stored)));
+    levels_.push_back(
+        std::make_unique<MatrixLevel<T>>(std::make_unique<op::Csr<T>>(on, on, stored, format_of(stored.start, nodes))));
   }
   make_bottom_solver(rows);
   work_.resize(levels_.size());
@@ -372,30 +392,18 @@ void MatrixLevels<T>::down(std::size_t i, bool from_zero) {
   counted(i, [&] {
     MatrixLevel<T>& fine = *levels_[i];
     ++work_[i].visits;
-    fine.smooth(options_.sweeps, from_zero, false);
-    fine.A().apply(*fine.u, *fine.r);
-    {
-      const Span span("residual", "exec", std::int64_t(3 * fine.f->size() * sizeof(T)));
-      each(fine.f->size(), [&](std::size_t k) { fine.r->data()[k] = fine.f->data()[k] - fine.r->data()[k]; });
-    }
-    fine.restrict_to(*fine.r, *levels_[i + 1]->f);
+    fine.down(options_.sweeps, from_zero, *levels_[i + 1]->f);
   });
 }
 
 template <Scalar T>
 void MatrixLevels<T>::correct(std::size_t i) {
-  counted(i, [&] {
-    MatrixLevel<T>& fine = *levels_[i];
-    fine.P->apply(*levels_[i + 1]->u, *fine.r);
-    const Span span("correct", "exec", std::int64_t(3 * fine.f->size() * sizeof(T)));
-    each(fine.f->size(), [&](std::size_t k) { fine.u->data()[k] += fine.r->data()[k]; });
-  });
+  counted(i, [&] { levels_[i]->correct(*levels_[i + 1]->u); });
 }
 
 template <Scalar T>
 void MatrixLevels<T>::up(std::size_t i, bool) {
-  correct(i);
-  counted(i, [&] { levels_[i]->smooth(options_.sweeps, false, true); });
+  counted(i, [&] { levels_[i]->up(options_.sweeps, *levels_[i + 1]->u); });
 }
 
 template <Scalar T>
