@@ -149,7 +149,7 @@ def compact(value: Any, indent: int = 0) -> str:
     if indent + len(line) <= 120 or not any(isinstance(one, dict | list) for one in inner):
         return line
     if isinstance(value, dict):
-        parts, ends = [f"{json.dumps(key)}: {compact(one, indent + 1)}" for key, one in value.items()], "{}"
+        parts, ends = [f"{json.dumps(str(key))}: {compact(one, indent + 1)}" for key, one in value.items()], "{}"
     else:
         parts, ends = [json.dumps(one) for one in value], "[]"
     between = "\n" + " " * (indent + 1)

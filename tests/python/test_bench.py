@@ -63,6 +63,7 @@ def test_results_name_their_surroundings(tmp_path: Path) -> None:
 def test_results_have_a_row_a_line() -> None:
     row = {"name": "x" * 30, "seconds": [0.1, 1e-30, 3], "found": {"é": None}}
     value = {"rows": [row] * 3, "by name": {"a": row, "b": {"inner": [row, row], "none": []}}, "words": ["w" * 150]}
+    assert json.loads(harness.compact({1: row, 2: [row] * 3})) == {"1": row, "2": [row] * 3}
     text = harness.compact(value)
     assert json.loads(text) == value
     lines = text.splitlines()
