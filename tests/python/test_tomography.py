@@ -632,7 +632,9 @@ def test_scans_that_cannot_be_right(tmp_path: Path) -> None:
     assert done.returncode == 4, done.stderr
     assert len(done.stderr.strip().splitlines()) == 1, done.stderr
     out = tmp_path / "r.json"
-    done = run("reconstruct", changed("nan", spoil), "--json", str(out), "--output", str(tmp_path / "o.npy"))
+    done = run(
+        "reconstruct", changed("nan", spoil), "--dead", "none", "--json", str(out), "--output", str(tmp_path / "o.npy")
+    )
     assert done.returncode == 3, done.stderr
     facts = json.loads(out.read_text())
     assert facts["reason"] == "non_finite"

@@ -7,6 +7,7 @@ import itertools
 import math
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +15,7 @@ from .. import comm as _comm
 from .. import report
 from .._core import InputError
 from .._files import load_arrays
-from . import scans, tomography
+from . import preparation, scans, tomography
 
 
 def split_evenly(n: int, parts: int) -> list[tuple[int, int]]:
@@ -70,6 +71,7 @@ class ScanReconstruction:
             raise InputError(f"{start}: one array (.npy) is needed")
         self.start = images
         self.history: dict[int, tuple[Any, int, str, float]] = {}  # by slice: residuals, iterations, end, last residual
+        self.repairs = Counter[str]()
         self.interrupted = False
         self.seconds = {"read": 0.0, "build": 0.0, "solve": 0.0}
 
@@ -117,10 +119,10 @@ class ScanReconstruction:
             self.seconds["read"] += waited
             self.seconds["solve"] = time.perf_counter() - begin - waited
         # Ranks that share an image have read the same values.
-        lost = self.grid.world.all_sum(self.scan.without_counts if self.grid.leads else 0)
-        if lost:
-            text = f"{lost} values without counts are interpolated from the bins beside them"
-            self.scan.assumed.append(f"{self.scan.path}: {text}")
+        mine = self.scan.repairs if self.grid.leads else Counter[str]()
+        self.repairs = Counter({kind: int(self.grid.world.all_sum(mine[kind])) for kind in preparation.KINDS})
+        lost = {kind: self.repairs[kind] for kind in preparation.LOST}
+        self.scan.assumed += [f"{self.scan.path}: {text}" for text in preparation.sentences(Counter(lost))]
 
     def _batch(self, slices: tuple[int, int], sinograms: Any, options: dict[str, Any]) -> tuple[int, Any, list[Any]]:
         """The first slice of a batch, its images, and the history of each slice. Collective over the group."""
@@ -162,6 +164,11 @@ class ScanReconstruction:
             "residual": [residual for *_, residual in slices],
             "reason": "interrupted" if self.interrupted else "non_finite" if self.spoilt else "done",
             "reasons": [end for _, _, end, _ in slices],
+            "preparation": scan.preparation.facts(),
+            "repairs": {kind: count for kind, count in self.repairs.items() if count > 0},
+            "prepared": preparation.sentences(
+                self.repairs - Counter({kind: self.repairs[kind] for kind in preparation.LOST})
+            ),
             "warnings": scan.assumed,
         }
 

@@ -10,6 +10,7 @@ import re
 import struct
 import threading
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,132 +22,87 @@ from .._core import InputError
 from .._files import reading, refuse_unwritten
 from .._support import Array, choose
 from .axis import CUT, Axis, doubtful_angles, ends, find_centre
-from .tomography import normalise
+from .preparation import AS_GIVEN, Preparation, doubts
 
 OUTPUTS = (".tif", ".tiff", ".h5", ".hdf5", ".npy", ".png")
 #: What the numbers of a scan are: counts of the detector; their ratio to those without the sample; minus its logarithm.
 DATA = ("counts", "transmission", "line-integrals")
-LEAST = 1e-6  # transmission
-GAP = 3  # bins without counts in a row that are interpolated; a wider gap is an opaque part of the sample
 
 
 class Scan:
-    """A scan, read by slices: ``read(first, last)`` returns sinograms (k, angles, detectors) as float32."""
+    """A scan, read by slices: ``read(first, last)`` returns sinograms (k, angles, detectors) as float32, prepared as
+    `preparation` says.
+    """
 
     angles: Array
     slices: int
     detectors: int
     path: str
     assumed: list[str]  #: assumptions about what the files do not state, and doubts about what they do, as sentences
-    without_counts: int = 0  #: values read so far that had no counts and were interpolated
+    preparation: Preparation = AS_GIVEN
+    sides: tuple[float, float] = (0.0, 0.0)  #: mean line integrals at the ends of the detector, relative to the largest
+    repairs: Counter[str]  #: what has been repaired so far
 
     def read(self, first: int, last: int) -> Array:
         raise NotImplementedError
+
+    def peek(self, at: int) -> Array:
+        """The sinogram (angles, detectors) of a slice, whose repairs are not counted."""
+        counted, self.repairs = self.repairs, Counter()
+        try:
+            return np.asarray(self.read(at, at + 1)[0])
+        finally:
+            self.repairs = counted
 
     def _doubt(self, source: str) -> None:
         """Adds doubts about the angles and the width of the sample to `assumed`."""
         said = doubtful_angles(self.angles)
         if said:
             self.assumed.append(f"{source}: {said}")
-        middle = self.slices // 2
         try:
-            sides = ends(self.read(middle, middle + 1)[0])
+            self.sides = ends(self.peek(self.slices // 2))
         except InputError:
             return  # raised again when it is reconstructed
-        finally:
-            self.without_counts = 0
-        if max(sides) > CUT:
+        if max(self.sides) > CUT:
             self.assumed.append(
-                f"{self.path}: the sample is wider than the detector, or the background is not 0 (slice {middle}: mean"
-                f" line integrals at the ends of the detector are {sides[0]:.0%} and {sides[1]:.0%} of the largest):"
-                " images are off by an offset, most near the rim"
+                f"{self.path}: the sample is wider than the detector, or the background is not 0 (slice"
+                f" {self.slices // 2}: mean line integrals at the ends of the detector are {self.sides[0]:.0%} and"
+                f" {self.sides[1]:.0%} of the largest)"
             )
 
     def close(self) -> None:
         """Closes the files."""
 
 
-def _opened(path: str) -> Any:
-    try:
-        import h5py
-    except ImportError:
-        raise ImportError("HDF5 files are read by h5py: pip install h5py") from None
-    if not os.path.exists(path):
-        raise FileNotFoundError(f"{path}: no such file")
-    try:
-        return h5py.File(path, "r")
-    except OSError as error:
-        raise InputError(f"{path}: not an HDF5 file ({error})") from None
+class Frames(Scan):
+    """A scan of projections with white and dark frames; how they are stored is the format's part, `_stored`."""
 
+    kind: str  #: one of DATA
+    taken: Array
+    limit: float | None = None  #: the largest number of the type of the counts
+    source = "the projections"  #: what the messages call the projections, their angles and the frames
+    angle_source = "the angles"
+    _last: tuple[tuple[int, int], tuple[Array, Array, Array]] | None = None
 
-class DataExchange(Scan):
-    """HDF5 Data Exchange: /exchange/data (angles, slices, detectors), data_white, data_dark, theta; De Carlo et al.
-    (2014), doi 10.1107/S160057751401604X.
+    def _stored(self, first: int, last: int) -> tuple[Array, Array, Array]:
+        """Projections, white and dark frames (.., slices, bins) of these slices, as they are."""
+        raise NotImplementedError
 
-    `data` says what the numbers are (DATA). Counts are converted to line integrals by white and dark frames, or by the
-    levels `white` and `dark` in their place; InputError where there is neither. `theta` is a file of float32 in radians
-    that replaces /exchange/theta; where there is neither, equal steps over half a turn are assumed, and `assumed` says
-    so.
-    """
-
-    def __init__(
-        self,
-        path: str,
-        *,
-        data: str = "counts",
-        white: float | None = None,
-        dark: float | None = None,
-        theta: str | None = None,
-    ) -> None:
-        choose("data", data, DATA)
-        if data != "counts" and not (white is None and dark is None):
-            raise ValueError(f'levels of white and dark frames are of counts, and the data are "{data}"')
-        if white is not None and not white > (dark or 0):
-            raise ValueError(f"white is {white:g} and dark is {dark or 0:g}: with the beam a detector counts more")
-        self.file = _opened(path)
-        self.path, self.kind = path, data
-        self._last: tuple[tuple[int, int], tuple[Array, Array, Array]] | None = None
-        self.data = self._dataset("data")
-        if self.data is None:
-            raise InputError(f"{path}: no dataset /exchange/data; an HDF5 Data Exchange file is needed")
-        if self.data.ndim != 3 or 0 in self.data.shape:
-            raise InputError(
-                f"{path}: /exchange/data has shape {self.data.shape}; (angles, slices, detectors) is needed"
-            )
-        rows, self.slices, self.detectors = self.data.shape
-        # What a slice takes, whose numbers become float32; slices are read in batches.
-        refuse_unwritten(path, self.data, rows * self.detectors * (self.data.dtype.itemsize + 4))
-        self.white = self._frames("data_white", white) if data == "counts" else None
-        self.dark = self._frames("data_dark", dark) if data == "counts" else None
-        self.assumed = []
-        if theta is None:
-            self.angles = self._theta(rows)
-        else:
+    def _begin(self, theta: str | None, preparation: Preparation | None) -> None:
+        """Leaves out what was not taken, and adds doubts to `assumed`."""
+        self.preparation = preparation or (AS_GIVEN if self.kind == "line-integrals" else Preparation())
+        self.repairs = Counter()
+        if theta is not None:
+            rows = len(self.angles)
             self.angles = _angles_of(theta)
             if len(self.angles) != rows:
-                raise InputError(f"{theta}: {len(self.angles)} angles for the {rows} projections of {path}")
+                raise InputError(f"{theta}: {len(self.angles)} angles for the {rows} projections of {self.path}")
         self.taken = self._taken()
         self.angles = self.angles[self.taken]
-        self._doubt(path if theta is None else theta)
-
-    def _theta(self, rows: int) -> Array:
-        """The angles of the file, or those that are assumed, in radians."""
-        found, path = self._dataset("theta"), self.path
-        if found is None:
-            self.assumed.append(
-                f"{path}: no /exchange/theta: {rows} angles evenly over half a turn are assumed, 0 to 180 degrees in"
-                f" steps of {180 / rows:.6g}, without the last; --theta FILE gives others"
-            )
-            return np.arange(rows) * np.pi / rows
-        refuse_unwritten(path, found)
-        with reading(path, "angles in /exchange/theta, with their units"):
-            angles = np.asarray(found[()], np.float64).reshape(-1)
-            units = found.attrs.get("units", "")
-        if len(angles) != rows:
-            raise InputError(f"{path}: {len(angles)} angles in /exchange/theta for {rows} projections")
-        if not np.isfinite(angles).all():
-            raise InputError(f"{path}: /exchange/theta has angles that are not finite")
-        return np.deg2rad(angles) if self._in_degrees(angles, units) else angles
+        if self.kind == "counts":
+            data, white, dark = self._raw(self.slices // 2, self.slices // 2 + 1)
+            self.assumed += [f"{self.path}: {text}" for text in doubts(data[self.taken], white, dark, self.limit)]
+        self._doubt(self.path if theta is None else theta)
 
     def _in_degrees(self, angles: Array, units: Any) -> bool:
         """Whether angles are in degrees, by the attribute `units`: a text or an array of one, in capitals, brackets, ..
@@ -166,13 +122,13 @@ class DataExchange(Scan):
         if word not in ("", "d", "\u00b0", "deg", "degs", "degree", "degrees"):
             kind = "radians, as they are at most 2 pi" if small else "degrees"
             self.assumed.append(
-                f'{self.path}: units "{text.strip()}" of /exchange/theta are unknown: {kind} are assumed'
+                f'{self.path}: units "{text.strip()}" of {self.angle_source} are unknown: {kind} are assumed'
             )
             return not small
         if word and small and len(angles) > 2:
             self.assumed.append(
-                f'{self.path}: /exchange/theta ends at {widest:.4g} "{text.strip()}": if these are radians, correct its'
-                " units"
+                f'{self.path}: {self.angle_source} ends at {widest:.4g} "{text.strip()}": if these are radians, correct'
+                " its units"
             )
         return bool(word) or not small
 
@@ -193,11 +149,11 @@ class DataExchange(Scan):
             beam = data.mean(1, dtype=np.float64) - low
             seen = beam[~alike & np.isfinite(beam)]
             usual = float(np.median(seen)) if len(seen) else 0.0
-            gone = ~np.isfinite(most) | (alike & (most <= 0)) | (beam < 0.002 * usual)
+            gone = ~np.isfinite(most) | (alike & (most <= 0)) | ((usual > 0) & (beam < 0.002 * usual))
         taken = np.flatnonzero(~gone)
         if len(taken) == 0:
             raise InputError(
-                f"{self.path}: none of the {count} projections in /exchange/data has been taken: all are empty"
+                f"{self.path}: none of the {count} projections in {self.source} has been taken: all are empty"
             )
         if gone.any():
             self.assumed.append(
@@ -205,6 +161,108 @@ class DataExchange(Scan):
                 f" ({_ranges(np.flatnonzero(gone))}, from 0): they are left out"
             )
         return taken
+
+    def _raw(self, first: int, last: int) -> tuple[Array, Array, Array]:
+        """:meth:`_stored`, the numbers as float32. One slice is kept, since several questions are asked of the middle
+        one, and a slice can cost as much as the whole file.
+        """
+        if self._last is not None and self._last[0] == (first, last):
+            return self._last[1]
+        data, white, dark = (np.asarray(part, np.float32) for part in self._stored(first, last))
+        if last - first == 1:
+            self._last = (first, last), (data, white, dark)
+        return data, white, dark
+
+    def read(self, first: int, last: int) -> Array:
+        prepared, edge = self.preparation, self.preparation.margin
+        low, high = max(0, first - edge), min(self.slices, last + edge)
+        data, white, dark = self._raw(low, high)
+        data = data[self.taken]  # a copy
+        tally = self.repairs
+        if self.kind != "line-integrals":
+            try:
+                data, white, dark = prepared.counts(data, white, dark, self.angles, tally)
+                data = prepared.integrals(data, white, dark, tally)
+            except ValueError as error:
+                raise InputError(f"{self.path}: slices {first} to {last - 1}: {error}") from None
+        else:
+            data = prepared.given(data, tally)
+        s = np.array(data[:, first - low : last - low].transpose(1, 0, 2), order="C")
+        return prepared.sinograms(s, tally)
+
+
+def opened(path: str) -> Any:
+    try:
+        import h5py
+    except ImportError:
+        raise ImportError("HDF5 files are read by h5py: pip install h5py") from None
+    if not os.path.exists(path):
+        raise FileNotFoundError(f"{path}: no such file")
+    try:
+        return h5py.File(path, "r")
+    except OSError as error:
+        raise InputError(f"{path}: not an HDF5 file ({error})") from None
+
+
+class DataExchange(Frames):
+    """HDF5 Data Exchange: /exchange/data (angles, slices, detectors), data_white, data_dark, theta; De Carlo et al.
+    (2014), doi 10.1107/S160057751401604X.
+
+    `data` says what the numbers are (DATA). Counts are converted to line integrals by white and dark frames, or by the
+    levels `white` and `dark` in their place; InputError where there is neither. `theta` is a file of float32 in radians
+    that replaces /exchange/theta; where there is neither, equal steps over half a turn are assumed, and `assumed` says
+    so. `preparation`: its default is all repairs for counts and transmission, and none for line integrals.
+    """
+
+    source, angle_source = "/exchange/data", "/exchange/theta"
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        data: str = "counts",
+        white: float | None = None,
+        dark: float | None = None,
+        theta: str | None = None,
+        preparation: Preparation | None = None,
+    ) -> None:
+        check_levels(data, white, dark)
+        self.file = opened(path)
+        self.path, self.kind, self.assumed = path, data, []
+        self.data = self._dataset("data")
+        if self.data is None:
+            raise InputError(f"{path}: no dataset /exchange/data; an HDF5 Data Exchange or NXtomo file is needed")
+        if self.data.ndim != 3 or 0 in self.data.shape:
+            raise InputError(
+                f"{path}: /exchange/data has shape {self.data.shape}; (angles, slices, detectors) is needed"
+            )
+        rows, self.slices, self.detectors = self.data.shape
+        # What a slice takes, whose numbers become float32; slices are read in batches.
+        refuse_unwritten(path, self.data, rows * self.detectors * (self.data.dtype.itemsize + 4))
+        self.limit = largest(self.data.dtype)
+        self.white = self._frames("data_white", white) if data == "counts" else None
+        self.dark = self._frames("data_dark", dark) if data == "counts" else None
+        self.angles = self._theta(rows) if theta is None else np.zeros(rows)
+        self._begin(theta, preparation)
+
+    def _theta(self, rows: int) -> Array:
+        """The angles of the file, or those that are assumed, in radians."""
+        found, path = self._dataset("theta"), self.path
+        if found is None:
+            self.assumed.append(
+                f"{path}: no /exchange/theta: {rows} angles evenly over half a turn are assumed, 0 to 180 degrees in"
+                f" steps of {180 / rows:.6g}, without the last; --theta FILE gives others"
+            )
+            return np.arange(rows) * np.pi / rows
+        refuse_unwritten(path, found)
+        with reading(path, "angles in /exchange/theta, with their units"):
+            angles = np.asarray(found[()], np.float64).reshape(-1)
+            units = found.attrs.get("units", "")
+        if len(angles) != rows:
+            raise InputError(f"{path}: {len(angles)} angles in /exchange/theta for {rows} projections")
+        if not np.isfinite(angles).all():
+            raise InputError(f"{path}: /exchange/theta has angles that are not finite")
+        return np.deg2rad(angles) if self._in_degrees(angles, units) else angles
 
     def _dataset(self, name: str) -> Any:
         """The dataset /exchange/name, or None."""
@@ -225,12 +283,7 @@ class DataExchange(Scan):
             return np.full((1, self.slices, self.detectors), level, np.float32)
         frames = self._dataset(name)
         if frames is None or len(frames) == 0:
-            short = name.removeprefix("data_")
-            raise InputError(
-                f"{self.path}: no /exchange/{name}: counts become line integrals by white and dark frames. --{short}"
-                f" LEVEL gives what the detector counts without the {'sample' if short == 'white' else 'beam'};"
-                " --data transmission or line-integrals says that these are no counts"
-            )
+            raise missing_frames(self.path, f"/exchange/{name}", name.removeprefix("data_"))
         if frames.ndim != 3 or frames.shape[1:] != self.data.shape[1:]:
             raise InputError(
                 f"{self.path}: /exchange/{name} has shape {frames.shape} where"
@@ -239,36 +292,40 @@ class DataExchange(Scan):
         refuse_unwritten(self.path, frames)
         return frames
 
-    def _raw(self, first: int, last: int) -> tuple[Array, Array, Array]:
-        """Projections, white and dark frames of these slices, as they are. One slice is kept, since several questions
-        are asked of the middle one, and a slice can cost as much as the whole file.
-        """
-        if self._last is not None and self._last[0] == (first, last):
-            return self._last[1]
+    def _stored(self, first: int, last: int) -> tuple[Array, Array, Array]:
         rows = slice(first, last)
         no_frames = np.zeros((0, last - first, self.detectors), np.float32)
         with reading(self.path, f"slices {first} to {last - 1}, which cannot be read"):
             data = np.asarray(self.data[:, rows], np.float32)
             white = no_frames if self.white is None else self.white[:, rows]
             dark = no_frames if self.dark is None else self.dark[:, rows]
-        if last - first == 1:
-            self._last = (first, last), (data, white, dark)
         return data, white, dark
-
-    def read(self, first: int, last: int) -> Array:
-        data, white, dark = self._raw(first, last)
-        if len(self.taken) < len(data):
-            data = data[self.taken]
-        if self.kind != "line-integrals":
-            try:
-                data = normalise(data, white, dark, LEAST)
-            except ValueError as error:
-                raise InputError(f"{self.path}: slices {first} to {last - 1}: {error}") from None
-            self.without_counts += fill_gaps(data, -np.log(LEAST))
-        return np.array(data.transpose(1, 0, 2), order="C")
 
     def close(self) -> None:
         self.file.close()
+
+
+def check_levels(data: str, white: float | None, dark: float | None) -> None:
+    """ValueError for levels of frames that do not fit what the numbers are."""
+    choose("data", data, DATA)
+    if data != "counts" and not (white is None and dark is None):
+        raise ValueError(f'levels of white and dark frames are of counts, and the data are "{data}"')
+    if white is not None and not white > (dark or 0):
+        raise ValueError(f"white is {white:g} and dark is {dark or 0:g}: with the beam a detector counts more")
+
+
+def largest(dtype: Any) -> float | None:
+    """The largest number of a type of whole numbers."""
+    return float(np.iinfo(dtype).max) if dtype.kind in "iu" else None
+
+
+def missing_frames(path: str, where: str, short: str) -> InputError:
+    """The error for counts without white or dark frames."""
+    return InputError(
+        f"{path}: no {where}: counts become line integrals by white and dark frames. --{short} LEVEL gives what the"
+        f" detector counts without the {'sample' if short == 'white' else 'beam'}; --data transmission or"
+        " line-integrals says that these are no counts"
+    )
 
 
 def _ranges(numbers: Array) -> str:
@@ -276,26 +333,6 @@ def _ranges(numbers: Array) -> str:
     runs = np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1)
     texts = [f"{r[0]}" if len(r) == 1 else f"{r[0]} to {r[-1]}" for r in runs]
     return ", ".join(texts[:8]) + (", .." if len(texts) > 8 else "")
-
-
-def fill_gaps(p: Array, most: float) -> int:
-    """Interpolates values of p (.., bins) that have reached `most`, as counts of 0 do, linearly from those beside, in
-    gaps of at most GAP bins; returns their number. Wider gaps are left as they are.
-    """
-    rows = p.reshape(-1, p.shape[-1])
-    full = rows >= most * (1 - 1e-6)
-    filled = 0
-    bins = np.arange(rows.shape[1])
-    for i in np.flatnonzero(full.any(1)):
-        edges = np.diff(np.concatenate([[0], full[i].astype(np.int8), [0]]))
-        narrow = full[i].copy()
-        for start, stop in zip(np.flatnonzero(edges > 0), np.flatnonzero(edges < 0), strict=True):
-            narrow[start:stop] = stop - start <= GAP
-        known = ~full[i] & np.isfinite(rows[i])
-        if known.any() and narrow.any():
-            rows[i, narrow] = np.interp(bins[narrow], bins[known], rows[i, known])
-            filled += int(narrow.sum())
-    return filled
 
 
 def _angles_of(path: str) -> Array:
@@ -309,14 +346,17 @@ def _angles_of(path: str) -> Array:
 
 
 class Raw(Scan):
-    """Pairs of raw little-endian float32 files: sinogram [slice][angle][detector], theta in radians."""
+    """Pairs of raw little-endian float32 files: sinogram [slice][angle][detector], line integrals; theta in radians."""
 
-    def __init__(self, sinogram: str, theta: str, shape: tuple[int, int]) -> None:
+    def __init__(
+        self, sinogram: str, theta: str, shape: tuple[int, int], *, preparation: Preparation | None = None
+    ) -> None:
         if not os.path.exists(sinogram):
             raise FileNotFoundError(f"{sinogram}: no such file")
         self.path = sinogram
         rows, self.detectors = shape
-        self.assumed = []
+        self.assumed, self.repairs = [], Counter()
+        self.preparation = preparation or AS_GIVEN
         self.angles = _angles_of(theta)
         if len(self.angles) != rows:
             raise InputError(f"{theta}: {len(self.angles)} angles where --shape says {rows}")
@@ -330,7 +370,8 @@ class Raw(Scan):
         self._doubt(theta)
 
     def read(self, first: int, last: int) -> Array:
-        return np.array(self.data[first:last], np.float32)
+        s = self.preparation.given(np.array(self.data[first:last], np.float32), self.repairs)
+        return self.preparation.sinograms(s, self.repairs)
 
 
 def centre_of(scan: Scan, given: str | None) -> float | Axis:
@@ -357,12 +398,10 @@ def _found(scan: Scan) -> Axis:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error", UserWarning)
-                axis = find_centre(scan.read(at, at + 1)[0], scan.angles)
+                axis = find_centre(scan.peek(at), scan.angles)
         except (ValueError, UserWarning) as error:
             first = first or (at, str(error))
             continue
-        finally:
-            scan.without_counts = 0
         if first is not None:
             scan.assumed.append(f"{scan.path}: slice {first[0]}: {first[1]}; the axis is that of slice {at}")
         return axis

@@ -43,8 +43,19 @@ from .._support import (
     whole_number,
 )
 from .axis import Axis, doubtful_angles, find_centre
+from .rings import remove_rings
 
-__all__ = ["Axis", "Progress", "Projector", "Reconstruction", "find_centre", "normalise", "projector", "reconstruct"]
+__all__ = [
+    "Axis",
+    "Progress",
+    "Projector",
+    "Reconstruction",
+    "find_centre",
+    "normalise",
+    "projector",
+    "reconstruct",
+    "remove_rings",
+]
 
 
 class Projector:

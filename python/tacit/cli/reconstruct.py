@@ -6,6 +6,7 @@ import argparse
 import math
 import sys
 import time
+from dataclasses import replace
 from typing import Any
 
 from tacit import report
@@ -16,6 +17,9 @@ from tacit.cli.ranks import on_ranks
 
 TEXT = "images from the sinograms of a parallel-beam scan"
 IMAGES = (".tif", ".tiff", ".h5", ".hdf5", ".npy", ".png")
+DEAD = ("interpolate", "none")
+RINGS = ("offset", "none", "sorting", "filtering", "wavelet", "all")  # app/rings.py, which a test compares
+RINGS_TEXT = "offset: of each bin; none; of algotom: sorting, filtering, wavelet, all [offset]"
 # The options of the projector, whose `columns` is the batch.
 PROJECTOR = [name for name, option in TILED.items() if "projector" in option.takers and name != "columns"]
 
@@ -28,6 +32,26 @@ span = cli.matching(
     "FIRST:END or one number",
     lambda first, colon, end: (int(first), int(first) + 1 if not colon else int(end) if end else None),
 )
+
+
+def zingers(text: str) -> float:
+    return 0.0 if text == "none" else float(cli.real(0, True)(text))
+
+
+def phase(text: str) -> Any:
+    """Paganin's numbers, PIXEL,DISTANCE,ENERGY,RATIO; None for "none"."""
+    from tacit.app.phase import Paganin
+
+    if text == "none":
+        return None
+    try:
+        pixel, distance, energy, ratio = map(float, text.split(","))
+        return Paganin(pixel, distance, energy, ratio)
+    except ValueError as error:
+        why = str(error) if str(error).startswith("phase") else "expected none or four numbers"
+        raise argparse.ArgumentTypeError(
+            f'{why}: PIXEL (micrometres), DISTANCE (millimetres), ENERGY (keV), delta/beta, found "{text}"'
+        ) from None
 
 
 def axis(text: str) -> str:
@@ -52,6 +76,17 @@ def add(a: cli.Arguments) -> None:
     a("--centre BINS|auto", "of rotation, from the detector's left edge [the middle]", axis)
     a("--image N|ROWS,COLUMNS", "pixels [as many as bins]", sizes)
     a("--pixel BINS", "side of a pixel", cli.real(0, True), 1.0)
+    a.section("preparation (of counts and transmissions; line integrals are taken as they are unless one is given)")
+    a(
+        "--zingers X|none",
+        "replace values so many standard deviations above their neighbours [8]",
+        zingers,
+        known=("none",),
+    )
+    a("--dead NAME", "interpolate dead bins and gaps, or none [interpolate]", cli.one_of("dead", DEAD), known=DEAD)
+    a("--phase PIXEL,DISTANCE,ENERGY,RATIO", "Paganin's filter: um, mm, keV, delta/beta [none]", phase)
+    a("--rings NAME", RINGS_TEXT, cli.one_of("rings", RINGS), known=RINGS)
+    a("--ring-width BINS", "bins to smooth across [21]", cli.whole(3))
     a.section("method")
     a.choice("--method", RECONSTRUCT_NAMES)
     a.options(RECONSTRUCT)
@@ -102,10 +137,19 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _scan(a: argparse.Namespace) -> Any:
     from tacit.app import scans
+    from tacit.app.preparation import AS_GIVEN, Preparation
 
     if a.file is None:
-        return scans.Raw(a.sinogram, a.theta, a.shape)
-    return scans.DataExchange(a.file, data=a.data or "counts", white=a.white, dark=a.dark, theta=a.theta)
+        return scans.Raw(a.sinogram, a.theta, a.shape, preparation=_preparation(a, AS_GIVEN))
+    kind = a.data or "counts"
+    made = _preparation(a, AS_GIVEN if kind == "line-integrals" else Preparation())
+    return scans.DataExchange(a.file, data=kind, white=a.white, dark=a.dark, theta=a.theta, preparation=made)
+
+
+def _preparation(a: argparse.Namespace, usual: Any) -> Any:
+    """What is done to the numbers: the options given, for others those of `usual`."""
+    names = ("zingers", "dead", "phase", "rings", "ring_width")
+    return replace(usual, **{name: getattr(a, name) for name in names if getattr(a, name) is not None})
 
 
 def _here(a: argparse.Namespace, world: Any, out: Any) -> int:
@@ -163,6 +207,8 @@ def show(facts: dict[str, Any], out: Any) -> None:
         f"{facts['slices']} slices of {rows} x {columns} pixels from {scan},"
         f" axis at {_axis_text(facts)}; {facts['nonzeros']:,} entries ({facts['storage']}{place})"
     )
+    for text in facts["prepared"]:
+        out.print(f"prepared: {text}")
     if facts["residual"]:
         out.print(
             f"{facts['method']}: {min(facts['iterations'])} to {max(facts['iterations'])} iterations, |b - A x|"
