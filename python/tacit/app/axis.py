@@ -12,7 +12,7 @@ import numpy as np
 
 from .._support import Array, as_array, real_number
 
-__all__ = ["CERTAIN", "CUT", "WORST", "Axis", "doubtful_angles", "ends", "find_centre"]
+__all__ = ["CERTAIN", "CUT", "WORST", "Axis", "coverage", "doubtful_angles", "ends", "find_centre", "opposite"]
 
 CERTAIN = 0.25  #: standard error, in bins, above which an axis comes with a warning
 WORST = 1.0  #: and above which there is none
@@ -91,12 +91,12 @@ def find_centre(sinogram: Any, angles: Any, search: float | None = None, step: f
     n = s.shape[1]
     sides = ends(s)
     cut = max(sides) > CUT
-    pairs = _opposite(t) if cut else None
+    pairs = opposite(t) if cut else None
     if not cut:
         found = _by_consistency(s, t, low, high, resolution)
     elif pairs is not None:
         found = _by_opposites(s, pairs, low, high, resolution)
-    elif _coverage(t) >= math.radians(170):
+    elif coverage(t) >= math.radians(170):
         found = _by_windows(s, t, low, high, resolution)
     else:
         raise ValueError(
@@ -148,7 +148,7 @@ def _judged(found: Found, t: Array, low: float, high: float, n: int) -> Axis:
     return Axis(found.centre, found.error, found.method)
 
 
-def _coverage(t: Array) -> float:
+def coverage(t: Array) -> float:
     """The angle that the projections cover, at most a turn."""
     around = np.sort(t % (2 * np.pi))
     gaps = np.diff(around, append=around[0] + 2 * np.pi)
@@ -159,7 +159,7 @@ def _coverage(t: Array) -> float:
 
 
 def _seen(t: Array) -> str:
-    return f"{len(t)} projections over {math.degrees(_coverage(t)):.0f} degrees"
+    return f"{len(t)} projections over {math.degrees(coverage(t)):.0f} degrees"
 
 
 def doubtful_angles(t: Array) -> str | None:
@@ -334,7 +334,7 @@ def _by_consistency(s: Array, t: Array, low: float, high: float, step: float) ->
     grid = np.arange(0, n + 0.125, 0.25)
     apart = grid[np.abs(grid - best) > max(2.0, 4 * error)]
     lead = float((model.unlikely(apart) - model.unlikely(np.array([best]))).min()) if len(apart) else 0.0
-    error = _widened(model, best, error, step, _coverage(t) < math.radians(170))
+    error = _widened(model, best, error, step, coverage(t) < math.radians(170))
     return Found(best, error, lead, "consistency of all projections")
 
 
@@ -378,7 +378,7 @@ def smooth(s: Array, width: float) -> Array:
     return np.asarray(np.fft.irfft(product, size, axis=1)[:, 2 * r : 2 * r + n])
 
 
-def _opposite(t: Array) -> tuple[Array, Array, Array, Array] | None:
+def opposite(t: Array) -> tuple[Array, Array, Array, Array] | None:
     """(rows, their opposites before and after, weights of those after), where projections from opposite sides exist;
     None for fewer than 8.
     """

@@ -16,6 +16,7 @@ from .. import report
 from .._core import InputError
 from .._files import load_arrays
 from . import preparation, scans, tomography
+from .field import Stitched, field_of
 
 
 def split_evenly(n: int, parts: int) -> list[tuple[int, int]]:
@@ -57,7 +58,13 @@ class ScanReconstruction:
     """
 
     def __init__(
-        self, scan: scans.Scan, grid: Grid, slices: tuple[int, int | None] | None, centre: str | None, start: str | None
+        self,
+        scan: scans.Scan,
+        grid: Grid,
+        slices: tuple[int, int | None] | None,
+        centre: str | None,
+        start: str | None,
+        stitch: bool = False,
     ) -> None:
         self.scan, self.grid, self.start_file = scan, grid, start
         low, end = slices or (0, None)
@@ -66,6 +73,16 @@ class ScanReconstruction:
             raise ValueError(f"--slices {low}:{high} of a scan with slices 0 to {scan.slices - 1}")
         self.low, self.count = low, high - low
         self.centre = scans.centre_of(scan, centre)
+        self.stitched = stitch and field_of(scan, self.centre, None, 1.0, 0).half
+        if self.stitched:
+            self.scan = joined = Stitched(scan, self.centre)
+            self.axis: float = joined.centre
+            scan.assumed.append(
+                f"{scan.path}: half acquisition: opposite projections are joined to {len(joined.angles)} of"
+                f" {joined.detectors} bins over half a turn"
+            )
+        else:
+            self.axis = float(self.centre)
         images = load_arrays(start) if start else None
         if isinstance(images, dict):
             raise InputError(f"{start}: one array (.npy) is needed")
@@ -75,20 +92,30 @@ class ScanReconstruction:
         self.interrupted = False
         self.seconds = {"read": 0.0, "build": 0.0, "solve": 0.0}
 
-    def build(self, batch: int, **options: Any) -> None:
-        """Makes the projector, with the options of :func:`tomography.projector`. Collective."""
+    def build(self, batch: int, *, pad: int | None = None, **options: Any) -> None:
+        """Makes the projector, with the options of :func:`tomography.projector`, and `pad` of :func:`field_of`.
+        Collective.
+        """
         begin = time.perf_counter()
         self.batch = batch
+        self.field = field_of(self.scan, self.axis, options.get("image"), options.get("pixel", 1.0), pad)
+        self.scan.assumed += [f"{self.scan.path}: {text}" for text in self.field.said]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # doubts about the angles are in scan.assumed
-            options |= {"centre": self.centre, "columns": min(batch, self.count), "comm": self.grid.comm}
+            options |= {
+                "centre": self.axis,
+                "image": self.field.made,
+                "columns": min(batch, self.count),
+                "comm": self.grid.comm,
+            }
             self.projector = tomography.projector(self.scan.angles, self.scan.detectors, **options)
         self.seconds["build"] = time.perf_counter() - begin
         if self.start is not None:
-            shape = self.count, *self.projector.image_shape
+            shape = self.count, *self.field.kept
             self.start = self.start[None] if self.start.ndim == 2 else self.start
             if self.start.shape != shape:
                 raise ValueError(f"{self.start_file} has shape {self.start.shape} where {shape} is needed")
+            self.start = self.field.spread(self.start)
 
     def run(self, paths: list[str | None], show: Callable[[tomography.Progress], Any], **options: Any) -> None:
         """Reconstructs all slices, and writes their images to the files `paths` (those that are not None) on the first
@@ -101,7 +128,7 @@ class ScanReconstruction:
         self._progress = _Progress(first, end - first, show)
         with contextlib.ExitStack() as files:
             wanted = [path for path in paths if path] if self.grid.world.rank == 0 else []
-            shape = self.projector.image_shape
+            shape = self.field.kept
             writers = [files.enter_context(scans.Writer(path, self.count, shape)) for path in wanted]
             begin, waited = time.perf_counter(), 0.0
             stream = scans.ahead(self.scan.read, ranges)
@@ -128,11 +155,17 @@ class ScanReconstruction:
         """The first slice of a batch, its images, and the history of each slice. Collective over the group."""
         first, end = (n - self.low for n in slices)
         how = {"projector": self.projector, "batch": self.batch, **options}
-        start = None if self.start is None else self.start[first:end]
-        result = tomography.reconstruct(sinograms, start=start, callback=lambda s: self._progress(first, s), **how)
+        if how["method"] == "fbp":
+            names = ("projector", "batch", "filter")
+            result = tomography.fbp(
+                sinograms, self.scan.angles, wide=self.field.wide, **{name: how[name] for name in names if name in how}
+            )
+        else:
+            start = None if self.start is None else self.start[first:end]
+            result = tomography.reconstruct(sinograms, start=start, callback=lambda s: self._progress(first, s), **how)
         self.interrupted = result.interrupted
         columns = result.residual.T, result.slice_iterations, result.end, result.final_residual
-        return first, result.images, list(zip(*columns, strict=True))
+        return first, self.field.crop(result.images), list(zip(*columns, strict=True))
 
     @property
     def spoilt(self) -> list[int]:
@@ -153,7 +186,9 @@ class ScanReconstruction:
             "nonzeros": P.nnz,
             "storage": P.storage,
             "device": P.device,
-            "image_shape": list(P.image_shape),
+            "image_shape": list(self.field.kept),
+            "computed_shape": list(self.field.made),
+            "half_acquisition": self.stitched or self.field.half,
             "slices": len(slices),
             "ranks": grid.world.size,
             "grid": [grid.size, grid.groups],

@@ -43,6 +43,7 @@ from .._support import (
     whole_number,
 )
 from .axis import Axis, doubtful_angles, find_centre
+from .filtering import FILTERS, filtered, shares
 from .rings import remove_rings
 
 __all__ = [
@@ -50,11 +51,13 @@ __all__ = [
     "Progress",
     "Projector",
     "Reconstruction",
+    "fbp",
     "find_centre",
     "normalise",
     "projector",
     "reconstruct",
     "remove_rings",
+    "stitch",
 ]
 
 
@@ -68,6 +71,8 @@ class Projector:
         Rows and columns of the image; row 0 is on top.
     sinogram_shape : tuple of int
         Angles and detector bins.
+    pixel : float
+        Side of a pixel, in bins.
     operator : tacit.op.TiledSpmm or tacit.op.DeviceTiledSpmm
         A with rays and pixels in its own order: element i of its vectors is ray ``ray_order[i]`` or pixel
         ``pixel_order[i]``. Any method of :func:`tacit.solve` can be used on ``operator.H @ operator``.
@@ -78,11 +83,19 @@ class Projector:
         "host", or the GPU that holds the matrix: "cuda:0" or the like.
     """
 
-    def __init__(self, handle: Any, comm: Any, dtype: str, image: tuple[int, int], sinogram: tuple[int, int]) -> None:
+    def __init__(
+        self,
+        handle: Any,
+        comm: Any,
+        dtype: str,
+        image: tuple[int, int],
+        sinogram: tuple[int, int],
+        pixel: float = 1.0,
+    ) -> None:
         self._handle = handle
         self.comm = comm
         self.dtype = np.dtype(dtype)
-        self.image_shape, self.sinogram_shape = image, sinogram
+        self.image_shape, self.sinogram_shape, self.pixel = image, sinogram, pixel
         self.device = _device.of(handle)
         kind = op.TiledSpmm if self.device == "host" else op.DeviceTiledSpmm
         self.operator: op.Operator = kind(handle.operator, comm, dtype)
@@ -219,7 +232,7 @@ def projector(
     gpu = -1 if kind == "host" else _device.number(device, on)
     with using_threads(threads) if threads else contextlib.nullcontext():
         handle = core("projector", scalar)(on, columns, rows, bins, t, middle, side, o, gpu)
-    return Projector(handle, on, scalar, (rows, columns), (len(t), bins))
+    return Projector(handle, on, scalar, (rows, columns), (len(t), bins), side)
 
 
 _projector = projector  # reconstruct() has an argument of the same name
@@ -248,7 +261,8 @@ class Reconstruction(Outcome):
     residual: Array  #: recurrence residual |b - A x| by iteration (from 0) and slice; NaN after a batch has ended
     gradient: Array  #: |A^T (b - A x)| likewise
     slice_iterations: list[int]
-    end: list[str]  #: why each slice ended: iterations, discrepancy, gradient, corner, non_finite, callback
+    #: why each slice ended: iterations, discrepancy, gradient, corner, non_finite, callback; "filtered" of :func:`fbp`
+    end: list[str]
     final_residual: list[float]  #: |b - A x| of each slice, recomputed
     seconds: dict[str, float] = field(default_factory=dict)  #: "build" and "solve"
     interrupted: bool = False  #: by Ctrl-C: images are the present ones, and zero for slices that have not begun
@@ -326,6 +340,7 @@ class Options(ReconstructOptions, ProjectorOptions, total=False):
 
 
 _KNOWN = [*Options.__annotations__]
+_PROJECTING = [name for name in _KNOWN if name not in RECONSTRUCT]
 
 
 def checked(method: str, options: dict[str, Any]) -> Any:
@@ -444,6 +459,81 @@ def reconstruct(
     )
 
 
+def fbp(
+    sinograms: Any,
+    angles: Any = None,
+    *,
+    projector: Projector | None = None,
+    filter: str = "shepp-logan",
+    wide: bool = False,
+    batch: int = 32,
+    comm: Any = None,
+    **options: Unpack[Options],
+) -> Reconstruction:
+    """Filtered back-projection, A^T W F b: sinograms filtered by a ramp, weighted by the part of half a turn that each
+    projection stands for, and back-projected. Takes about as long as one iteration; needs projections from everywhere.
+
+    Parameters
+    ----------
+    sinograms, angles, projector, batch, comm, **options
+        As for :func:`reconstruct`.
+    filter : str
+        Window of the ramp: "shepp-logan", "ramp" (none), "cosine", "hamming", "hann".
+    wide : bool
+        The sample is wider than the detector: sinograms continue beyond its ends with their last values, falling to
+        zero, where otherwise they end; without that images rise towards the rim.
+
+    Returns
+    -------
+    Reconstruction
+        ``residual`` has one row, |b - A x|.
+    """
+    begin = time.perf_counter()
+    on = _comm.resolve(comm) if projector is None else projector.comm
+
+    def look() -> Array:
+        choose("filter", filter, tuple(FILTERS))
+        given = as_array(sinograms, "sinograms")
+        if given.ndim not in (2, 3):
+            raise ValueError(
+                f"sinograms has shape {given.shape}; (angles, detectors) or (k, angles, detectors) is needed"
+            )
+        if whole_number(batch, "batch") < 1:
+            raise ValueError(f"batch is {batch}; a positive number is needed")
+        if angles is None:
+            raise ValueError(
+                "angles are needed, also with a projector: each projection is weighted by its part of the turn"
+            )
+        refuse_unknown("fbp", {k: v for k, v in options.items() if k not in _PROJECTING}, _PROJECTING)
+        if projector is not None and options:
+            raise TypeError(f"{next(iter(options))} is an option of the projector, which was given")
+        return given
+
+    given = agreed(on, look)
+    if projector is None:
+        making: dict[str, Any] = {"columns": 1 if given.ndim == 2 else min(batch, len(given))} | dict(options)
+        projector = _projector(angles, given.shape[-1], comm=on, **making)
+    built, P = time.perf_counter(), projector
+    b, _ = _stacks(P, given, None)
+    weights = (shares(np.asarray(angles, np.float64).reshape(-1))[:, None]).astype(P.dtype)
+    images = np.empty((len(b), *P.image_shape), P.dtype)
+    norms = np.empty(len(b))
+    for first in range(0, len(b), batch):
+        here = slice(first, first + batch)
+        images[here] = P.backproject(filtered(b[here], filter, wide) * weights) / P.pixel**2
+        norms[here] = np.linalg.norm((b[here] - P.project(images[here])).reshape(len(b[here]), -1), axis=1)
+    end = ["filtered" if np.isfinite(norm) else "non_finite" for norm in norms]
+    return Reconstruction(
+        images=images[0] if given.ndim == 2 else images,
+        residual=norms[None],
+        gradient=np.full((1, len(b)), np.nan),
+        slice_iterations=[0] * len(b),
+        end=end,
+        final_residual=norms.tolist(),
+        seconds={"build": built - begin, "solve": time.perf_counter() - built},
+    )
+
+
 def _stacks(P: Projector, sinograms: Array, start: Any) -> tuple[Array, Array | None]:
     """The sinograms and the initial images, if any, as P needs them. Collective."""
     b = agreed(P.comm, lambda: _stack(sinograms, P.sinogram_shape, P.dtype, "sinograms"))
@@ -504,6 +594,13 @@ def _meets_nothing(P: Projector, options: dict[str, Any]) -> str:
         f"{text}: the rotation axis is at {options['centre']:g} bins of a detector of {P.sinogram_shape[1]}; with this"
         f" image rays meet it from {-reach:.1f} to {P.sinogram_shape[1] + reach:.1f}"
     )
+
+
+def stitch(sinogram: Any, angles: Any, centre: float) -> tuple[Array, Array, float]:
+    """Half acquisition as a scan over half a turn: see :func:`tacit.app.field.stitch`."""
+    from .field import stitch as joined
+
+    return joined(sinogram, angles, centre)
 
 
 def normalise(data: Any, white: Any, dark: Any, least: float = 1e-6) -> Array:

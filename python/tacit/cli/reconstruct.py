@@ -19,6 +19,7 @@ TEXT = "images from the sinograms of a parallel-beam scan"
 IMAGES = (".tif", ".tiff", ".h5", ".hdf5", ".npy", ".png")
 DEAD = ("interpolate", "none")
 RINGS = ("offset", "none", "sorting", "filtering", "wavelet", "all")  # app/rings.py, which a test compares
+FILTERS = ("shepp-logan", "ramp", "cosine", "hamming", "hann")  # app/filtering.py, likewise
 RINGS_TEXT = "offset: of each bin; none; of algotom: sorting, filtering, wavelet, all [offset]"
 # The options of the projector, whose `columns` is the batch.
 PROJECTOR = [name for name, option in TILED.items() if "projector" in option.takers and name != "columns"]
@@ -54,6 +55,10 @@ def phase(text: str) -> Any:
         ) from None
 
 
+def pad(text: str) -> int | str:
+    return text if text == "auto" else 0 if text == "none" else cli.whole(0)(text)
+
+
 def axis(text: str) -> str:
     if text != "auto":
         try:
@@ -74,7 +79,9 @@ def add(a: cli.Arguments) -> None:
     a("--dark LEVEL", "counts without the beam, in place of data_dark", cli.real(0))
     a("--slices FIRST:END", "[all]", span)
     a("--centre BINS|auto", "of rotation, from the detector's left edge [the middle]", axis)
-    a("--image N|ROWS,COLUMNS", "pixels [as many as bins]", sizes)
+    a("--image N|ROWS,COLUMNS", "pixels [as many as bins; half acquisition: those seen]", sizes)
+    a("--pad N|auto|none", "pixels computed on each side of the image [auto: where the sample is cut off]", pad)
+    a("--stitch", "join opposite projections of half acquisition, as for fbp")
     a("--pixel BINS", "side of a pixel", cli.real(0, True), 1.0)
     a.section("preparation (of counts and transmissions; line integrals are taken as they are unless one is given)")
     a(
@@ -88,7 +95,8 @@ def add(a: cli.Arguments) -> None:
     a("--rings NAME", RINGS_TEXT, cli.one_of("rings", RINGS), known=RINGS)
     a("--ring-width BINS", "bins to smooth across [21]", cli.whole(3))
     a.section("method")
-    a.choice("--method", RECONSTRUCT_NAMES)
+    a.choice("--method", (*RECONSTRUCT_NAMES, "fbp"))
+    a("--filter NAME", f"fbp: window of the ramp: {', '.join(FILTERS)} [{FILTERS[0]}]", cli.one_of("filter", FILTERS))
     a.options(RECONSTRUCT)
     a("--no-reorthogonalisation", "cgls as it stands: one image less in memory")
     a("--start FILE.npy", "images to start from")
@@ -159,21 +167,35 @@ def _here(a: argparse.Namespace, world: Any, out: Any) -> int:
     options: dict[str, Any] = cli.given(a, RECONSTRUCT)
     if a.no_reorthogonalisation:
         options["reorthogonalise"] = 0
-    tomography.checked(a.method, options)
+    if a.method == "fbp":
+        options = {} if a.filter is None else {"filter": a.filter}
+    else:
+        tomography.checked(a.method, options)
     grid = reconstruction.Grid(world, a.grid)
     begin = time.perf_counter()
     scan = _scan(a)
-    job = reconstruction.ScanReconstruction(scan, grid, a.slices, a.centre, a.start)
+    job = reconstruction.ScanReconstruction(scan, grid, a.slices, a.centre, a.start, a.stitch or a.method == "fbp")
     doubts = len(scan.assumed)
     for text in scan.assumed:
         out.print(f"warning: {text}", style="yellow")
     job.seconds["read"] = time.perf_counter() - begin
-    making = {"image": a.image, "pixel": a.pixel, "dtype": a.scalar, "threads": a.threads, "device": a.device}
+    making = {
+        "pad": None if a.pad == "auto" else a.pad,
+        "image": a.image,
+        "pixel": a.pixel,
+        "dtype": a.scalar,
+        "threads": a.threads,
+        "device": a.device,
+    }
     with working("building the projector", out, world.rank == 0):
         job.build(a.batch, **making, **cli.given(a, TILED, PROJECTOR))
+    for text in scan.assumed[doubts:]:
+        out.print(f"warning: {text}", style="yellow")
+    doubts = len(scan.assumed)
     line = Line((bool(a.monitor) or sys.stderr.isatty()) and world.rank == 0, job.count)
     try:
-        job.run([a.output, a.preview], line, method=a.method, threads=a.threads, **options)
+        more = options if a.method == "fbp" else options | {"threads": a.threads}
+        job.run([a.output, a.preview], line, method=a.method, **more)
     finally:
         line.end()
     spoilt = job.spoilt
@@ -225,7 +247,19 @@ def show(facts: dict[str, Any], out: Any) -> None:
         out.print("interrupted: images are those of the moment")
 
 
+def _check_method(arguments: argparse.Namespace) -> None:
+    if arguments.method != "fbp":
+        if arguments.filter is not None:
+            raise cli.WrongUse(f"--filter is of --method fbp, and the method is {arguments.method}")
+        return
+    given = [name for name in (*RECONSTRUCT, "start") if getattr(arguments, name) is not None]
+    given += ["no_reorthogonalisation"] if arguments.no_reorthogonalisation else []
+    if given:
+        raise cli.WrongUse(f"--{given[0].replace('_', '-')} is of iterations, and --method fbp has none")
+
+
 def _check(arguments: argparse.Namespace) -> None:
+    _check_method(arguments)
     raw = [arguments.sinogram, arguments.shape]
     if (arguments.file is None) == all(r is None for r in raw):
         raise cli.WrongUse("either SCAN.h5 or --sinogram, --theta and --shape")
