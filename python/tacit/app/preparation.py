@@ -9,7 +9,7 @@ repair is counted, and the counts are printed and in the JSON document under "re
    bins beside them (:func:`repairs.replace_zingers`), in white and dark frames above those of the other frames.
 3. ``dead`` ["interpolate"; "none"]: bins whose white frames are not above the dark ones, and gaps of up to three values
    without counts or without numbers, from the bins beside them.
-4. Transmission by the mean white and dark frame (:func:`tomography.normalise`); levels that cannot be right are
+4. Transmission by the mean white and dark frame (:func:`counts.normalise`); levels that cannot be right are
    reported (:func:`doubts`).
 5. ``phase`` [none]: :class:`phase.Paganin`.
 6. Line integrals, minus the logarithm of the transmission, which is at least 1e-6.
@@ -30,6 +30,7 @@ import numpy as np
 
 from .._support import Array, choose, real_number, whole_number
 from . import repairs
+from .counts import normalise
 from .phase import Paganin
 from .rings import RINGS, remove_rings
 
@@ -88,8 +89,6 @@ class Preparation:
 
     def integrals(self, data: Array, white: Array, dark: Array, tally: Counter[str]) -> Array:
         """Stages 3 to 6: line integrals (angles, slices, bins) of counts, or of a transmission, without frames."""
-        from .tomography import normalise
-
         p = normalise(data, white, dark, LEAST)
         if len(white) and len(dark):
             dead = ~(white.mean(0) > dark.mean(0))
