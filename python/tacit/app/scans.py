@@ -336,10 +336,20 @@ def _ranges(numbers: Array) -> str:
 
 
 def _angles_of(path: str) -> Array:
-    """Angles of a raw file of little-endian float32, in radians."""
+    """Angles in radians, of a raw file of little-endian float32 in radians, or of a text file (.txt, .csv, .dat) in
+    degrees.
+    """
     if not os.path.exists(path):
         raise FileNotFoundError(f"{path}: no such file")
-    angles = np.fromfile(path, "<f4").astype(np.float64)
+    if path.lower().endswith((".txt", ".csv", ".dat")):
+        try:
+            with open(path, encoding="utf-8") as file:
+                words = re.split(r"[\s,;]+", re.sub(r"#.*", "", file.read()).strip())
+            angles: Array = np.deg2rad(np.array([float(word) for word in words if word], np.float64))
+        except ValueError as error:
+            raise InputError(f"{path}: a number of degrees on each line is needed ({error})") from None
+    else:
+        angles = np.fromfile(path, "<f4").astype(np.float64)
     if not np.isfinite(angles).all():
         raise InputError(f"{path}: angles that are not finite")
     return angles

@@ -35,6 +35,19 @@ span = cli.matching(
 )
 
 
+def level(strictly: bool) -> Any:
+    """The type of a level of counts, or of files of frames."""
+
+    def check(text: str) -> float | str:
+        try:
+            float(text)
+        except ValueError:
+            return text
+        return float(cli.real(0, strictly)(text))
+
+    return check
+
+
 def zingers(text: str) -> float:
     return 0.0 if text == "none" else float(cli.real(0, True)(text))
 
@@ -70,13 +83,13 @@ def axis(text: str) -> str:
 
 
 def add(a: cli.Arguments) -> None:
-    a("file SCAN.h5", "HDF5 Data Exchange: /exchange/data, data_white, data_dark, theta", nargs="?")
+    a("file SCAN", "HDF5 of Data Exchange (/exchange/data) or NXtomo, 'PROJECTIONS_*.tif' or their folder", nargs="?")
     a("--sinogram FILE", "instead: raw float32 [slice][angle][detector], line integrals")
     a("--shape ANGLES,DETECTORS", "of that sinogram", pair)
-    a("--theta FILE", "with it, or in place of the theta of SCAN.h5: raw float32, radians")
-    a("--data NAME", "the numbers of SCAN.h5 are counts, transmission or line-integrals [counts]")
-    a("--white LEVEL", "counts without the sample, in place of data_white", cli.real(0, True))
-    a("--dark LEVEL", "counts without the beam, in place of data_dark", cli.real(0))
+    a("--theta FILE", "with it, or in place of the angles of SCAN: raw float32, radians; .txt, .csv: degrees")
+    a("--data NAME", "the numbers of SCAN are counts, transmission or line-integrals [counts]")
+    a("--white LEVEL|FILES", "counts without the sample, in place of white frames; 'WHITE_*.tif' for TIFF", level(True))
+    a("--dark LEVEL|FILES", "counts without the beam, likewise", level(False))
     a("--slices FIRST:END", "[all]", span)
     a("--centre BINS|auto", "of rotation, from the detector's left edge [the middle]", axis)
     a("--image N|ROWS,COLUMNS", "pixels [as many as bins; half acquisition: those seen]", sizes)
@@ -145,13 +158,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _scan(a: argparse.Namespace) -> Any:
     from tacit.app import scans
+    from tacit.app.nexus import open_scan
     from tacit.app.preparation import AS_GIVEN, Preparation
 
     if a.file is None:
         return scans.Raw(a.sinogram, a.theta, a.shape, preparation=_preparation(a, AS_GIVEN))
     kind = a.data or "counts"
     made = _preparation(a, AS_GIVEN if kind == "line-integrals" else Preparation())
-    return scans.DataExchange(a.file, data=kind, white=a.white, dark=a.dark, theta=a.theta, preparation=made)
+    return open_scan(a.file, data=kind, white=a.white, dark=a.dark, theta=a.theta, preparation=made)
 
 
 def _preparation(a: argparse.Namespace, usual: Any) -> Any:
@@ -262,12 +276,12 @@ def _check(arguments: argparse.Namespace) -> None:
     _check_method(arguments)
     raw = [arguments.sinogram, arguments.shape]
     if (arguments.file is None) == all(r is None for r in raw):
-        raise cli.WrongUse("either SCAN.h5 or --sinogram, --theta and --shape")
+        raise cli.WrongUse("either SCAN or --sinogram, --theta and --shape")
     if arguments.file is None and any(r is None for r in (*raw, arguments.theta)):
         raise cli.WrongUse("--sinogram needs --theta and --shape beside it")
     for option in ("data", "white", "dark"):
         if arguments.file is None and getattr(arguments, option) is not None:
-            raise cli.WrongUse(f"--{option} is of SCAN.h5; --sinogram holds line integrals")
+            raise cli.WrongUse(f"--{option} is of SCAN; --sinogram holds line integrals")
     cli.check_files(arguments, ("file", "sinogram", "theta", "start"), ("output", "preview", "json"))
     if arguments.no_reorthogonalisation and arguments.reorthogonalise is not None:
         raise cli.WrongUse("--reorthogonalise and --no-reorthogonalisation are given")
