@@ -71,7 +71,7 @@ def field_of(scan: Scan, centre: float, image: Any, pixel: float, pad: int | Non
     if pad is None and wide and image is None:
         seen = 2 * reach if half else n
         beside = max(0, math.ceil((seen * min(1 + BESIDE + cut, MOST) / pixel - kept[0]) / 2))
-    if beside:
+    if beside and pad is None:
         said.append(f"images are computed with {beside} pixels more on each side, for what lies beside the detector")
     return Field(kept, (kept[0] + 2 * beside, kept[1] + 2 * beside), half, wide, tuple(said))
 

@@ -38,7 +38,7 @@ __all__ = ["DEAD", "KINDS", "Paganin", "Preparation", "doubts", "sentences"]
 
 DEAD = ("interpolate", "none")
 LEAST = 1e-6  # transmission
-STRIPE = 1e-3  # an offset of a bin, relative to the largest line integral, from which it counts as one
+STRIPE = 5e-3  # an offset of a bin, relative to the largest line integral, from which it counts as one
 
 #: What is counted: the sentence, for how many.
 KINDS = {

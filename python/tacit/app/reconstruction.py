@@ -11,12 +11,15 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from .. import comm as _comm
 from .. import report
 from .._core import InputError
 from .._files import load_arrays
 from . import preparation, scans, tomography
 from .field import Stitched, field_of
+from .views import Views
 
 
 def split_evenly(n: int, parts: int) -> list[tuple[int, int]]:
@@ -117,13 +120,26 @@ class ScanReconstruction:
                 raise ValueError(f"{self.start_file} has shape {self.start.shape} where {shape} is needed")
             self.start = self.field.spread(self.start)
 
-    def run(self, paths: list[str | None], show: Callable[[tomography.Progress], Any], **options: Any) -> None:
-        """Reconstructs all slices, and writes their images to the files `paths` (those that are not None) on the first
-        rank. `show` is called with the progress, slices counted from the first; `options`: those of
-        :func:`tomography.reconstruct`. Collective.
+    def views(self) -> Views:
+        """For :meth:`run`: the first, the middle and the last slice are shown."""
+        middle = self.low + self.count // 2
+        return Views(middle, tuple(dict.fromkeys((self.low, middle, self.low + self.count - 1))))
+
+    def run(
+        self,
+        paths: list[str | None],
+        show: Callable[[tomography.Progress], Any],
+        views: Views | None = None,
+        **options: Any,
+    ) -> None:
+        """Reconstructs all slices, and writes their images to the files `paths` (those that are not None) and what is
+        shown of them to `views`, on the first rank. `show` is called with the progress, slices counted from the first;
+        `options`: those of :func:`tomography.reconstruct`, or for the method "fbp" of :func:`tomography.fbp`.
+        Collective.
         """
         shares = split_evenly(self.count, self.grid.groups)
         first, end = shares[self.grid.group]
+        self._middle = None if views is None else views.at
         ranges = [(self.low + a, self.low + min(a + self.batch, end)) for a in range(first, end, self.batch)]
         self._progress = _Progress(first, end - first, show)
         with contextlib.ExitStack() as files:
@@ -134,14 +150,19 @@ class ScanReconstruction:
             stream = scans.ahead(self.scan.read, ranges)
             # Ctrl-C between two batches ends the next one at its start.
             with contextlib.closing(self.scan), tomography.interrupts():
+                if views is not None and self.grid.world.rank == 0:
+                    views.look(self.scan)
                 for _ in range(-(-shares[0][1] // self.batch)):
                     before = time.perf_counter()
                     item = next(stream, None)
                     waited += time.perf_counter() - before
                     found = None if item is None or self.interrupted else self._batch(*item, options)
-                    for at, images, histories in self.grid.gather(found):
+                    for at, images, histories, whole in self.grid.gather(found):
                         for writer in writers:
                             writer.write(at, images)
+                        if views is not None:
+                            views.keep(self.low + at, images)
+                            views.whole = views.whole if whole is None else whole
                         self.history |= dict(enumerate(histories, at))
             self.seconds["read"] += waited
             self.seconds["solve"] = time.perf_counter() - begin - waited
@@ -151,8 +172,12 @@ class ScanReconstruction:
         lost = {kind: self.repairs[kind] for kind in preparation.LOST}
         self.scan.assumed += [f"{self.scan.path}: {text}" for text in preparation.sentences(Counter(lost))]
 
-    def _batch(self, slices: tuple[int, int], sinograms: Any, options: dict[str, Any]) -> tuple[int, Any, list[Any]]:
-        """The first slice of a batch, its images, and the history of each slice. Collective over the group."""
+    def _batch(
+        self, slices: tuple[int, int], sinograms: Any, options: dict[str, Any]
+    ) -> tuple[int, Any, list[Any], Any]:
+        """The first slice of a batch, its images, the history of each slice, and with the pixels beside it the image of
+        the slice that a report shows, if it is among them. Collective over the group.
+        """
         first, end = (n - self.low for n in slices)
         how = {"projector": self.projector, "batch": self.batch, **options}
         if how["method"] == "fbp":
@@ -165,7 +190,10 @@ class ScanReconstruction:
             result = tomography.reconstruct(sinograms, start=start, callback=lambda s: self._progress(first, s), **how)
         self.interrupted = result.interrupted
         columns = result.residual.T, result.slice_iterations, result.end, result.final_residual
-        return first, self.field.crop(result.images), list(zip(*columns, strict=True))
+        histories = list(zip(*columns, strict=True))
+        at = -1 if self._middle is None else self._middle - slices[0]
+        whole = np.array(result.images[at]) if 0 <= at < len(result.images) else None
+        return first, self.field.crop(result.images), histories, whole
 
     @property
     def spoilt(self) -> list[int]:

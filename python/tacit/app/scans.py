@@ -21,12 +21,13 @@ from .. import report
 from .._core import InputError
 from .._files import reading, refuse_unwritten
 from .._support import Array, choose
-from .axis import CUT, Axis, doubtful_angles, ends, find_centre
+from .axis import CERTAIN, CUT, Axis, doubtful_angles, ends, find_centre
 from .preparation import AS_GIVEN, Preparation, doubts
 
 OUTPUTS = (".tif", ".tiff", ".h5", ".hdf5", ".npy", ".png")
 #: What the numbers of a scan are: counts of the detector; their ratio to those without the sample; minus its logarithm.
 DATA = ("counts", "transmission", "line-integrals")
+APART = 1.5  # bins by which the axes of slices may differ
 
 
 class Scan:
@@ -385,7 +386,7 @@ class Raw(Scan):
 
 
 def centre_of(scan: Scan, given: str | None) -> float | Axis:
-    """The rotation axis: a number, "auto" (from the middle slice), or nothing (the middle of the detector). ValueError
+    """The rotation axis: a number, "auto" (from some slices), or nothing (the middle of the detector). ValueError
     for an axis that is not on the detector.
     """
     if given is None:
@@ -401,22 +402,53 @@ def centre_of(scan: Scan, given: str | None) -> float | Axis:
 
 
 def _found(scan: Scan) -> Axis:
-    """The axis from the middle slice, or from others where it has none that is certain. InputError if there is none."""
-    first: tuple[int, str] | None = None
+    """The axis by three slices, or by others where none of these has one that is certain: their mean, each weighted by
+    its error, with the error of the mean or half of what they differ by. InputError where there is none, and where
+    slices differ by more than 1.5 bins.
+    """
     n = scan.slices
-    for at in dict.fromkeys((n // 2, n // 4, 3 * n // 4, n // 8, 7 * n // 8)):
+    usual, others = (n // 2, n // 4, 3 * n // 4), (n // 8, 7 * n // 8)
+    failed: dict[int, str] = {}
+    found: dict[int, Axis] = {}
+    for at in dict.fromkeys((*usual, *others)):
+        if at not in usual and found:
+            break
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error", UserWarning)
-                axis = find_centre(scan.peek(at), scan.angles)
+                found[at] = find_centre(scan.peek(at), scan.angles)
         except (ValueError, UserWarning) as error:
-            first = first or (at, str(error))
-            continue
-        if first is not None:
-            scan.assumed.append(f"{scan.path}: slice {first[0]}: {first[1]}; the axis is that of slice {at}")
-        return axis
-    assert first is not None
-    raise InputError(f"{scan.path}: slice {first[0]}: {first[1]}; --centre BINS gives the axis")
+            failed[at] = str(error)
+    if not found:
+        raise InputError(f"{scan.path}: slice {n // 2}: {failed[n // 2]}; --centre BINS gives the axis")
+    if n // 2 in failed:
+        named = " and ".join(map(str, sorted(found)))
+        slices = "slice" if len(found) == 1 else "slices"
+        scan.assumed.append(f"{scan.path}: slice {n // 2}: {failed[n // 2]}; the axis is that of {slices} {named}")
+    return _mean_axis(scan, found)
+
+
+def _mean_axis(scan: Scan, found: dict[int, Axis]) -> Axis:
+    """The mean of the axes of these slices."""
+    if len(found) == 1:
+        return next(iter(found.values()))
+    weights = np.array([1 / axis.uncertainty**2 for axis in found.values()])
+    places = np.array([float(axis) for axis in found.values()])
+    apart = float(np.ptp(places))
+    listed = ", ".join(
+        f"{float(axis):.2f} +- {axis.uncertainty:.2g} (slice {at})" for at, axis in sorted(found.items())
+    )
+    if apart > APART:
+        raise InputError(
+            f"{scan.path}: slices disagree about the axis: {listed}. Is the detector tilted, or one of them wrong?"
+            " --slices FIRST:END with --centre BINS reconstructs some with an axis of their own"
+        )
+    middle = float((weights * places).sum() / weights.sum())
+    error = float(weights.sum() ** -0.5)
+    if apart > 3 * max(axis.uncertainty for axis in found.values()) and apart > CERTAIN:
+        error = max(error, apart / 2)
+        scan.assumed.append(f"{scan.path}: the axis moves over the slices: {listed}; images are about their mean")
+    return Axis(middle, error, found[min(found)].method)
 
 
 def ahead(read: Callable[[int, int], Array], ranges: list[tuple[int, int]]) -> Iterator[tuple[tuple[int, int], Array]]:

@@ -123,6 +123,7 @@ def add(a: cli.Arguments) -> None:
     a.section("what it leaves")
     a("--output FILE", f"images: {', '.join(IMAGES)}", cli.destination(IMAGES))
     a("--preview FILE.png", "the middle slice as a picture", cli.destination((".png",)))
+    a("--report FILE.html", "a page: slices, the axis, sinograms, what was done", cli.destination((".html",)))
     a("--monitor", "print progress (a terminal always shows it)")
     a.json()
 
@@ -177,6 +178,7 @@ def _preparation(a: argparse.Namespace, usual: Any) -> Any:
 def _here(a: argparse.Namespace, world: Any, out: Any) -> int:
     """The reconstruction itself, on every rank of `world`. Only the first prints and writes."""
     from tacit.app import reconstruction, tomography
+    from tacit.plot import scan as scan_page
 
     options: dict[str, Any] = cli.given(a, RECONSTRUCT)
     if a.no_reorthogonalisation:
@@ -193,31 +195,28 @@ def _here(a: argparse.Namespace, world: Any, out: Any) -> int:
     for text in scan.assumed:
         out.print(f"warning: {text}", style="yellow")
     job.seconds["read"] = time.perf_counter() - begin
-    making = {
-        "pad": None if a.pad == "auto" else a.pad,
-        "image": a.image,
-        "pixel": a.pixel,
-        "dtype": a.scalar,
-        "threads": a.threads,
-        "device": a.device,
-    }
+    making = {name: getattr(a, name) for name in ("image", "pixel", "threads", "device")} | {"dtype": a.scalar}
     with working("building the projector", out, world.rank == 0):
-        job.build(a.batch, **making, **cli.given(a, TILED, PROJECTOR))
+        job.build(a.batch, pad=None if a.pad == "auto" else a.pad, **making, **cli.given(a, TILED, PROJECTOR))
     for text in scan.assumed[doubts:]:
         out.print(f"warning: {text}", style="yellow")
     doubts = len(scan.assumed)
+    views = job.views() if a.report else None
     line = Line((bool(a.monitor) or sys.stderr.isatty()) and world.rank == 0, job.count)
     try:
         more = options if a.method == "fbp" else options | {"threads": a.threads}
-        job.run([a.output, a.preview], line, method=a.method, **more)
+        job.run([a.output, a.preview], line, views, method=a.method, **more)
     finally:
         line.end()
     spoilt = job.spoilt
     if world.rank == 0:
         for text in scan.assumed[doubts:]:
             out.print(f"warning: {text}", style="yellow")
-        given_files = {"method": a.method, "output": a.output, "preview": a.preview}
+        given_files = {"method": a.method, "output": a.output, "preview": a.preview, "report": a.report}
         facts = report.header("tacit.reconstruct/1", a.words) | job.facts() | given_files
+        if views is not None:
+            views.finish(job.scan, job.axis, job.field, a.pixel)
+            scan_page.write_page(a.report, facts, views)
         if a.json:
             report.write_json(facts, a.json)
         show(facts, out)
@@ -254,7 +253,7 @@ def show(facts: dict[str, Any], out: Any) -> None:
         f"read {seconds['read']:.2f} s, build {seconds['build']:.2f} s, solve {seconds['solve']:.2f} s;"
         f" {facts['peak_memory_bytes'] / 1e9:.2f} GB"
     )
-    for name in ("output", "preview"):
+    for name in ("output", "preview", "report"):
         if facts[name]:
             out.print(f"{name} {facts[name]}")
     if facts["reason"] == "interrupted":
@@ -282,6 +281,6 @@ def _check(arguments: argparse.Namespace) -> None:
     for option in ("data", "white", "dark"):
         if arguments.file is None and getattr(arguments, option) is not None:
             raise cli.WrongUse(f"--{option} is of SCAN; --sinogram holds line integrals")
-    cli.check_files(arguments, ("file", "sinogram", "theta", "start"), ("output", "preview", "json"))
+    cli.check_files(arguments, ("file", "sinogram", "theta", "start"), ("output", "preview", "report", "json"))
     if arguments.no_reorthogonalisation and arguments.reorthogonalise is not None:
         raise cli.WrongUse("--reorthogonalise and --no-reorthogonalisation are given")
