@@ -132,6 +132,15 @@ def test_any_angles_have_the_right_weights(t: np.ndarray) -> None:
     assert correlation(found, true) > 0.97
 
 
+def test_blocks_of_projections_with_gaps_between() -> None:
+    """Projections half a degree apart in blocks with gaps of 18 degrees: they stand for no more than they saw."""
+    t = np.radians(np.concatenate([start + np.arange(0, 18, 0.5) for start in range(0, 180, 36)]))
+    assert shares(t).sum() == pytest.approx(np.pi / 2, rel=0.05)
+    assert shares(t).max() < 3 * shares(t).min()
+    found, true = tomography.fbp(sinogram(t, 128, 64), t).images, image(128)
+    assert correlation(found, true) > 0.75
+
+
 def test_pixels_of_any_size_have_the_same_values() -> None:
     t = half_turn(180)
     s = sinogram(t, 128, 64)

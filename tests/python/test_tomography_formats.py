@@ -218,3 +218,20 @@ def test_wrong_tiffs(tmp_path: Path, frames: Any, capsys: pytest.CaptureFixture[
         nexus.open_scan(str(write_exchange(tmp_path / "s.h5", *frames, T)), white="white_*.tif")
     assert cli.main(["reconstruct", str(tmp_path / "none_*.tif")]) == 4
     assert len(capsys.readouterr().err.strip().splitlines()) == 1
+
+
+def test_angles_that_were_never_written_are_told(tmp_path: Path, frames: Any) -> None:
+    """Zeros in place of angles that the writer did not have."""
+    scan = nexus.open_scan(str(nxtomo(tmp_path / "s.nxs", frames, change=put(ANGLE, np.zeros(141), "deg"))))
+    assert "all 120 angles are 0" in " ".join(scan.assumed)
+
+
+@pytest.mark.parametrize("scale", [100.0, 1e4])
+def test_percent_are_no_transmission(tmp_path: Path, frames: Any, scale: float) -> None:
+    data, white, dark = frames
+    share = (data - dark.mean(0)) / (white.mean(0) - dark.mean(0))
+    for factor in (1.0, scale):
+        with h5py.File(tmp_path / "s.h5", "w") as f:
+            f["exchange/data"], f["exchange/theta"] = share * factor, np.degrees(T)
+        said = " ".join(nexus.open_scan(str(tmp_path / "s.h5"), data="transmission").assumed)
+        assert ("percent" in said) == (factor > 1)

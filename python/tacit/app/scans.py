@@ -103,6 +103,14 @@ class Frames(Scan):
         if self.kind == "counts":
             data, white, dark = self._raw(self.slices // 2, self.slices // 2 + 1)
             self.assumed += [f"{self.path}: {text}" for text in doubts(data[self.taken], white, dark, self.limit)]
+        elif self.kind == "transmission":
+            data = self._raw(self.slices // 2, self.slices // 2 + 1)[0][self.taken]
+            usual = float(np.nanmedian(np.nanmax(data, axis=(1, 2))))
+            if not 0 < usual < 2:
+                self.assumed.append(
+                    f"{self.path}: the largest transmission of a usual projection is {usual:.4g}: it is at most 1, but"
+                    " for noise. Are these percent, counts or line integrals?"
+                )
         self._doubt(self.path if theta is None else theta)
 
     def _in_degrees(self, angles: Array, units: Any) -> bool:
