@@ -90,6 +90,15 @@ def test_stitching_is_exact_where_nothing_is_mixed() -> None:
     np.testing.assert_allclose(again[np.argsort(there)], joined, atol=1e-5)
 
 
+def test_repairs_are_counted_once(tmp_path: Path) -> None:
+    n = 128
+    path = write_exchange(tmp_path / "s.h5", *counts(sinogram(TURN, n, 24, 1.6)[:, None], 1e4, zingers=1e-3), TURN)
+    report = ("--centre", "24", "--report", str(tmp_path / "r.html"))
+    one, two = (reconstructed(tmp_path, path, *report, *m)[1] for m in (("--iterations", "1"), ("--method", "fbp")))
+    assert one["repairs"] == two["repairs"]
+    assert one["repairs"]["zingers"] > 30
+
+
 def test_stitching_refuses() -> None:
     t = half_turn(90)
     for wrong, text in (

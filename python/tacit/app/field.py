@@ -91,5 +91,8 @@ class Stitched(Scan):
     def read(self, first: int, last: int) -> Array:
         return np.stack([stitch(s, self.inner.angles, self.given)[0] for s in self.inner.read(first, last)])
 
+    def peek(self, at: int) -> Array:
+        return stitch(self.inner.peek(at), self.inner.angles, self.given)[0]
+
     def close(self) -> None:
         self.inner.close()
