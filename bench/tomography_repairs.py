@@ -62,7 +62,7 @@ def cases(n):
         spoilt | {"beam": 1e6, "share": 0.05},
     )
     yield (
-        "360 degrees, rings in 5 % of bins, zingers",
+        "360 degrees, rings in 5 % of bins, zingers, 1e4",
         turn,
         n / 2 - 4.7,
         scale,

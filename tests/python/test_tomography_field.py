@@ -33,8 +33,8 @@ def test_a_sample_wider_than_the_detector(tmp_path: Path, method: str, scale: fl
     found, facts, code = reconstructed(tmp_path, path, "--method", method, *more)
     assert code == 0
     assert found.shape == (1, n, n)
-    assert correlation(found[0], image(n, scale)) > 0.93
-    assert relative_error(found[0], image(n, scale)) < 0.3
+    assert correlation(found[0], image(n, scale)) > (0.97 if method == "cgls" else 0.95)
+    assert relative_error(found[0], image(n, scale)) < (0.2 if method == "cgls" else 0.3)
     assert facts["computed_shape"][0] > 1.3 * n
     assert "wider than the detector" in " ".join(facts["warnings"])
     assert "pixels more on each side" in " ".join(facts["warnings"])

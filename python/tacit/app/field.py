@@ -15,8 +15,9 @@ from .stitching import stitch
 
 __all__ = ["Field", "Stitched", "field_of"]
 
-BESIDE = 0.2  # a sample that is cut off is taken to be wider than the detector by this, and by its mean at the ends
-MOST = 2.2  # and at most so many times as wide
+BESIDE = (
+    0.5  # a sample that is cut off is taken to be wider than the detector by this, and by half of its mean at the ends
+)
 
 
 @dataclass(frozen=True)
@@ -47,8 +48,8 @@ def field_of(scan: Scan, centre: float, image: Any, pixel: float, pad: int | Non
     `image` is the size that the user wants, or None: as many pixels as bins, in half acquisition those that some
     projection sees. `pad` is the number of pixels that are computed on each side of it, or None: where the sample is
     cut off by 5 % of its largest mean line integral or more and no size is wanted, the image is wider than the detector
-    by 0.2 + e, with e that share, at most by 1.2. Without pixels where the rest of the sample is, iterations put its
-    mass into the image, most near the rim; how far it reaches is not in the data, so an offset remains.
+    by (1 + e) / 2, with e that share. Without pixels where the rest of the sample is, iterations put its mass into the
+    image, most near the rim; how far it reaches is not in the data, so an offset remains.
     """
     n = scan.detectors
     far = 0 if n - centre < centre else 1  # the end that is far from the axis
@@ -70,7 +71,7 @@ def field_of(scan: Scan, centre: float, image: Any, pixel: float, pad: int | Non
     beside = 0 if pad is None else pad
     if pad is None and wide and image is None:
         seen = 2 * reach if half else n
-        beside = max(0, math.ceil((seen * min(1 + BESIDE + cut, MOST) / pixel - kept[0]) / 2))
+        beside = max(0, math.ceil((seen * (1 + BESIDE + min(cut, 1) / 2) / pixel - kept[0]) / 2))
     if beside and pad is None:
         said.append(f"images are computed with {beside} pixels more on each side, for what lies beside the detector")
     return Field(kept, (kept[0] + 2 * beside, kept[1] + 2 * beside), half, wide, tuple(said))

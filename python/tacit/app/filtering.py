@@ -9,7 +9,7 @@ import numpy as np
 
 from .._support import Array, choose
 
-__all__ = ["FILTERS", "filtered", "shares"]
+__all__ = ["FILTERS", "extended", "filtered", "shares"]
 
 #: Windows of the ramp, of the frequency relative to the largest.
 FILTERS: dict[str, Callable[[Array], Array]] = {
@@ -39,12 +39,22 @@ def shares(angles: Array) -> Array:
     return np.asarray(mean[group])
 
 
+def extended(sinograms: Any, beside: int) -> Array:
+    """Sinograms (.., bins) with so many bins more on each side, their last values falling to zero like a cosine."""
+    s = np.asarray(sinograms, np.float32)
+    s = np.pad(s, [(0, 0)] * (s.ndim - 1) + [(beside, beside)], mode="edge")
+    fall = np.cos(np.pi / 2 * np.arange(beside, dtype=np.float32) / max(1, beside)) ** 2
+    s[..., s.shape[-1] - beside :] *= fall
+    s[..., :beside] *= fall[::-1]
+    return s
+
+
 def filtered(sinograms: Any, window: str = "shepp-logan", wide: bool = False) -> Array:
     """Sinograms (.., bins) times |frequency| and a window. Local.
 
     The ramp is that of bins of width 1: 1/4 at 0, -1 / (pi k)^2 at odd distances k, 0 at even ones (Ramachandran and
     Lakshminarayanan 1971, doi 10.1073/pnas.68.9.2236). `wide`: the sample is wider than the detector; the sinograms
-    continue beyond its ends with their last values, falling to zero like a cosine over its width. Cost: two FFT.
+    continue beyond its ends (:func:`extended`) for its width. Cost: two FFT.
     """
     from scipy import fft
 
@@ -58,9 +68,6 @@ def filtered(sinograms: Any, window: str = "shepp-logan", wide: bool = False) ->
     ramp[0] = 0.25
     response = np.abs(fft.rfft(ramp)) * FILTERS[window](np.linspace(0, 1, size // 2 + 1))
     if wide:
-        s = np.pad(s, [(0, 0)] * (s.ndim - 1) + [(beside, beside)], mode="edge")
-        fall = np.cos(np.pi / 2 * np.arange(beside, dtype=np.float32) / beside) ** 2
-        s[..., -beside:] *= fall
-        s[..., :beside] *= fall[::-1]
+        s = extended(s, beside)
     product = fft.irfft(fft.rfft(s, size, axis=-1) * response.astype(np.float32), size, axis=-1)
     return np.ascontiguousarray(product[..., beside : beside + n], np.float32)

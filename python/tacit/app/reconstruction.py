@@ -19,6 +19,7 @@ from .._core import InputError
 from .._files import load_arrays
 from . import preparation, scans, tomography
 from .field import Stitched, field_of
+from .filtering import extended
 from .views import Views
 
 
@@ -112,6 +113,12 @@ class ScanReconstruction:
                 "comm": self.grid.comm,
             }
             self.projector = tomography.projector(self.scan.angles, self.scan.detectors, **options)
+            self.outer = None
+            if self.field.wide and not self.field.half and self.field.made != self.field.kept:
+                n = self.scan.detectors
+                more = {"centre": self.axis + n, "image": self.field.made, "comm": self.grid.comm, "format": "computed"}
+                more |= {name: options[name] for name in ("pixel", "threads") if name in options}
+                self.outer = tomography.projector(self.scan.angles, 3 * n, **more)
         self.seconds["build"] = time.perf_counter() - begin
         if self.start is not None:
             shape = self.count, *self.field.kept
@@ -172,6 +179,15 @@ class ScanReconstruction:
         lost = {kind: self.repairs[kind] for kind in preparation.LOST}
         self.scan.assumed += [f"{self.scan.path}: {text}" for text in preparation.sentences(Counter(lost))]
 
+    def _begin(self, sinograms: Any) -> Any:
+        """The initial images: none, and of a sample that is cut off filtered back-projections of its sinograms, which
+        continue beyond the detector. What iterations cannot see, such as how much lies there, stays as it is in these.
+        """
+        if self.outer is None:
+            return None
+        wider = extended(sinograms, self.scan.detectors)
+        return tomography.fbp(wider, self.scan.angles, projector=self.outer, batch=self.batch).images
+
     def _batch(
         self, slices: tuple[int, int], sinograms: Any, options: dict[str, Any]
     ) -> tuple[int, Any, list[Any], Any]:
@@ -186,7 +202,7 @@ class ScanReconstruction:
                 sinograms, self.scan.angles, wide=self.field.wide, **{name: how[name] for name in names if name in how}
             )
         else:
-            start = None if self.start is None else self.start[first:end]
+            start = self._begin(sinograms) if self.start is None else self.start[first:end]
             result = tomography.reconstruct(sinograms, start=start, callback=lambda s: self._progress(first, s), **how)
         self.interrupted = result.interrupted
         columns = result.residual.T, result.slice_iterations, result.end, result.final_residual

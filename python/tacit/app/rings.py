@@ -65,8 +65,10 @@ def offsets(sinogram: Any, width: int = 21) -> Array:
     if n < FEWEST:
         return np.zeros(n, np.float32)
     across = min(width, n // 8) | 1
-    level = ndimage.median_filter(s, (1, across), mode="reflect")
-    level = ndimage.gaussian_filter1d(level, across / 6, axis=1, mode="reflect")
+    # Beyond its ends a sinogram goes on as steeply as within, or the slope of a cut-off sample would look like stripes.
+    level = np.pad(s, ((0, 0), (across, across)), mode="reflect", reflect_type="odd")
+    level = ndimage.median_filter(level, (1, across), mode="nearest")
+    level = ndimage.gaussian_filter1d(level, across / 6, axis=1, mode="nearest")[:, across:-across]
     above = s - level
     found = np.median(above, axis=0).astype(np.float64)
     spread = np.median(np.abs(above - found), axis=0) / 0.6745 / min(INDEPENDENT, len(s)) ** 0.5
