@@ -72,7 +72,8 @@ def offsets(sinogram: Any, width: int = 21) -> Array:
     above = s - level
     found = np.median(above, axis=0).astype(np.float64)
     spread = np.median(np.abs(above - found), axis=0) / 0.6745 / min(INDEPENDENT, len(s)) ** 0.5
-    found *= np.maximum(0, 1 - (spread / np.maximum(np.abs(found), 1e-300)) ** 2)
+    size = np.abs(found)
+    found *= 1 - np.divide(spread, size, out=np.ones(n), where=size > spread) ** 2
     return np.asarray(found - _symmetric(found), np.float32)
 
 
