@@ -186,7 +186,9 @@ class ScanReconstruction:
         if self.outer is None:
             return None
         wider = extended(sinograms, self.scan.detectors)
-        return tomography.fbp(wider, self.scan.angles, projector=self.outer, batch=self.batch).images
+        made = tomography.fbp(wider, self.scan.angles, projector=self.outer, batch=self.batch).images
+        made[~np.isfinite(made).all((1, 2))] = 0  # its sinogram has values that are no numbers
+        return made
 
     def _batch(
         self, slices: tuple[int, int], sinograms: Any, options: dict[str, Any]

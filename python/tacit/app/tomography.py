@@ -45,17 +45,22 @@ from .._support import (
 from .axis import Axis, doubtful_angles, find_centre
 from .counts import normalise
 from .filtering import FILTERS, filtered, shares
+from .nexus import open_scan
+from .preparation import Paganin, Preparation
 from .rings import remove_rings
 from .stitching import stitch
 
 __all__ = [
     "Axis",
+    "Paganin",
+    "Preparation",
     "Progress",
     "Projector",
     "Reconstruction",
     "fbp",
     "find_centre",
     "normalise",
+    "open_scan",
     "projector",
     "reconstruct",
     "remove_rings",
