@@ -67,7 +67,7 @@ def offsets(sinogram: Any, width: int = 21) -> Array:
     across = min(width, n // 8) | 1
     # Beyond its ends a sinogram goes on as steeply as within, or the slope of a cut-off sample would look like stripes.
     level = np.pad(s, ((0, 0), (across, across)), mode="reflect", reflect_type="odd")
-    level = ndimage.median_filter(level, (1, across), mode="nearest")
+    level = np.stack([ndimage.median_filter(row, across, mode="nearest") for row in level])  # faster than (1, across)
     level = ndimage.gaussian_filter1d(level, across / 6, axis=1, mode="nearest")[:, across:-across]
     above = s - level
     found = np.median(above, axis=0).astype(np.float64)
