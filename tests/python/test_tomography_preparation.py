@@ -168,6 +168,7 @@ def test_frames_that_cannot_be_right(tmp_path: Path) -> None:
         return " ".join(scan.assumed)
 
     assert said(data, white, dark) == ""
+    assert said(*counts(sinogram(T, N, 128, 2)[:, None], 100)) == ""
     assert "brighter than the white frames (2" in said(2 * data, white, dark)
     assert "shutter" in said(data, white, 0.9 * white)
     assert "weaker" in said(100 + (data - 100) / 40, white, dark)

@@ -168,8 +168,8 @@ def doubts(data: Array, white: Array, dark: Array, limit: float | None) -> list[
     share = share[np.isfinite(share).all(1)]
     if not len(share):
         return found
-    brightest = float(np.median(share.max(1)))
-    usual = float(np.median(np.percentile(share, 95, axis=1)))
+    mean = share.mean(0)  # of each bin over the projections, with little noise
+    brightest, usual = float(mean.max()), float(np.percentile(mean, 95))
     if usual > 1.1:
         found.append(
             f"projections are brighter than the white frames ({usual:.2f} times as bright beside the sample): have the"
