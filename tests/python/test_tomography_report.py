@@ -26,6 +26,7 @@ def tilted(path: Path, by: float, beam: float = 1e5) -> scans.DataExchange:
     return scans.DataExchange(str(write_exchange(path, *counts(p, beam), T)))
 
 
+@pytest.mark.slow
 def test_the_axis_of_several_slices(tmp_path: Path) -> None:
     straight = tilted(tmp_path / "a.h5", 0)
     axis = scans.centre_of(straight, "auto")
@@ -62,6 +63,7 @@ def test_wrong_axes_are_less_sharp() -> None:
     assert np.argmax(alike) == len(views.STEPS) // 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words", [("--method", "fbp"), ("--iterations", "5", "--slices", "1:3"), ("--pad", "8", "--iterations", "3")]
 )
