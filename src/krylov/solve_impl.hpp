@@ -5,6 +5,9 @@
 #include "part.hpp"
 #include "plan/plan.hpp"
 #include "plan/system.hpp"
+#ifndef __CUDACC__  // host memory only
+#include "plan/trial.hpp"
+#endif
 #include "powers.hpp"
 
 #include <tacit/base/trace.hpp>
@@ -348,6 +351,9 @@ class Solve final : public OuterIteration, private Executor {
       if (system_.P()) prices.precondition = slowest(*system_.P(), y, z);
       prices.vector = comm.all_max(double(y.size() * sizeof(T))) / machine.bandwidth;
       prices.sum = space().is_replicated() ? 0 : machine.sum_latency;
+#ifndef __CUDACC__
+      if (plan_.method() == Method::cg) try_sweeps<T>(system_.A(), system_.P(), system_.b(), prices);
+#endif
     }
     return prices;
   }
