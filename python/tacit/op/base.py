@@ -197,7 +197,9 @@ class Operator:
         if is_complex and self.dtype.kind != "c":
             # A real operator takes the real and imaginary parts one by one.
             real, imaginary = (self._product(part, adjoint, False) for part in (array.real, array.imag))
-            return real + 1j * imaginary
+            both = np.empty(real.shape, np.result_type(real, 1j))
+            both.real, both.imag = real, imaginary  # 1j * inf would make the real part NaN
+            return both
         return self._product(array, adjoint, conjugate)
 
     def _taken(self, x: Any, adjoint: bool) -> Any:
