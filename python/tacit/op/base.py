@@ -230,10 +230,11 @@ class Operator:
         return layout.gather(y, comm) if whole else y
 
     def matvec(self, x: Any) -> Any:
-        """A x, for one vector or k columns, in the precision of A: x is converted to it. Where A is in the memory of a GPU, x may be there too: a
-        :class:`tacit.DeviceArray`, which is used in place, or an array of CuPy, PyTorch, JAX or Numba, which is copied
-        once within that memory; on several ranks this rank's own part. The result is then a :class:`tacit.DeviceArray`,
-        whose elements are there when the GPU's work before it is done. Collective; one product.
+        """A x, for one vector or k columns, in the precision of A: a float64 x is rounded for a float32 A. Where A is
+        in the memory of a GPU, x may be there too: a :class:`tacit.DeviceArray`, which is used in place, or an array of
+        CuPy, PyTorch, JAX or Numba, which is copied once within that memory; on several ranks this rank's own part. The
+        result is then a :class:`tacit.DeviceArray`, whose elements are there when the GPU's work before it is done.
+        Collective; one product.
         """
         return self._apply(x, False)
 
