@@ -197,7 +197,6 @@ void Csr<T, M>::update_values(std::span<const T> values) requires std::same_as<M
     std::vector<T> outside(std::size_t(p.ghost->entries()));
     const auto begin = begin_of_own(*p.own, *p.ghost, this->range().local_size(), left,
                                     [&](Global k, Global g) { outside[std::size_t(g)] = values[std::size_t(k)]; });
-    std::fill(p.diagonal.begin(), p.diagonal.end(), T{});
     p.own->set_values(begin.data(), values.data(), this->range() == from ? p.diagonal.data() : nullptr);
     p.ghost->set_values(outside.data());
     p.own_adjoint.reset(), p.ghost_adjoint.reset(), p.rows_around.reset(), p.around.reset();

@@ -36,8 +36,8 @@ BlockRange blocks_of(const LocalMatrix<T>& A, Local begin, Local end, BlockRange
   return from;
 }
 
-/// Of products with a square matrix, of which each may overwrite what the one but one before it made: the blocks whose
-/// rows a block reads, and those that read its rows.
+/// Of a product with a square matrix that may overwrite the result of two stages before: the blocks whose rows a block
+/// reads, and those that read its rows.
 template <Scalar T>
 void needs_of_product(const LocalMatrix<T>& A, Needs& needs) {
   needs.clear();

@@ -428,7 +428,7 @@ void LocalMatrix<T, M>::multiply(const T* x, T* y, int columns, const comm::Comm
   if (Trace::on()) {
     const double k = columns;
     Trace::work("product", bytes() + k * (double(s_->rows) + double(s_->columns)) * sizeof(T),
-                (is_complex<T> ? 8 : 2) * k * double(s_->stored() + std::size_t(s_->rest.entries())));
+                (is_complex<T> ? 8 : 2) * k * double(s_->entries));
   }
 }
 
