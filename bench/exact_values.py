@@ -1,17 +1,17 @@
 """Counts the matrices whose values are exact in fewer bits, which Tacit then stores (docs/theory/wavefronts.md).
 
-    python bench/exact_values.py FOLDER
+    python bench/exact_values.py FOLDER [--json FILE]
 
 FOLDER holds NAME.mtx or NAME.npz files. Prints how many matrices with real values there are, how many are exact as
 float32 and as bfloat16 as a whole, and which more are so in some of their parts of 8,192 rows.
 """
 
-import argparse
 import itertools
 import pathlib
 
 import numpy as np
 
+import harness
 import real_systems
 
 PART = 8192
@@ -33,9 +33,10 @@ def in_parts(a, bits):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = harness.parser(__doc__)
     parser.add_argument("folder", type=pathlib.Path)
-    folder = parser.parse_args().folder
+    options = parser.parse_args()
+    folder = options.folder
     whole = dict.fromkeys(BITS, 0)
     some = {name: [] for name in BITS}
     count = 0
@@ -54,6 +55,8 @@ def main():
         print(
             f"{name:8}  {whole[name]} of {count} matrices, {len(some[name])} more in parts" + (names and f": {names}")
         )
+    rows = [{"storage": name, "matrices": count, "whole": whole[name], "in_parts": len(some[name])} for name in BITS]
+    harness.write(options.json, "exact_values", rows=rows)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,17 @@
-// Trial: measured times of iterations of cg, and of ca-cg as two sweeps, where a count of bytes cannot tell which is
-// faster.
+// Prices of the parts of an iteration, measured; of iterations of cg, and of ca-cg as two sweeps, where a count of
+// bytes cannot tell which is faster.
 #pragma once
 
+#ifndef __CUDACC__  // runs in device memory are not swept
 #include "../cg_sweeps.hpp"
+#endif
 #include "../methods/cg.hpp"
+#include "system.hpp"
 
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/parallel.hpp>
 #include <tacit/krylov/choose.hpp>
+#include <tacit/model/machine.hpp>
 #include <tacit/model/memory.hpp>
 #include <tacit/op/csr.hpp>
 
@@ -15,6 +19,7 @@
 
 namespace tacit::krylov {
 
+#ifndef __CUDACC__
 /// Sets prices.cg and prices.ca_cg where ca-cg stores no basis (a Csr matrix, a diagonal P or none) and the vectors of
 /// cg are larger than the last cache: elsewhere both compute, of which ca-cg does more. About the time of 25 iterations
 /// of cg. Collective.
@@ -55,6 +60,34 @@ void try_sweeps(const op::Operator<T, Host>& A, const op::Operator<T, Host>* P, 
     sweeps.powers(recurrence, sums);
     sweeps.iterate(steps, x.data());
   });
+}
+#endif
+
+/// Of a product and an apply of P on the slowest rank, of vectors and sums by the machine's bandwidth and latency; zero
+/// in device memory. Two products and applies. Collective.
+template <Scalar T, Memory M>
+Prices measured_prices(const System<T, M>& system, [[maybe_unused]] Method method) {
+  Prices prices;
+  if constexpr (std::same_as<M, Host>) {
+    const auto& space = system.space();
+    const auto& comm = space.comm();
+    const auto machine = model::measure(comm);
+    layout::Vector<T, M> y(space), z(space);
+    const auto slowest = [&](const op::Operator<T, M>& a, const layout::Vector<T, M>& from, layout::Vector<T, M>& to) {
+      a.apply(from, to);
+      const double begin = wall_time();
+      a.apply(from, to);
+      return comm.all_max(wall_time() - begin);
+    };
+    prices.product = slowest(system.A(), system.b(), y);
+    if (system.P()) prices.precondition = slowest(*system.P(), y, z);
+    prices.vector = comm.all_max(double(y.size() * sizeof(T))) / machine.bandwidth;
+    prices.sum = space.is_replicated() ? 0 : machine.sum_latency;
+#ifndef __CUDACC__
+    if (method == Method::cg) try_sweeps<T>(system.A(), system.P(), system.b(), prices);
+#endif
+  }
+  return prices;
 }
 
 }  // namespace tacit::krylov
