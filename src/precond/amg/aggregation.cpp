@@ -134,7 +134,7 @@ void normalise(std::vector<T>& near_null, std::size_t vectors, const comm::Commu
 
 /// The rows of (I - omega D^-H A_F^H) T, from S = I - omega D^-1 A_F: R^H for an A that is not Hermitian. Collective.
 template <Scalar T>
-op::Rows<T> smoothed_rows(const op::Rows<T>& S, const std::vector<T>& diagonal, op::Rows<T> t, const Space& space,
+op::Rows<T> smoothed_rows(op::Rows<T> S, const std::vector<T>& diagonal, op::Rows<T> t, const Space& space,
                           const Space& coarse) {
   const auto each_row = [&](op::Rows<T>& rows, auto&& factor) {
     for (std::size_t i = 0; i < diagonal.size(); ++i)
@@ -142,7 +142,9 @@ op::Rows<T> smoothed_rows(const op::Rows<T>& S, const std::vector<T>& diagonal, 
         scale(rows.value.data() + rows.start[i], std::size_t(rows.start[i + 1] - rows.start[i]), factor(diagonal[i]));
   };
   each_row(t, [](T d) { return conj(d); });
-  auto q = op::multiply(op::adjoint(S, space, space), space, t, coarse);
+  const auto adjoint = op::adjoint(S, space, space);
+  S = {};  // its memory is the product's
+  auto q = op::multiply(adjoint, space, t, coarse);
   each_row(q, [](T d) { return inverse(conj(d)); });
   return q;
 }
@@ -288,9 +290,9 @@ class Aggregation final : public Coarsening<T> {
       found.P = op::multiply<T>(rows.count(), append, roots.others(), space, t, coarse);
     } else {
       std::vector<T> diagonal;
-      const auto S = smoothing.rows(diagonal, filter);
+      auto S = smoothing.rows(diagonal, filter);
       found.P = op::multiply(S, space, t, coarse);
-      found.Q = smoothed_rows(S, diagonal, std::move(t), space, coarse);
+      found.Q = smoothed_rows(std::move(S), diagonal, std::move(t), space, coarse);
     }
     return found;
   }
