@@ -13,6 +13,7 @@
 #include <cmath>
 #include <initializer_list>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 namespace tacit::precond {
@@ -94,18 +95,22 @@ op::Format format_of(std::span<const Global> start, bool nodes) {
   return double(padded) <= most_padded * double(start.back()) ? op::Format::sell : op::Format::automatic;
 }
 
-/// Entries that are not zero beside the largest of their row, over all ranks. Collective.
+/// Entries that are not zero beside the largest of their row, over all ranks; row i has the values [start[i],
+/// start[i + 1]). Collective.
 template <Scalar T>
-Global couplings_of(const op::Csr<T>& A, const T* values) {
-  Global found = 0;
-  for (const Local n : A.row_lengths()) {
-    real_t<T> most = 0;
-    for (Local j = 0; j < n; ++j) most = std::max(most, size_of(values[j]));
-    const auto small = most * std::numeric_limits<real_t<T>>::epsilon();
-    for (Local j = 0; j < n; ++j) found += size_of(values[j]) > small;
-    values += n;
-  }
-  return A.range().comm().all_sum(found);
+Global couplings_of(std::span<const Global> start, const T* values, const comm::Communicator& comm) {
+  constexpr std::size_t piece = 4096;
+  const std::size_t rows = start.size() - 1;
+  std::vector<Global> found((rows + piece - 1) / piece, 0);
+  exec::parallel_for(found.size(), found.size() > 1, [&](std::size_t p) {
+    for (std::size_t i = p * piece; i < std::min(rows, (p + 1) * piece); ++i) {
+      real_t<T> most = 0;
+      for (Global k = start[i]; k < start[i + 1]; ++k) most = std::max(most, size_of(values[k]));
+      const auto small = most * std::numeric_limits<real_t<T>>::epsilon();
+      for (Global k = start[i]; k < start[i + 1]; ++k) found[p] += size_of(values[k]) > small;
+    }
+  });
+  return comm.all_sum(std::accumulate(found.begin(), found.end(), Global(0)));
 }
 
 }  // namespace
@@ -145,7 +150,7 @@ void MatrixLevels<T>::make_levels() {
   Global entries = 0;
   levels_.push_back(std::make_unique<MatrixLevel<T>>(A));
   op::Rows<T> rows = A.rows();  // of the last level
-  couplings_ = couplings_of(A, rows.value.data());
+  couplings_ = couplings_of(rows.start, rows.value.data(), comm);
   for (;;) {
     comm.check_interrupt();
     MatrixLevel<T>& fine = *levels_.back();
@@ -203,7 +208,11 @@ bool MatrixLevels<T>::update(Global most) {
   auto values = exec::Array<T, Host>::uninitialised(std::size_t(A.own_entries()));
   A.copy_values(values.data());
   // Levels that were made while entries were zero do not have the couplings of these.
-  const bool more = double(couplings_of(A, values.data())) > 1.1 * double(couplings_);
+  std::vector<Global> start(1, 0);
+  if (plans_.empty())
+    for (const Local n : A.row_lengths()) start.push_back(start.back() + n);
+  const std::span<const Global> starts = plans_.empty() ? start : plans_[0]->numbered({}).start;
+  const bool more = double(couplings_of(starts, values.data(), A.range().comm())) > 1.1 * double(couplings_);
   if (levels_.empty() || hermitian != hermitian_ || more || !coarsening_->keeps_patterns()) {
     hermitian_ = hermitian;
     values = {};
