@@ -3,6 +3,7 @@
 #pragma once
 
 #include <tacit/base/trace.hpp>
+#include <tacit/exec/parallel.hpp>
 #include <tacit/op/spectrum.hpp>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace tacit::op {
@@ -56,6 +58,92 @@ inline double tridiagonal_eigenvalue(const std::vector<double>& a, const std::ve
 
 }  // namespace
 
+namespace formula {
+// With a diagonal P = diag(d): z = d r is not stored.
+template <class T>
+struct ScaledDirection {
+  T beta;
+  TACIT_HD void operator()(T d, T r, T& p) const { p = d * r + beta * p; }
+};
+template <class T>
+struct ScaledSquare {
+  TACIT_HD exec::Sums<1, T> operator()(T d, T r) const { return {{conj(r) * (d * r)}}; }
+};
+template <class T>
+struct ScaledResidual {
+  T alpha;
+  TACIT_HD exec::Sums<1, T> operator()(T v, T d, T& r) const {
+    r = r - alpha * v;
+    return {{conj(r) * (d * r)}};
+  }
+};
+}  // namespace formula
+
+namespace {
+
+/// The vectors of conjugate gradients: the residual r, z = P r and the direction p.
+template <Scalar T, Memory M>
+class LanczosVectors {
+ public:
+  LanczosVectors(const Operator<T, M>& A, const Operator<T, M>* P, const std::function<void(Vector<T, M>&)>& project)
+      : space_(A.range()), P_(P), d_(P ? P->pointwise() : nullptr), r_(space_), p(space_), v(space_) {
+    if (d_ && d_->columns() != 1) d_ = nullptr;
+    if (P && !d_) z_ = std::make_unique<Vector<T, M>>(space_);
+    const auto element = [first = space_.begin()](std::size_t i) -> T {
+      const auto g = 2 * std::uint64_t(first + Global(i));
+      if constexpr (is_complex<T>) return {real_t<T>(scatter(g)), real_t<T>(scatter(g + 1))};
+      else return real_t<T>(scatter(g));
+    };
+    if constexpr (std::same_as<M, Host>) {
+      exec::parallel_for(r_.size(), r_.size() > 20000, [&](std::size_t i) { r_.data()[i] = element(i); });
+    } else {
+      std::vector<T> start(r_.size());
+      for (std::size_t i = 0; i < start.size(); ++i) start[i] = element(i);
+      r_.assign(start);
+    }
+    if (project) project(r_);
+  }
+  /// (r, z).
+  double residual() {
+    if (d_) return value(sweep(exec::reads(*d_, r_), exec::updates(), exec::writes(), formula::ScaledSquare<T>{}));
+    if (P_) P_->apply(r_, *z_);
+    return value(sweep(exec::reads(r_, z()), exec::updates(), exec::writes(), layout::formula::Dot<T>{}));
+  }
+  /// r := r - alpha v; (r, z).
+  double residual(real_t<T> alpha) {
+    if (d_)
+      return value(sweep(exec::reads(v, *d_), exec::updates(r_), exec::writes(), formula::ScaledResidual<T>{alpha}));
+    layout::axpy(T(-alpha), v, r_);
+    return residual();
+  }
+  /// p := z + beta p, of p = 0 at first.
+  void direction(real_t<T> beta) {
+    if (d_) sweep(exec::reads(*d_, r_), exec::updates(p), exec::writes(), formula::ScaledDirection<T>{beta});
+    else sweep(exec::reads(z()), exec::updates(p), exec::writes(), layout::formula::Xpay<T>{beta});
+  }
+  /// (p, v).
+  double curvature() {
+    return value(sweep(exec::reads(p, v), exec::updates(), exec::writes(), layout::formula::Dot<T>{}));
+  }
+
+ private:
+  template <class Sums>
+  double value(Sums&& sums) {
+    return double(real(space_.sum(std::forward<Sums>(sums)).wait()[0]));
+  }
+  const Vector<T, M>& z() const { return z_ ? *z_ : r_; }
+  const Space& space_;
+  const Operator<T, M>* P_;
+  const Vector<T, M>* d_;
+  Vector<T, M> r_;
+  std::unique_ptr<Vector<T, M>> z_;
+
+ public:
+  Vector<T, M> p, v;
+};
+
+}  // namespace
+
 template <Scalar T, Memory M>
 Spectrum estimate_spectrum(const Operator<T, M>& A, const Operator<T, M>* P, int steps,
                            const std::function<void(Vector<T, M>&)>& project) {
@@ -64,45 +152,25 @@ Spectrum estimate_spectrum(const Operator<T, M>& A, const Operator<T, M>* P, int
     require(!P || (P->range() == A.domain() && P->domain() == A.range()), "the spectrum of P A: P and A do not fit");
     require(steps >= 1, "a spectrum from ", steps, " steps; at least 1 is needed");
     const Span span("estimate spectrum", "op");
-    using namespace exec;
-    const Space& space = A.range();
-    Vector<T, M> r(space), p(space), v(space);
-    std::unique_ptr<Vector<T, M>> z_store;
-    if (P) z_store = std::make_unique<Vector<T, M>>(space);
-    auto& z = P ? *z_store : r;
-    std::vector<T> start(r.size());
-    for (std::size_t i = 0; i < start.size(); ++i) {
-      const auto g = 2 * std::uint64_t(space.begin() + Global(i));
-      if constexpr (is_complex<T>) start[i] = {real_t<T>(scatter(g)), real_t<T>(scatter(g + 1))};
-      else start[i] = real_t<T>(scatter(g));
-    }
-    r.assign(start);
-    if (project) project(r);
+    LanczosVectors<T, M> vectors(A, P, project);
 
     // Conjugate gradients from the residual r; their alpha and beta give the Lanczos matrix.
     std::vector<double> diagonal, beside2;
-    const auto product_rz = [&] {
-      if (P) P->apply(r, z);
-      return double(real(space.sum(sweep(reads(r, z), updates(), writes(), layout::formula::Dot<T>{})).wait()[0]));
-    };
-    double rz = product_rz();
+    double rz = vectors.residual();
     if (!(rz > 0) || !std::isfinite(rz)) return {};
     const double epsilon = std::numeric_limits<real_t<T>>::epsilon();
     const double exhausted = 100 * epsilon * (100 * epsilon) * rz;
     double alpha = 0, beta = 0;
-    for (int j = 0; j < steps && j < space.size(); ++j) {
-      if (j == 0) layout::copy(z, p);
-      else sweep(reads(z), updates(p), writes(), layout::formula::Xpay<T>{T(real_t<T>(beta))});
-      A.apply(p, v);
-      const double pv =
-          double(real(space.sum(sweep(reads(p, v), updates(), writes(), layout::formula::Dot<T>{})).wait()[0]));
+    for (int j = 0; j < steps && j < A.range().size(); ++j) {
+      vectors.direction(real_t<T>(beta));
+      A.apply(vectors.p, vectors.v);
+      const double pv = vectors.curvature();
       if (!(pv > 0) || !std::isfinite(pv)) return {};
       const double before = alpha;
       alpha = rz / pv;
       diagonal.push_back(1 / alpha + (j > 0 ? beta / before : 0));
       if (j > 0) beside2.push_back(beta / before / before);
-      layout::axpy(T(real_t<T>(-alpha)), v, r);
-      const double next = product_rz();
+      const double next = vectors.residual(real_t<T>(alpha));
       if (!std::isfinite(next) || next < -exhausted) return {};
       if (next <= exhausted) break;  // the Krylov space is invariant: the Ritz values are exact
       beta = next / rz;

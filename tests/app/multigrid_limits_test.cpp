@@ -7,8 +7,12 @@
 #include "support/communicators.hpp"
 #include "support/reference.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <concepts>
 #include <limits>
+#include <vector>
 
 using namespace tacit;
 using comm::Communicator;
@@ -278,6 +282,78 @@ TEST(MultigridLimits, EndsAtOneCell) {
   layout::fill(f, 3.0);
   EXPECT_TRUE(M.solve(f, u).converged());
   EXPECT_NEAR(u.data()[0], 3 / A->diagonal()[0], 1e-14);
+}
+
+// Coefficients that are stored for a line of cells along each axis are those that are stored for all cells.
+template <class T>
+void expect_alike(const FiniteVolume<T>& compact, const FiniteVolume<T>& stored) {
+  EXPECT_FALSE(stored.is_compact());
+  const double near = 4 * double(std::numeric_limits<T>::epsilon());
+  const auto rows = compact.rows(), other = stored.rows();
+  ASSERT_EQ(rows.column, other.column);
+  for (std::size_t k = 0; k < rows.value.size(); ++k)
+    EXPECT_NEAR(rows.value[k], other.value[k], near * stored.largest());
+  const auto d = compact.diagonal(), stored_d = stored.diagonal();
+  ASSERT_EQ(d.size(), stored_d.size());
+  for (std::size_t i = 0; i < d.size(); ++i) EXPECT_NEAR(d[i], stored_d[i], near * stored.largest());
+  EXPECT_NEAR(compact.largest(), stored.largest(), near * stored.largest());
+  if (!d.empty()) {
+    EXPECT_EQ(compact.smallest(), double(*std::min_element(d.begin(), d.end())));
+  }
+  EXPECT_EQ(compact.singular(), stored.singular());
+  EXPECT_TRUE(compact.intact());
+  const op::Field g = [](double x, double y, double z) { return 1 + x + 2 * y + 3 * z; };
+  const auto terms = compact.boundary_terms(g, g), stored_terms = stored.boundary_terms(g, g);
+  for (std::size_t i = 0; i < terms.size(); ++i) EXPECT_NEAR(terms[i], stored_terms[i], 10 * near * stored.largest());
+  for (const int columns : {1, 2, 3}) {
+    Vector<T> x(compact.range(), columns), y(compact.range(), columns), z(compact.range(), columns);
+    for (std::size_t i = 0; i < x.size(); ++i) x.data()[i] = T(std::sin(double(3 * i)));
+    compact.apply(x, y), stored.apply(x, z);
+    for (std::size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(y.data()[i], z.data()[i], 4 * near * stored.largest());
+  }
+}
+
+template <class T>
+void compact_as_stored() {
+  constexpr auto P = Boundary::periodic, D = Boundary::dirichlet, N = Boundary::neumann;
+  const std::array<std::vector<Global>, 5> sizes{{{24}, {12, 16}, {1, 8}, {8, 12, 20}, {4, 6, 1}}};
+  for (const auto& n : sizes)
+    for (const auto& ends : {std::array{P, P}, std::array{D, D}, std::array{N, N}, std::array{D, N}})
+      on_ranks([&](const Communicator& comm) {
+        std::vector<std::array<Boundary, 2>> boundary(n.size(), ends);
+        if (n.size() > 1) boundary[1] = {N, D};
+        const Boxes boxes = Boxes::whole(comm, Domain::uniform(n, boundary));
+        for (const double a : {0.0, 0.7}) {
+          const FiniteVolume<T> A(boxes, op::coefficients<T>(boxes, a, 0.9, {}, {}));
+          const op::Field one = [](double, double, double) { return 1.0; };
+          const FiniteVolume<T> B(boxes, op::coefficients<T>(boxes, a, 0.9, {}, one));
+          EXPECT_TRUE(A.is_compact());
+          expect_alike(A, B);
+          EXPECT_FALSE(A.moved(boxes.gathered(2))->is_compact());
+          expect_alike(*A.moved(boxes.gathered(2)), *B.moved(boxes.gathered(2)));
+          if constexpr (std::same_as<T, double>) expect_alike(*A.template cast<float>(), *B.template cast<float>());
+          if (n[0] % 2 || comm.size() > 1) continue;  // no coarse cell may belong to two ranks
+          Domain coarse = boxes.domain();
+          std::array<std::vector<Local>, 3> parent;
+          for (int axis = 0; axis < 3; ++axis) {
+            const auto ax = std::size_t(axis);
+            const Global cells = boxes.domain().cells(axis), by = axis == 0 ? 2 : 1;
+            for (Global i = 0; i < cells; ++i) parent[ax].push_back(Local(i / by));
+            if (by == 1) continue;
+            coarse.faces[ax].clear();
+            for (Global i = 0; i <= cells; i += by)
+              coarse.faces[ax].push_back(boxes.domain().faces[ax][std::size_t(i)]);
+          }
+          const Boxes joined = boxes.coarsened(coarse, parent, true);
+          const auto C = A.coarsened(joined, parent), E = B.coarsened(joined, parent);
+          EXPECT_TRUE(C->is_compact());
+          expect_alike(*C, *E);
+        }
+      });
+}
+TEST(MultigridLimits, CompactCoefficientsAreThoseOfAllCells) {
+  compact_as_stored<double>();
+  compact_as_stored<float>();
 }
 
 // Where one rank solves on the coarsest level alone, all ranks report its failure.

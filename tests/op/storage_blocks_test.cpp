@@ -152,4 +152,19 @@ TEST(Csr, IsStoredInBlocksOnlyWhereThatIsSmaller) {
             std::string::npos);
 }
 
+// Rows of 6 and 14 entries in slices of eight, far apart: a list of single entries has fewer bytes than the padded
+// slices, but takes longer than these.
+TEST(Csr, IsStoredInBlocksOnlyWhereThereAreSome) {
+  const Global n = 80000;
+  const auto space = layout::Space::distributed(Communicator::self(), n);
+  Rows<double> far;
+  for (Global i = 0; i < n; ++i) {
+    std::set<Global> columns;
+    for (Global k = 0; k < (i % 2 ? 6 : 14); ++k) columns.insert((i * 7919 + k * 5003) % n);
+    for (const Global j : columns) far.column.push_back(j), far.value.push_back(0.1 * double(j));
+    far.start.push_back(Global(far.column.size()));
+  }
+  EXPECT_EQ(Csr<double>(space, space, far).storage().substr(0, 4), "sell");
+}
+
 }  // namespace

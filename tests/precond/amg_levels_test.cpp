@@ -58,7 +58,15 @@ TYPED_TEST(AmgLevelsOf, StrongCouplingsAndDampingByTheirDefinition) {
       const auto rows = a.rows_of(space);
       precond::Nodes nodes;
       for (Local i = 0; i < space.local_size(); i += Local(block)) nodes.start.push_back(i + Local(block));
-      const auto roots = precond::diagonal_roots(rows, space);
+      double bound = 0, expected_bound = 0;
+      const auto roots = precond::diagonal_roots(rows, space, bound);
+      for (Global i = space.begin(); i < space.end(); ++i) {
+        double sum = 0;
+        for (Global j = 0; j < n; ++j) sum += std::abs(std::complex<double>(at(i, j)));
+        const double own = std::abs(std::complex<double>(at(i, i)));
+        if (own > 0) expected_bound = std::max(expected_bound, sum / own);
+      }
+      EXPECT_NEAR(bound, expected_bound, 1e-6 * expected_bound);
       const auto strong = precond::strong_couplings(rows, space, nodes, roots, theta);
       const auto norm = [&](Global I, Global J) {
         double sum = 0;

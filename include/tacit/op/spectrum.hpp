@@ -18,7 +18,8 @@ struct Spectrum {
 /// `project`, for a singular A: takes its null space out of the pseudo-random vector, with this projection Pi; the
 /// values are then those of Pi P Pi A without its eigenvalue 0.
 /// Cost: `steps` products, steps + 1 applies of P, 2 steps + 1 reductions; fewer where the Krylov space is exhausted.
-/// Vectors: 4 (3 without P). Source: Saad, Iterative Methods for Sparse Linear Systems (2003), section 6.7.3.
+/// Vectors: 4 (3 without P, or where P is a diagonal, whose products take no sweeps of their own). Source: Saad,
+/// Iterative Methods for Sparse Linear Systems (2003), section 6.7.3.
 template <Scalar T, Memory M>
 Spectrum estimate_spectrum(const Operator<T, M>& A, const Operator<T, M>* P, int steps,
                            const std::function<void(Vector<T, M>&)>& project = {});

@@ -82,22 +82,33 @@ Coefficients<T> coefficients_of_cells(const Boxes& boxes, double a, double b, st
     exchange.wait(number);
     fill_ghosts(halo, beta.data(), reinterpret_cast<const T*>(exchange.incoming(number)), 1, ghosts.data());
     exchange.close(number);
+    const auto between = [mean](T one, T other) {
+      return mean == Mean::arithmetic ? T(0.5) * (one + other)
+             : one == other           ? one
+                                      : T(2) / (T(1) / one + T(1) / other);
+    };
     for (int axis = 0; axis < boxes.domain().dimensions; ++axis) {
       const std::size_t ax = std::size_t(axis);
-      each_face(boxes, axis, [&](std::size_t, const Cell& at, std::size_t p) {
+      for (std::size_t p = 0; p < boxes.count(); ++p)
+        c.beta[ax].resize(c.beta[ax].size() + face_count(boxes.own(p), axis));
+      each_line_of_faces(boxes, axis, [&](std::size_t i, const Cell& at, std::size_t p, Global inner) {
         const CellBox& box = boxes.own(p);
+        T* const to = c.beta[ax].data() + i;
+        const T* const own = beta.data() + boxes.offset(p);
+        if (inner > 0) {
+          const T *const other = own + cell_place(box, at), *const one = own + cell_place(box, below(at, axis));
+          for (Global x = 0; x < inner; ++x) to[x] = between(one[x], other[x]);
+          return;
+        }
         const auto ghost = [&](int side) { return ghost_place(halo, box, p, at, axis, side); };
         const auto value = [&](const Cell& cell, int side) {
-          if (box.holds(cell)) return beta[std::size_t(boxes.offset(p)) + cell_place(box, cell)];
+          if (box.holds(cell)) return own[cell_place(box, cell)];
           return halo.source[ghost(side)] == Halo::nothing ? T(-1) : ghosts[ghost(side)];
         };
-        const bool low_end = at[ax] == box.lower[ax], high_end = at[ax] == box.upper[ax];
         T one = value(below(at, axis), 0), other = value(at, 1);
-        if (low_end && halo.source[ghost(0)] == Halo::nothing) one = other;
-        if (high_end && halo.source[ghost(1)] == Halo::nothing) other = one;
-        c.beta[ax].push_back(mean == Mean::arithmetic ? T(0.5) * (one + other)
-                             : one == other           ? one
-                                                      : T(2) / (T(1) / one + T(1) / other));
+        if (at[ax] == box.lower[ax] && halo.source[ghost(0)] == Halo::nothing) one = other;
+        if (at[ax] == box.upper[ax] && halo.source[ghost(1)] == Halo::nothing) other = one;
+        *to = between(one, other);
       });
     }
     return c;
@@ -137,17 +148,47 @@ FiniteVolume<T>::FiniteVolume(Boxes boxes, double unit)
     : Operator<T, Host>(boxes.space(), boxes.space()),
       boxes_(std::move(boxes)),
       unit_(unit),
-      parts_(std::make_unique<Parts>()) {
+      parts_(std::make_unique<Parts>()) {}
+
+template <Scalar T>
+void FiniteVolume<T>::allocate(bool compact) {
+  compact_ = compact;
   for (int axis = 0; axis < 3; ++axis) {
     auto& start = face_start_[std::size_t(axis)];
+    start.clear();
     std::size_t at = 0;
     for (std::size_t p = 0; p < boxes_.count(); ++p) {
-      const auto n = face_counts(boxes_.own(p), axis);
       start.push_back(at);
-      at += std::size_t(n[0] * n[1] * n[2]);
+      at += compact ? std::size_t(boxes_.own(p).size(axis)) + 1 : face_count(boxes_.own(p), axis);
     }
     if (axis < boxes_.domain().dimensions) faces_[std::size_t(axis)].assign(at, T(0));
   }
+}
+
+template <Scalar T>
+bool FiniteVolume<T>::check(const Coefficients<T>& c) const {
+  const Domain& d = boxes_.domain();
+  const int rank = this->range().comm().rank();
+  const std::string no = refusal(boxes_, stencil_);
+  require(no.empty(), no);
+  require(std::isfinite(c.a) && std::isfinite(c.b), "a = ", c.a, ", b = ", c.b, "; finite numbers are needed");
+  const auto n = std::size_t(this->range().local_size());
+  require(c.alpha.empty() || c.alpha.size() == n, "alpha has ", c.alpha.size(), " values on rank ", rank,
+          ", which owns ", n, " cells");
+  bool constant = c.alpha.empty();
+  require(constant || stencil_ != CellStencil::twenty_seven_point,
+          "the 27-point stencil needs constant coefficients, and alpha was given: use fourth-order, or 7-point");
+  for (int axis = 0; axis < d.dimensions; ++axis) {
+    const auto& beta = c.beta[std::size_t(axis)];
+    std::size_t faces = 0;
+    for (std::size_t p = 0; p < boxes_.count(); ++p) faces += face_count(boxes_.own(p), axis);
+    require(beta.empty() || beta.size() == faces, "beta along axis ", axis, " has ", beta.size(), " values on rank ",
+            rank, ", whose boxes have ", faces, " faces");
+    constant = constant && beta.empty() && d.uniform(axis);
+    require(beta.empty() || stencil_ != CellStencil::twenty_seven_point,
+            "the 27-point stencil needs constant coefficients, and beta was given: use fourth-order, or 7-point");
+  }
+  return constant;
 }
 
 template <Scalar T>
@@ -161,85 +202,231 @@ FiniteVolume<T>::FiniteVolume(Boxes boxes, const Coefficients<T>& c) : FiniteVol
     unit_ = all / cells;
     b_ = c.b;
     stencil_ = c.stencil;
-    const std::string no = refusal(boxes_, stencil_);
-    require(no.empty(), no);
-    require(std::isfinite(c.a) && std::isfinite(c.b), "a = ", c.a, ", b = ", c.b, "; finite numbers are needed");
-    const auto n = std::size_t(this->range().local_size());
-    require(c.alpha.empty() || c.alpha.size() == n, "alpha has ", c.alpha.size(), " values on rank ", comm.rank(),
-            ", which owns ", n, " cells");
-    bool constant = c.alpha.empty();
-    require(constant || stencil_ != CellStencil::twenty_seven_point,
-            "the 27-point stencil needs constant coefficients, and alpha was given: use fourth-order, or 7-point");
-    for (int axis = 0; axis < d.dimensions; ++axis) {
-      const auto ax = std::size_t(axis);
-      const auto& beta = c.beta[ax];
-      require(beta.empty() || beta.size() == faces_[ax].size(), "beta along axis ", axis, " has ", beta.size(),
-              " values on rank ", comm.rank(), ", whose boxes have ", faces_[ax].size(), " faces");
-      constant = constant && beta.empty() && d.uniform(axis);
-      require(beta.empty() || stencil_ != CellStencil::twenty_seven_point,
-              "the 27-point stencil needs constant coefficients, and beta was given: use fourth-order, or 7-point");
-      each_face(boxes_, axis, [&](std::size_t i, const Cell& at, std::size_t p) {
-        const Kind kind = kind_of(boxes_, boxes_.own(p), at, axis);
-        if (kind == Kind::flux || kind == Kind::none) return;
-        const double value = beta.empty() ? 1.0 : double(beta[i]);
-        faces_[ax][i] =
-            T(c.b * value * face_area(d, at, axis) / (face_distance(boxes_, boxes_.own(p), at, axis, kind) * unit_));
-      });
-    }
-    if (c.a != 0) {
-      mass_.resize(n);
-      each_own(boxes_, [&](std::size_t i, const Cell& at) {
-        mass_[i] = T(c.a * (c.alpha.empty() ? 1.0 : double(c.alpha[i])) * (volume(d, at) / unit_));
-      });
-    }
+    const bool constant = comm.all(check(c));
+    allocate(constant && stencil_ == CellStencil::seven_point && boxes_.is_whole());
+    if (compact_) set_lines(c.a);
+    else set_coefficients(c);
     complete(constant);
+  });
+}
+
+template <Scalar T>
+void FiniteVolume<T>::set_lines(double a) {
+  const Domain& d = boxes_.domain();
+  if (a != 0) mass_.assign(1, T(a * (volume(d, Cell{}) / unit_)));
+  for (int axis = 0; axis < d.dimensions; ++axis)
+    for (std::size_t p = 0; p < boxes_.count(); ++p) {
+      const CellBox& b = boxes_.own(p);
+      const auto ax = std::size_t(axis);
+      T* to = faces_[ax].data() + face_start_[ax][p];
+      for (Cell at = b.lower; at[ax] <= b.upper[ax]; ++at[ax], ++to) {
+        const Kind kind = kind_of(boxes_, b, at, axis);
+        if (kind == Kind::flux || kind == Kind::none) continue;
+        *to = T(b_ * face_area(d, Cell{}, axis) / (face_distance(boxes_, b, at, axis, kind) * unit_));
+      }
+    }
+}
+
+template <Scalar T>
+void FiniteVolume<T>::set_coefficients(const Coefficients<T>& c) {
+  const Domain& d = boxes_.domain();
+  for (int axis = 0; axis < d.dimensions; ++axis) {
+    const auto ax = std::size_t(axis);
+    const T* const beta = c.beta[ax].empty() ? nullptr : c.beta[ax].data();
+    each_line_of_faces(boxes_, axis, [&](std::size_t i, const Cell& at, std::size_t p, Global inner) {
+      const CellBox& b = boxes_.own(p);
+      const Kind kind = inner > 0 ? Kind::inner : kind_of(boxes_, b, at, axis);
+      if (kind == Kind::flux || kind == Kind::none) return;
+      T* const to = faces_[ax].data() + i;
+      Cell x = at;
+      for (Global k = 0; k < std::max<Global>(1, inner); ++k, ++x[0])
+        to[k] = T(c.b * (beta ? double(beta[i + std::size_t(k)]) : 1.0) * face_area(d, x, axis) /
+                  (face_distance(boxes_, b, x, axis, kind) * unit_));
+    });
+  }
+  if (c.a == 0) return;
+  mass_.resize(std::size_t(this->range().local_size()));
+  each_own(boxes_, [&](std::size_t i, const Cell& at) {
+    mass_[i] = T(c.a * (c.alpha.empty() ? 1.0 : double(c.alpha[i])) * (volume(d, at) / unit_));
   });
 }
 
 template <Scalar T>
 void FiniteVolume<T>::complete(bool constant) {
   const auto& comm = this->range().comm();
-  const int dimensions = boxes_.domain().dimensions;
-  const auto n = std::size_t(this->range().local_size());
-  Parts& parts = *parts_;
-  parts.halo = Halo::build(boxes_);
-  parts.pattern = parts.halo.pattern;
-  diagonal_.assign(n, T(0));
-  bool value_somewhere = false;
-  for (std::size_t p = 0; p < boxes_.count(); ++p) {
-    const CellBox& b = boxes_.own(p);
-    each_own(boxes_, p, [&](std::size_t i, const Cell& c) {
-      T sum = mass_.empty() ? T(0) : mass_[i];
-      for (int axis = 0; axis < dimensions; ++axis) {
-        const auto ax = std::size_t(axis);
-        const T* const face = faces(axis, p);
-        const T low = face[face_place(b, c, axis, 0)], high = face[face_place(b, c, axis, 1)];
-        sum += low + high;
-        for (int side = 0; side < 2; ++side)
-          if (c[ax] == (side ? b.upper[ax] - 1 : b.lower[ax]) && (side ? high : low) != T(0)) {
-            Cell at = c;
-            if (side) ++at[ax];
-            value_somewhere = value_somewhere || kind_of(boxes_, at, axis) == Kind::value;
-          }
-      }
-      diagonal_[i] = sum;
-    });
-  }
+  parts_->halo = Halo::build(boxes_);
+  parts_->pattern = parts_->halo.pattern;
+  set_diagonal();
+  const bool value_somewhere = has_given_value();
   constant_ = comm.all(constant);
   if (stencil_ != CellStencil::seven_point) make_wide();
-  Global first_bad = std::numeric_limits<Global>::max();
-  double most = 0;
-  bool any_mass = false;
-  for (std::size_t i = 0; i < n; ++i) {
-    if (!is_finite(diagonal_[i])) first_bad = std::min(first_bad, this->range().begin() + Global(i));
-    else most = std::max(most, std::abs(double(diagonal_[i])));
-    any_mass = any_mass || (!mass_.empty() && mass_[i] != T(0));
+  find_extremes();
+  const bool any_mass = std::any_of(mass_.begin(), mass_.end(), [](T m) { return m != T(0); });
+  singular_ = comm.all(!value_somewhere && !any_mass);
+  made_ = checksum();
+}
+
+template <Scalar T>
+void FiniteVolume<T>::set_diagonal() {
+  std::size_t cells = std::size_t(this->range().local_size());
+  if (compact_) {
+    cells = 0;
+    for (std::size_t p = 0; p < boxes_.count(); ++p) cells += std::size_t(boxes_.own(p).size(0));
   }
-  largest_ = comm.all_max(most);
+  diagonal_.resize(cells);
+  const int dimensions = boxes_.domain().dimensions;
+  T* d = diagonal_.data();
+  for (std::size_t p = 0; p < boxes_.count(); ++p) {
+    const CellBox& b = boxes_.own(p);
+    const Global nx = b.size(0), ny = compact_ ? 1 : b.size(1), nz = compact_ ? 1 : b.size(2);
+    const T* const face[3] = {stored_faces(0, p), stored_faces(1, p), stored_faces(2, p)};
+    const T* mass = mass_.empty() || compact_ ? nullptr : mass_.data() + boxes_.offset(p);
+    const T every = mass_.empty() || !compact_ ? T(0) : mass_[0];
+    for (Global l = 0; l < nz; ++l)
+      for (Global j = 0; j < ny; ++j, d += nx) {
+        const T* const x = face[0] + (nx + 1) * (j + ny * l);
+        for (Global i = 0; i < nx; ++i) d[i] = (mass ? mass[i] : every) + (x[i] + x[i + 1]);
+        for (int axis = 1; axis < dimensions && !compact_; ++axis) {
+          const T* const low = face[axis] + nx * (j + (axis == 1 ? ny + 1 : ny) * l);
+          const T* const high = low + (axis == 1 ? nx : nx * ny);
+          for (Global i = 0; i < nx; ++i) d[i] += low[i] + high[i];
+        }
+        if (mass) mass += nx;
+      }
+  }
+}
+
+/// Whether there is a coupling to a given value on this rank.
+template <Scalar T>
+bool FiniteVolume<T>::has_given_value() const {
+  for (std::size_t p = 0; p < boxes_.count(); ++p)
+    for (int axis = 0; axis < boxes_.domain().dimensions; ++axis)
+      for (int side = 0; side < 2; ++side) {
+        const auto ax = std::size_t(axis), u = std::size_t(axis == 0), v = std::size_t(axis == 2 ? 1 : 2);
+        CellBox layer = boxes_.own(p);
+        layer.lower[ax] = side ? layer.upper[ax] - 1 : layer.lower[ax];
+        Cell c = layer.lower;
+        for (c[v] = layer.lower[v]; c[v] < layer.upper[v]; ++c[v])
+          for (c[u] = layer.lower[u]; c[u] < layer.upper[u]; ++c[u]) {
+            Cell above = c;
+            above[ax] += side;
+            if (face(axis, p, c, side) != T(0) && kind_of(boxes_, above, axis) == Kind::value) return true;
+            if (compact_) c[u] = layer.upper[u], c[v] = layer.upper[v];  // the others are the same
+          }
+      }
+  return false;
+}
+
+template <Scalar T>
+void FiniteVolume<T>::find_extremes() {
+  const auto& comm = this->range().comm();
+  double low = std::numeric_limits<double>::infinity(), high = -low;
+  bool finite = true;
+  const auto add = [&](T v) {
+    finite = finite && is_finite(v);
+    low = std::min(low, double(v)), high = std::max(high, double(v));
+  };
+  if (!compact_) {
+    for (const T v : diagonal_) add(v);
+  } else {  // rounding keeps the order of sums
+    for (std::size_t p = 0; p < boxes_.count(); ++p)
+      for (const bool most : {false, true}) {
+        const auto extreme = [&](const T* v, Global n, const T* beside) {
+          T found = v[0] + (beside ? beside[0] : T(0));
+          for (Global i = 0; i < n; ++i) {
+            const T sum = beside ? v[i] + beside[i] : v[i];
+            found = most ? std::max(found, sum) : std::min(found, sum);
+            finite = finite && is_finite(sum);
+          }
+          return found;
+        };
+        T sum = extreme(diagonal_line(p), boxes_.own(p).size(0), nullptr);
+        for (int axis = 1; axis < boxes_.domain().dimensions; ++axis)
+          sum += extreme(stored_faces(axis, p), boxes_.own(p).size(axis), stored_faces(axis, p) + 1);
+        add(sum);
+      }
+  }
+  smallest_ = low;
+  largest_ = comm.all_max(high >= low ? std::max(std::abs(low), std::abs(high)) : 0.0);
+  Global first_bad = std::numeric_limits<Global>::max();
+  if (!finite) {
+    const auto all = diagonal();
+    const auto bad = std::find_if(all.begin(), all.end(), [](T v) { return !is_finite(v); });
+    if (bad != all.end()) first_bad = this->range().begin() + Global(bad - all.begin());
+  }
   first_bad = comm.all_min(first_bad);
   if (first_bad != std::numeric_limits<Global>::max())
     fault_ = message("the finite volume operator has a coefficient that is not finite at cell ", first_bad);
-  singular_ = comm.all(!value_somewhere && !any_mass);
+}
+
+template <Scalar T>
+std::vector<T> FiniteVolume<T>::diagonal() const {
+  std::vector<T> all;
+  const auto found = diagonal(all);
+  if (all.empty()) all.assign(found.begin(), found.end());
+  return all;
+}
+
+template <Scalar T>
+std::span<const T> FiniteVolume<T>::diagonal(std::vector<T>& room) const {
+  if (!compact_) return diagonal_;
+  room.resize(std::size_t(this->range().local_size()));
+  T* to = room.data();
+  const int dimensions = boxes_.domain().dimensions;
+  for (std::size_t p = 0; p < boxes_.count(); ++p) {
+    const CellBox& b = boxes_.own(p);
+    const T *const line = diagonal_line(p), *const y = stored_faces(1, p), *const z = stored_faces(2, p);
+    for (Global l = 0; l < b.size(2); ++l)
+      for (Global j = 0; j < b.size(1); ++j, to += b.size(0))
+        for (Global i = 0; i < b.size(0); ++i) {
+          to[i] = line[i];
+          if (dimensions > 1) to[i] += y[j] + y[j + 1];
+          if (dimensions > 2) to[i] += z[l] + z[l + 1];
+        }
+  }
+  return room;
+}
+
+template <Scalar T>
+std::span<const T> FiniteVolume<T>::faces(int axis, std::size_t patch, std::vector<T>& room) const {
+  const T* const stored = stored_faces(axis, patch);
+  const CellBox& b = boxes_.own(patch);
+  const std::size_t count = stored ? face_count(b, axis) : 0;
+  if (!compact_ || !stored) return {stored, count};
+  room.resize(count);
+  T* to = room.data();
+  const auto n = face_counts(b, axis);
+  Cell c{};
+  for (c[2] = 0; c[2] < n[2]; ++c[2])
+    for (c[1] = 0; c[1] < n[1]; ++c[1])
+      for (c[0] = 0; c[0] < n[0]; ++c[0]) *to++ = stored[c[std::size_t(axis)]];
+  return room;
+}
+
+template <Scalar T>
+T FiniteVolume<T>::face(int axis, std::size_t patch, const Cell& cell, int side) const {
+  const CellBox& b = boxes_.own(patch);
+  const auto ax = std::size_t(axis);
+  return stored_faces(
+      axis,
+      patch)[compact_ ? std::size_t(cell[ax] - b.lower[ax]) + std::size_t(side) : face_place(b, cell, axis, side)];
+}
+
+template <Scalar T>
+void FiniteVolume<T>::expand() {
+  if (!compact_) return;
+  std::array<exec::Buffer<T>, 3> all;
+  std::vector<T> room;
+  for (int axis = 0; axis < boxes_.domain().dimensions; ++axis)
+    for (std::size_t p = 0; p < boxes_.count(); ++p) {
+      const auto of_patch = faces(axis, p, room);
+      all[std::size_t(axis)].insert(all[std::size_t(axis)].end(), of_patch.begin(), of_patch.end());
+    }
+  const auto diagonal = this->diagonal();
+  diagonal_.assign(diagonal.begin(), diagonal.end());
+  if (!mass_.empty()) mass_.assign(diagonal_.size(), T(mass_[0]));
+  allocate(false);
+  faces_ = std::move(all);
   made_ = checksum();
 }
 
@@ -265,12 +452,13 @@ void FiniteVolume<T>::make_wide() {
   if (constant_) {
     terms.mass = mass_.empty() ? 0 : double(mass_[0]);
   } else {
-    terms.masses = mass_;
-    terms.faces = [this](int axis, std::size_t patch) { return faces(axis, patch); };
+    terms.masses = std::span<const T>(mass_);
+    terms.faces = [this](int axis, std::size_t patch) { return stored_faces(axis, patch); };
   }
   // All ranks agree whether there are masses: a rank without cells has none but takes part in their exchange.
   wide_ = std::make_unique<Wide<T>>(boxes_, terms, this->range().comm().all_max(Global(!terms.masses.empty())) > 0);
-  diagonal_ = wide_->diagonal();
+  const auto diagonal = wide_->diagonal();
+  diagonal_.assign(diagonal.begin(), diagonal.end());
   parts_->pattern = wide_->margin().pattern();
 }
 
@@ -283,7 +471,7 @@ bool FiniteVolume<T>::is_symmetric() const {
 }
 
 template <Scalar T>
-const T* FiniteVolume<T>::faces(int axis, std::size_t patch) const {
+const T* FiniteVolume<T>::stored_faces(int axis, std::size_t patch) const {
   const auto ax = std::size_t(axis);
   return faces_[ax].empty() ? nullptr : faces_[ax].data() + face_start_[ax][patch];
 }
@@ -356,7 +544,7 @@ std::vector<T> FiniteVolume<T>::boundary_terms(const Field& value, const Field& 
   std::vector<T> terms(std::size_t(this->range().local_size()), T(0));
   for (int axis = 0; axis < d.dimensions; ++axis) {
     const auto ax = std::size_t(axis);
-    each_face(boxes_, axis, [&](std::size_t i, const Cell& at, std::size_t p) {
+    each_face(boxes_, axis, [&](std::size_t, const Cell& at, std::size_t p) {
       const CellBox& b = boxes_.own(p);
       if (at[ax] != b.lower[ax] && at[ax] != b.upper[ax]) return;
       const Kind kind = kind_of(boxes_, at, axis);
@@ -365,7 +553,8 @@ std::vector<T> FiniteVolume<T>::boundary_terms(const Field& value, const Field& 
           (kind == Kind::value ? value : flux)(place(d, at, 0, axis), place(d, at, 1, axis), place(d, at, 2, axis));
       const Cell in = at[ax] == b.lower[ax] ? at : below(at, axis);
       const std::size_t to = std::size_t(boxes_.offset(p)) + cell_place(b, in);
-      terms[to] += kind == Kind::value ? T(double(faces_[ax][i]) * g) : T(b_ * g * face_area(d, at, axis) / unit_);
+      terms[to] +=
+          kind == Kind::value ? T(double(face(axis, p, at, 0)) * g) : T(b_ * g * face_area(d, at, axis) / unit_);
     });
   }
   return terms;
@@ -374,6 +563,7 @@ std::vector<T> FiniteVolume<T>::boundary_terms(const Field& value, const Field& 
 template <Scalar T>
 Rows<T> FiniteVolume<T>::rows() const {
   Rows<T> r;
+  const auto diagonal = this->diagonal();
   for (std::size_t p = 0; p < boxes_.count(); ++p) {
     const CellBox& b = boxes_.own(p);
     each_own(boxes_, p, [&](std::size_t i, const Cell& c) {
@@ -382,13 +572,13 @@ Rows<T> FiniteVolume<T>::rows() const {
         for (const auto& [cell, v] : wide_->row(p, c[0] - b.lower[0], c[1] - b.lower[1], c[2] - b.lower[2]))
           row[boxes_.index(cell)] += T(v);
       } else {
-        row[this->range().begin() + Global(i)] = diagonal_[i];
+        row[this->range().begin() + Global(i)] = diagonal[i];
         for (int axis = 0; axis < boxes_.domain().dimensions; ++axis)
           for (int side = 0; side < 2; ++side) {
             Cell at = c;
             at[std::size_t(axis)] += side ? 1 : -1;
             const Global j = boxes_.index(at);
-            if (j >= 0) row[j] -= faces(axis, p)[face_place(b, c, axis, side)];
+            if (j >= 0) row[j] -= face(axis, p, c, side);
           }
       }
       for (const auto& [j, v] : row) r.column.push_back(j), r.value.push_back(v);
@@ -402,20 +592,30 @@ template <Scalar T>
 std::vector<T> FiniteVolume<T>::faces_beside() const {
   const int dimensions = boxes_.domain().dimensions;
   const auto width = std::size_t(2 * dimensions);
-  std::vector<T> own(std::size_t(this->range().local_size()) * width), ghosts(parts_->halo.source.size() * width);
-  for (std::size_t p = 0; p < boxes_.count(); ++p)
-    each_own(boxes_, p, [&](std::size_t i, const Cell& c) {
-      for (int axis = 0; axis < dimensions; ++axis)
-        for (int side = 0; side < 2; ++side)
-          own[i * width + std::size_t(2 * axis + side)] = faces(axis, p)[face_place(boxes_.own(p), c, axis, side)];
-    });
-  comm::Exchange exchange(this->range().comm(), parts_->halo.pattern, width * sizeof(T));
+  const Halo& halo = parts_->halo;
+  std::vector<T> ghosts(halo.source.size() * width, T(0));
+  const auto put = [&](Local cell, T* to) {
+    std::size_t p = boxes_.count() - 1;
+    while (cell < boxes_.offset(p)) --p;
+    const CellBox& b = boxes_.own(p);
+    const Global in = cell - boxes_.offset(p);
+    const Cell c{b.lower[0] + in % b.size(0), b.lower[1] + in / b.size(0) % b.size(1),
+                 b.lower[2] + in / (b.size(0) * b.size(1))};
+    for (int axis = 0; axis < dimensions; ++axis)
+      for (int side = 0; side < 2; ++side) *to++ = face(axis, p, c, side);
+  };
+  comm::Exchange exchange(this->range().comm(), halo.pattern, width * sizeof(T));
   const int number = exchange.open();
-  pack(*parts_->halo.pattern, own.data(), int(width), exchange.outgoing(number));
+  T* out = reinterpret_cast<T*>(exchange.outgoing(number));
+  for (const Local cell : halo.pattern->send_index) put(cell, out), out += width;
   exchange.post(number);
+  for (std::size_t i = 0; i < halo.source.size(); ++i)
+    if (halo.source[i] >= 0) put(halo.source[i], ghosts.data() + i * width);
   exchange.wait(number);
   const T* const remote = reinterpret_cast<const T*>(exchange.incoming(number));
-  fill_ghosts(parts_->halo, own.data(), remote, int(width), ghosts.data());
+  for (std::size_t i = 0; i < halo.source.size(); ++i)
+    if (const Local source = halo.source[i]; source < 0 && source != Halo::nothing)
+      std::copy_n(remote + std::size_t(Halo::ghost(source)) * width, width, ghosts.data() + i * width);
   exchange.close(number);
   return ghosts;
 }
@@ -442,18 +642,28 @@ struct FiniteVolume<T>::Parts::Coarsening {
     return keeps;
   }
 
+  /// The distance of cell i's centre from that of its coarse cell; 0 where there is no resistance to count: they
+  /// coincide, or the cell on the other side is not in the same coarse cell.
+  double away_from_coarse(Global i, int axis, int side) const {
+    const Domain& d = fine.boxes_.domain();
+    const Global coarse_cell = up(axis, i), beyond = side ? i + 1 : i - 1;
+    const double away = std::abs(d.centre(axis, i) - coarse.boxes_.domain().centre(axis, coarse_cell));
+    if (beyond < 0 || beyond >= d.cells(axis) || up(axis, beyond) != coarse_cell || away < 1e-9 * d.width(axis, i))
+      return 0.0;
+    return away;
+  }
+
   /// The resistance between the centre of a cell and that of its coarse cell, from the coefficient of the face between
   /// them: its contribution to the series resistance across the cell's opposite face.
   double resistance(std::size_t p, const Cell& cell, int axis, int side) const {
     const Domain& d = fine.boxes_.domain();
     const auto ax = std::size_t(axis);
     const Global n = d.cells(axis), i = (cell[ax] + n) % n;
-    const Global coarse_cell = up(axis, i), beyond = side ? i + 1 : i - 1;
-    const double away = std::abs(d.centre(axis, i) - coarse.boxes_.domain().centre(axis, coarse_cell));
-    if (beyond < 0 || beyond >= n || up(axis, beyond) != coarse_cell || away < 1e-9 * d.width(axis, i)) return 0.0;
+    const double away = away_from_coarse(i, axis, side);
+    if (away == 0) return 0.0;
     const CellBox& b = fine.boxes_.own(p);
     const T c = b.holds(cell)
-                    ? fine.faces(axis, p)[face_place(b, cell, axis, side)]
+                    ? fine.face(axis, p, cell, side)
                     : ghosts[ghost_place(fine.parts_->halo, b, p, cell, axis, side) * std::size_t(2 * d.dimensions) +
                              2 * ax + std::size_t(side)];
     return away / (d.distance(axis, side ? i + 1 : i) * double(c));
@@ -461,44 +671,136 @@ struct FiniteVolume<T>::Parts::Coarsening {
 
   void add_masses(std::size_t p) const {
     const CellBox& b = coarse.boxes_.own(p);
+    if (coarse.compact_) {
+      coarse.mass_[0] = T(0);
+      for (Global all = children(p, 0) * children(p, 1) * children(p, 2); all > 0; --all)
+        coarse.mass_[0] += fine.mass_[0];
+      return;
+    }
     const auto first = std::size_t(coarse.boxes_.offset(p));
-    each_own(fine.boxes_, p, [&](std::size_t i, const Cell& c) {
-      coarse.mass_[first + cell_place(b, {up(0, c[0]), up(1, c[1]), up(2, c[2])})] += fine.mass_[i];
-    });
+    const CellBox& own = fine.boxes_.own(p);
+    auto i = std::size_t(fine.boxes_.offset(p));
+    for (Global z = own.lower[2]; z < own.upper[2]; ++z)
+      for (Global y = own.lower[1]; y < own.upper[1]; ++y) {
+        T* const line = coarse.mass_.data() + first + cell_place(b, {b.lower[0], up(1, y), up(2, z)});
+        for (Global x = own.lower[0]; x < own.upper[0]; ++x, ++i) line[up(0, x) - b.lower[0]] += fine.mass(i);
+      }
+  }
+
+  /// The cells along an axis that the first coarse cell of a patch has.
+  Global children(std::size_t p, int axis) const {
+    const auto ax = std::size_t(axis);
+    const CellBox& b = fine.boxes_.own(p);
+    Global count = 1;
+    while (b.lower[ax] + count < b.upper[ax] && up(axis, b.lower[ax] + count) == up(axis, b.lower[ax])) ++count;
+    return count;
   }
 
   void add_faces(std::size_t p, int axis) const {
     const auto ax = std::size_t(axis);
-    const CellBox &b = fine.boxes_.own(p), &cb = coarse.boxes_.own(p);
+    const CellBox& b = fine.boxes_.own(p);
+    if (coarse.compact_) {
+      Global beside = 1;  // fine faces on a coarse one
+      for (int o = 0; o < 3; ++o) beside *= o == axis ? 1 : children(p, o);
+      for (Cell at = b.lower; at[ax] <= b.upper[ax]; ++at[ax])
+        add_face(p, axis, at, double(fine.face(axis, p, at, 0)), beside);
+      return;
+    }
+    std::vector<T> room;
+    const T* const from = fine.faces(axis, p, room).data();
     const auto n = face_counts(b, axis);
-    const T* from = fine.faces(axis, p);
-    T* const to = coarse.faces_[ax].data() + coarse.face_start_[ax][p];
+    const Global stride = axis == 0 ? 1 : axis == 1 ? n[0] : n[0] * n[1];
+    const auto rules = rules_of(p, axis);
+    const T* line = from;
     for (Global z = 0; z < n[2]; ++z)
-      for (Global y = 0; y < n[1]; ++y)
-        for (Global x = 0; x < n[0]; ++x) {
-          const double one = double(*from++);
-          const Cell at{b.lower[0] + x, b.lower[1] + y, b.lower[2] + z};
-          // Faces inside of a coarse cell are skipped.
-          const Global k = at[ax];
-          const bool end = k == b.lower[ax] || k == b.upper[ax];
-          if (!end && up(axis, k) == up(axis, k - 1)) continue;
-          Cell c{};
-          for (int a = 0; a < 3; ++a) {
-            const auto u = std::size_t(a);
-            c[u] = a == axis && k == b.upper[ax] ? cb.upper[u] : up(a, at[u]);
-          }
-          const Kind kind = end ? kind_of(coarse.boxes_, cb, c, axis) : Kind::inner;
-          if (kind == Kind::flux || kind == Kind::none) continue;
-          double value =
-              one * (face_distance(fine.boxes_, b, at, axis, kind) / face_distance(coarse.boxes_, cb, c, axis, kind));
-          if (series && one > 0) {
-            double all = 1 / one;
-            if (kind == Kind::inner || k == b.upper[ax]) all += resistance(p, below(at, axis), axis, 0);
-            if (kind == Kind::inner || k == b.lower[ax]) all += resistance(p, at, axis, 1);
-            value = std::max(value, 1 / all);
-          }
-          to[face_place(cb, c, axis, 0)] += T(value);
+      for (Global y = 0; y < n[1]; ++y, line += n[0]) {
+        const Cell at{b.lower[0], b.lower[1] + y, b.lower[2] + z};
+        const Global k = at[ax] - b.lower[ax];
+        if (axis != 0 && (k == 0 || k + 1 == n[ax])) {
+          for (Global x = 0; x < n[0]; ++x) add_face(p, axis, {at[0] + x, at[1], at[2]}, double(line[x]), 1);
+        } else if (axis != 0) {
+          if (!rules[std::size_t(k)].skipped) add_line(p, axis, at, line, n[0], stride, &rules[std::size_t(k)], 0);
+        } else {
+          for (const Global x : {Global(0), n[0] - 1}) add_face(p, axis, {at[0] + x, at[1], at[2]}, double(line[x]), 1);
+          add_line(p, axis, {at[0] + 1, at[1], at[2]}, line + 1, n[0] - 2, stride, &rules[1], 1);
         }
+      }
+  }
+
+  /// What becomes of a face between two cells of a patch, by its place along its axis.
+  struct Rule {
+    bool skipped;     // inside of a coarse cell
+    double nearer;    // the fine distance of centres over the coarse one
+    double away[2];   // of the two cells' centres from those of their coarse cells; 0 where there is no resistance
+    double apart[2];  // distances of centres across these cells' opposite faces
+  };
+  std::vector<Rule> rules_of(std::size_t p, int axis) const {
+    const auto ax = std::size_t(axis);
+    const Domain &d = fine.boxes_.domain(), &cd = coarse.boxes_.domain();
+    const CellBox& b = fine.boxes_.own(p);
+    std::vector<Rule> rules(std::size_t(b.size(axis)) + 1, Rule{true, 0, {0, 0}, {0, 0}});
+    for (Global k = b.lower[ax] + 1; k < b.upper[ax]; ++k) {
+      Rule& rule = rules[std::size_t(k - b.lower[ax])];
+      rule.skipped = up(axis, k) == up(axis, k - 1);
+      if (rule.skipped) continue;
+      rule.nearer = d.distance(axis, k) / cd.distance(axis, up(axis, k));
+      for (int side = 0; side < 2; ++side) {
+        const Global i = side ? k : k - 1;
+        rule.away[side] = away_from_coarse(i, axis, side);
+        rule.apart[side] = d.distance(axis, side ? i + 1 : i);
+      }
+    }
+    return rules;
+  }
+
+  /// Adds `count` faces of a line, of which the first is `from` and below cell `at`; face x has rule[along * x].
+  void add_line(std::size_t p, int axis, const Cell& at, const T* from, Global count, Global stride, const Rule* rule,
+                Global along) const {
+    const CellBox& cb = coarse.boxes_.own(p);
+    T* const line = coarse.faces_[std::size_t(axis)].data() + coarse.face_start_[std::size_t(axis)][p] +
+                    face_place(cb, {cb.lower[0], up(1, at[1]), up(2, at[2])}, axis, 0);
+    const Local* const to = parent[0].data() + at[0];
+    for (Global x = 0; x < count; ++x) {
+      const Rule& r = rule[along * x];
+      if (r.skipped) continue;
+      const double one = double(from[x]);
+      double value = one * r.nearer;
+      if (series && one > 0) {
+        double all = 1 / one;
+        if (r.away[0] > 0) all += r.away[0] / (r.apart[0] * double(from[x - stride]));
+        if (r.away[1] > 0) all += r.away[1] / (r.apart[1] * double(from[x + stride]));
+        value = std::max(value, 1 / all);
+      }
+      line[Global(to[x]) - cb.lower[0]] += T(value);
+    }
+  }
+
+  /// Adds the face below cell `at`, whose coefficient is `one`, to the coarse face that it is on, so many times.
+  void add_face(std::size_t p, int axis, const Cell& at, double one, Global times) const {
+    const auto ax = std::size_t(axis);
+    const CellBox &b = fine.boxes_.own(p), &cb = coarse.boxes_.own(p);
+    // Faces inside of a coarse cell are skipped.
+    const Global k = at[ax];
+    const bool end = k == b.lower[ax] || k == b.upper[ax];
+    if (!end && up(axis, k) == up(axis, k - 1)) return;
+    Cell c{};
+    for (int a = 0; a < 3; ++a) {
+      const auto u = std::size_t(a);
+      c[u] = a == axis && k == b.upper[ax] ? cb.upper[u] : up(a, at[u]);
+    }
+    const Kind kind = end ? kind_of(coarse.boxes_, cb, c, axis) : Kind::inner;
+    if (kind == Kind::flux || kind == Kind::none) return;
+    double value =
+        one * (face_distance(fine.boxes_, b, at, axis, kind) / face_distance(coarse.boxes_, cb, c, axis, kind));
+    if (series && one > 0) {
+      double all = 1 / one;
+      if (kind == Kind::inner || k == b.upper[ax]) all += resistance(p, below(at, axis), axis, 0);
+      if (kind == Kind::inner || k == b.lower[ax]) all += resistance(p, at, axis, 1);
+      value = std::max(value, 1 / all);
+    }
+    T& to = coarse.faces_[ax][coarse.face_start_[ax][p] +
+                              (coarse.compact_ ? std::size_t(c[ax] - cb.lower[ax]) : face_place(cb, c, axis, 0))];
+    for (; times > 0; --times) to += T(value);
   }
 };
 
@@ -510,14 +812,15 @@ std::unique_ptr<FiniteVolume<T>> FiniteVolume<T>::coarsened(Boxes coarse,
     auto made = std::unique_ptr<FiniteVolume>(new FiniteVolume(std::move(coarse), unit_));
     FiniteVolume& m = *made;
     m.b_ = b_;
-    typename Parts::Coarsening rule{*this, m, parent};
-    if (rule.keeps_stencil()) m.stencil_ = stencil_;
-    else rule.series = !constant_;
-    if (!mass_.empty()) m.mass_.assign(std::size_t(m.range().local_size()), T(0));
-    if (!constant_) rule.ghosts = faces_beside();
     bool constant = constant_;
     for (int axis = 0; axis < boxes_.domain().dimensions; ++axis)
       constant = constant && m.boxes_.domain().uniform(axis);
+    m.allocate(compact_ && constant);
+    typename Parts::Coarsening rule{*this, m, parent};
+    if (rule.keeps_stencil()) m.stencil_ = stencil_;
+    else rule.series = !constant_;
+    if (!mass_.empty()) m.mass_.assign(m.compact_ ? 1 : std::size_t(m.range().local_size()), T(0));
+    if (!constant_) rule.ghosts = faces_beside();
     for (std::size_t p = 0; p < boxes_.count(); ++p) {
       if (!mass_.empty()) rule.add_masses(p);
       for (int axis = 0; axis < boxes_.domain().dimensions; ++axis) rule.add_faces(p, axis);
@@ -534,6 +837,7 @@ std::unique_ptr<FiniteVolume<T>> FiniteVolume<T>::moved(Boxes to) const {
     auto made = std::unique_ptr<FiniteVolume>(new FiniteVolume(std::move(to), unit_));
     FiniteVolume& m = *made;
     m.b_ = b_, m.stencil_ = stencil_;
+    m.allocate(false);
     const int dimensions = boxes_.domain().dimensions;
     // For each cell, its mass and six coefficients.
     constexpr std::size_t k = 7;
@@ -541,10 +845,9 @@ std::unique_ptr<FiniteVolume<T>> FiniteVolume<T>::moved(Boxes to) const {
     std::vector<T> own(std::size_t(this->range().local_size()) * k, T(0));
     for (std::size_t p = 0; p < boxes_.count(); ++p)
       each_own(boxes_, p, [&](std::size_t i, const Cell& c) {
-        if (!mass_.empty()) own[i * k] = mass_[i];
+        if (!mass_.empty()) own[i * k] = mass(i);
         for (int axis = 0; axis < dimensions; ++axis)
-          for (int side = 0; side < 2; ++side)
-            own[i * k + of_face(axis, side)] = faces(axis, p)[face_place(boxes_.own(p), c, axis, side)];
+          for (int side = 0; side < 2; ++side) own[i * k + of_face(axis, side)] = face(axis, p, c, side);
       });
     std::vector<Global> needed;
     each_own(m.boxes_, [&](std::size_t, const Cell& c) {
@@ -587,6 +890,7 @@ std::unique_ptr<FiniteVolume<T>> FiniteVolume<T>::alone() const {
   const std::vector<int> owners(boxes_.patches().size(), 0);
   auto made = std::unique_ptr<FiniteVolume>(
       new FiniteVolume(Boxes(comm::Communicator::self(), boxes_.domain(), boxes_.patches(), owners), unit_));
+  made->allocate(compact_);
   made->b_ = b_, made->stencil_ = stencil_, made->mass_ = mass_, made->faces_ = faces_;
   made->complete(constant_);
   return made;
@@ -597,6 +901,7 @@ template <Scalar S>
 std::unique_ptr<FiniteVolume<S>> FiniteVolume<T>::cast() const {
   return comm::collective(this->range().comm(), [&] {
     auto made = std::unique_ptr<FiniteVolume<S>>(new FiniteVolume<S>(boxes_, unit_));
+    made->allocate(compact_);
     made->b_ = b_, made->stencil_ = stencil_;
     made->mass_.assign(mass_.begin(), mass_.end());
     for (std::size_t a = 0; a < 3; ++a) made->faces_[a].assign(faces_[a].begin(), faces_[a].end());
@@ -610,7 +915,9 @@ std::shared_ptr<const Operator<in_double_t<T>, Host>> FiniteVolume<T>::in_double
   if constexpr (std::same_as<T, float>) {
     std::shared_ptr<FiniteVolume<double>> wider = cast<double>();
     if (!wide_) {  // the rounded sums, with which products are computed
-      wider->diagonal_.assign(diagonal_.begin(), diagonal_.end());
+      wider->expand();
+      const auto rounded = diagonal();
+      wider->diagonal_.assign(rounded.begin(), rounded.end());
       wider->made_ = wider->checksum();
     }
     return wider;
@@ -709,11 +1016,17 @@ struct FiniteVolume<T>::Parts::Product {
   void patch(std::size_t p, const T* from, T* to, What what, int width) const {
     const CellBox& b = of.boxes_.own(p);
     const auto offset = of.boxes_.offset(p);
-    PatchView<T> view{b.size(0),           b.size(1),
-                      b.size(2),           from + width * offset,
-                      to + width * offset, of.diagonal_.data() + offset,
-                      of.faces(0, p),      of.faces(1, p),
-                      of.faces(2, p),      {}};
+    PatchView<T> view{b.size(0),
+                      b.size(1),
+                      b.size(2),
+                      from + width * offset,
+                      to + width * offset,
+                      of.compact_ ? of.diagonal_line(p) : of.diagonal_.data() + offset,
+                      of.stored_faces(0, p),
+                      of.stored_faces(1, p),
+                      of.stored_faces(2, p),
+                      of.compact_,
+                      {}};
     for (std::size_t s = 0; s < 6; ++s) view.ghost[s] = ghost + std::size_t(width) * of.parts_->halo.start[6 * p + s];
     const int dimensions = of.boxes_.domain().dimensions;
     const Global lines = b.size(1) * b.size(2), pieces = in_pieces(of) ? std::min<Global>(lines, 64) : 1;
@@ -747,7 +1060,8 @@ struct FiniteVolume<T>::Parts::Product {
     for (int a = 1; a < dimensions; ++a) inner *= double(std::max<Global>(0, b.size(a) - 2)) / double(b.size(a));
     const double part = what == What::all ? 1 : what == What::before_halo ? inner : 1 - inner;
     const double cells = part * double(b.size(0)) * double(b.size(1) * b.size(2));
-    Trace::work("product", cells * sizeof(T) * (1 + dimensions + 2 * width), cells * width * (4 * dimensions + 1));
+    Trace::work("product", cells * sizeof(T) * ((of.compact_ ? 0 : 1 + dimensions) + 2 * width),
+                cells * width * (4 * dimensions + 1));
   }
 
   /// More than two columns, whose ghosts have arrived: eight at a time are copied to work space and back, so that
@@ -820,7 +1134,11 @@ Cost FiniteVolume<T>::cost() const {
                         : stencil_ == CellStencil::twenty_seven_point ? 5 * d
                         : constant_                                   ? 6 * d
                                                                       : 30 * d;
-  return {n * points, n * double(sizeof(T)) * (wide_ && constant_ ? 4 : 3 + d),
+  return {n * points,
+          n * double(sizeof(T)) *
+              (compact_             ? 2
+               : wide_ && constant_ ? 4
+                                    : 3 + d),
           double(parts_->pattern->send_ranks.size()), double(parts_->pattern->send_index.size() * sizeof(T))};
 }
 

@@ -24,6 +24,11 @@ std::array<Global, 3> face_counts(const CellBox& b, int axis) {
   return n;
 }
 
+std::size_t face_count(const CellBox& b, int axis) {
+  const auto n = face_counts(b, axis);
+  return std::size_t(n[0] * n[1] * n[2]);
+}
+
 // Among the faces normal to an axis in a patch, the place of that below a cell (side 0), or above it.
 inline std::size_t face_place(const CellBox& b, Cell c, int axis, int side) {
   c[std::size_t(axis)] += side;
@@ -53,6 +58,28 @@ void each_face(const Boxes& boxes, int axis, F&& f) {
     for (Global z = 0; z < n[2]; ++z)
       for (Global y = 0; y < n[1]; ++y)
         for (Global x = 0; x < n[0]; ++x) f(i++, Cell{b.lower[0] + x, b.lower[1] + y, b.lower[2] + z}, p);
+  }
+}
+
+// Calls f(i, cell, p, inner) for pieces of the lines of faces along the first axis: face i, that below the cell, and
+// those after it: `inner` faces between cells of the patch, or 0 for one face at an end of the patch.
+template <class F>
+void each_line_of_faces(const Boxes& boxes, int axis, F&& f) {
+  std::size_t i = 0;
+  for (std::size_t p = 0; p < boxes.count(); ++p) {
+    const CellBox& b = boxes.own(p);
+    const auto n = face_counts(b, axis);
+    for (Global z = 0; z < n[2]; ++z)
+      for (Global y = 0; y < n[1]; ++y) {
+        const Global k = axis == 1 ? y : z;
+        const bool end = axis > 0 && (k == 0 || k + 1 == n[std::size_t(axis)]);
+        for (Global x = 0; x < n[0];) {
+          const bool one = axis == 0 ? x == 0 || x + 1 == n[0] : end;
+          const Global inner = one ? 0 : axis == 0 ? n[0] - 2 : n[0];
+          f(i, Cell{b.lower[0] + x, b.lower[1] + y, b.lower[2] + z}, p, inner);
+          x += std::max<Global>(1, inner), i += std::size_t(std::max<Global>(1, inner));
+        }
+      }
   }
 }
 
@@ -150,13 +177,15 @@ void pack(const comm::Pattern& pattern, const T* own, int columns, std::byte* to
     std::copy_n(own + std::size_t(pattern.send_index[i]) * k, k, out + i * k);
 }
 
-// The data of a patch in a product; ghosts by side.
+// The data of a patch in a product; ghosts by side. `compact`: cx, cy, cz and d are those of a line along each axis, d
+// with what mass and the first axis add.
 template <class T>
 struct PatchView {
   std::ptrdiff_t nx, ny, nz;
   const T* x;
   T* y;
   const T *d, *cx, *cy, *cz;
+  bool compact;
   const T* ghost[6];
 };
 enum class What { all, before_halo, after_halo };
@@ -186,37 +215,62 @@ struct Some {
   }
 };
 
+// The coefficients of a line of cells, for one of them and (K interleaved columns) for Some.
+template <class T, int D, int K, bool Compact>
+struct LineOfCells {
+  const T *d, *x, *y = nullptr, *y_up = nullptr, *z = nullptr, *z_up = nullptr;
+  using V = typename Some<T, K>::Vector;
+
+  LineOfCells(const PatchView<T>& p, std::ptrdiff_t j, std::ptrdiff_t l)
+      : d(Compact ? p.d : p.d + p.nx * (j + p.ny * l)), x(Compact ? p.cx : p.cx + (p.nx + 1) * (j + p.ny * l)) {
+    if constexpr (D > 1) y = Compact ? p.cy + j : p.cy + p.nx * (j + (p.ny + 1) * l), y_up = y + (Compact ? 1 : p.nx);
+    if constexpr (D > 2) z = Compact ? p.cz + l : p.cz + p.nx * (j + p.ny * l), z_up = z + (Compact ? 1 : p.nx * p.ny);
+  }
+  T across(const T* c, std::ptrdiff_t i) const { return Compact ? *c : c[i]; }
+  T diagonal(std::ptrdiff_t i) const {
+    T sum = d[i];
+    if constexpr (Compact && D > 1) sum += *y + *y_up;
+    if constexpr (Compact && D > 2) sum += *z + *z_up;
+    return sum;
+  }
+  [[gnu::always_inline]] auto some_across(const T* c, std::ptrdiff_t i) const {
+    if constexpr (Compact) return *c;
+    else return Some<T, K>::coefficients(c + i);
+  }
+  [[gnu::always_inline]] V some_diagonal(std::ptrdiff_t i) const {
+    V sum = Some<T, K>::coefficients(d + i);
+    if constexpr (Compact && D > 1) sum += *y + *y_up;
+    if constexpr (Compact && D > 2) sum += *z + *z_up;
+    return sum;
+  }
+};
+
 // y_i = d_i x_i - sum of c x over the neighbours, for lines [begin, end) and K interleaved columns. before_halo: cells
 // of inner lines, without their ends; after_halo: the other cells.
-template <class T, int D, int K, class Poll>
+template <class T, int D, int K, bool Compact, class Poll>
 void apply_lines(const PatchView<T>& p, What what, std::ptrdiff_t begin, std::ptrdiff_t end, Poll&& poll) {
   const std::ptrdiff_t nx = p.nx, ny = p.ny, nz = p.nz, slab = nx * ny;
   std::ptrdiff_t j = begin % ny, l = begin / ny;
   for (std::ptrdiff_t line = begin; line < end; ++line) {
     const bool side = (D > 1 && (j == 0 || j == ny - 1)) || (D > 2 && (l == 0 || l == nz - 1));
-    const std::ptrdiff_t at = nx * line;
-    const T* const x = p.x + K * at;
-    const T* const d = p.d + at;
-    const T* const cx = p.cx + (nx + 1) * line;
-    T* __restrict const y = p.y + K * at;
-    const T *cy = nullptr, *cyp = nullptr, *cz = nullptr, *czp = nullptr, *ym = nullptr, *yp = nullptr, *zm = nullptr,
-            *zp = nullptr;
+    const T* const x = p.x + K * nx * line;
+    T* __restrict const y = p.y + K * nx * line;
+    const LineOfCells<T, D, K, Compact> c(p, j, l);
+    const T *ym = nullptr, *yp = nullptr, *zm = nullptr, *zp = nullptr;
     if constexpr (D > 1) {
-      cy = p.cy + nx * (line + l), cyp = cy + nx;
       ym = j > 0 ? x - K * nx : p.ghost[2] + K * nx * l;
       yp = j + 1 < ny ? x + K * nx : p.ghost[3] + K * nx * l;
     }
     if constexpr (D > 2) {
-      cz = p.cz + at, czp = cz + slab;
       zm = l > 0 ? x - K * slab : p.ghost[4] + K * nx * j;
       zp = l + 1 < nz ? x + K * slab : p.ghost[5] + K * nx * j;
     }
-    const auto cell = [&](std::ptrdiff_t i, int c, T low, T high) {
-      const std::ptrdiff_t e = K * i + c;
-      T sum = cx[i] * low + cx[i + 1] * high;
-      if constexpr (D > 1) sum += cy[i] * ym[e] + cyp[i] * yp[e];
-      if constexpr (D > 2) sum += cz[i] * zm[e] + czp[i] * zp[e];
-      return d[i] * x[e] - sum;
+    const auto cell = [&](std::ptrdiff_t i, int column, T low, T high) {
+      const std::ptrdiff_t e = K * i + column;
+      T sum = c.x[i] * low + c.x[i + 1] * high;
+      if constexpr (D > 1) sum += c.across(c.y, i) * ym[e] + c.across(c.y_up, i) * yp[e];
+      if constexpr (D > 2) sum += c.across(c.z, i) * zm[e] + c.across(c.z_up, i) * zp[e];
+      return c.diagonal(i) * x[e] - sum;
     };
     if (what == What::all || (what == What::before_halo) != side) {
       std::ptrdiff_t i = 1;
@@ -224,24 +278,23 @@ void apply_lines(const PatchView<T>& p, What what, std::ptrdiff_t begin, std::pt
       constexpr std::ptrdiff_t cells = Some<T, K>::cells;
       const auto some = [&](std::ptrdiff_t i) {
         const auto v = [&](const T* from) { return V::load(from + K * i); };
-        const auto c = [&](const T* from) { return Some<T, K>::coefficients(from + i); };
-        V sum = c(cx) * v(x - K) + c(cx + 1) * v(x + K);
-        if constexpr (D > 1) sum += c(cy) * v(ym) + c(cyp) * v(yp);
-        if constexpr (D > 2) sum += c(cz) * v(zm) + c(czp) * v(zp);
-        (c(d) * v(x) - sum).store(y + K * i);
+        V sum = Some<T, K>::coefficients(c.x + i) * v(x - K) + Some<T, K>::coefficients(c.x + 1 + i) * v(x + K);
+        if constexpr (D > 1) sum += c.some_across(c.y, i) * v(ym) + c.some_across(c.y_up, i) * v(yp);
+        if constexpr (D > 2) sum += c.some_across(c.z, i) * v(zm) + c.some_across(c.z_up, i) * v(zp);
+        (c.some_diagonal(i) * v(x) - sum).store(y + K * i);
       };
       for (; i + cells <= nx - 1; i += cells) some(i);
       // The rest in a last whole register, which overlaps the one before.
       if (i > 1 && i < nx - 1) some(nx - 1 - cells), i = nx - 1;
 #pragma GCC ivdep
       for (; i < nx - 1; ++i)
-        for (int c = 0; c < K; ++c) y[K * i + c] = cell(i, c, x[K * (i - 1) + c], x[K * (i + 1) + c]);
+        for (int k = 0; k < K; ++k) y[K * i + k] = cell(i, k, x[K * (i - 1) + k], x[K * (i + 1) + k]);
     }
     if (what != What::before_halo)
-      for (int c = 0; c < K; ++c) {
-        const T low = p.ghost[0][K * line + c], high = p.ghost[1][K * line + c];
-        y[c] = cell(0, c, low, nx > 1 ? x[K + c] : high);
-        if (nx > 1) y[K * (nx - 1) + c] = cell(nx - 1, c, x[K * (nx - 2) + c], high);
+      for (int k = 0; k < K; ++k) {
+        const T low = p.ghost[0][K * line + k], high = p.ghost[1][K * line + k];
+        y[k] = cell(0, k, low, nx > 1 ? x[K + k] : high);
+        if (nx > 1) y[K * (nx - 1) + k] = cell(nx - 1, k, x[K * (nx - 2) + k], high);
       }
     if (++j == ny) j = 0, ++l, poll();
   }
@@ -249,9 +302,14 @@ void apply_lines(const PatchView<T>& p, What what, std::ptrdiff_t begin, std::pt
 template <class T, int K, class Poll>
 void apply_lines(int dimensions, const PatchView<T>& p, What what, std::ptrdiff_t begin, std::ptrdiff_t end,
                  Poll&& poll) {
-  if (dimensions == 3) apply_lines<T, 3, K>(p, what, begin, end, poll);
-  else if (dimensions == 2) apply_lines<T, 2, K>(p, what, begin, end, poll);
-  else apply_lines<T, 1, K>(p, what, begin, end, poll);
+  const auto apply = [&](auto d) {
+    constexpr int D = d();
+    if (p.compact) apply_lines<T, D, K, true>(p, what, begin, end, poll);
+    else apply_lines<T, D, K, false>(p, what, begin, end, poll);
+  };
+  if (dimensions == 3) apply(std::integral_constant<int, 3>{});
+  else if (dimensions == 2) apply(std::integral_constant<int, 2>{});
+  else apply(std::integral_constant<int, 1>{});
 }
 
 constexpr std::ptrdiff_t step_elements = 1 << 10;  // in powers(): elements of a product after which their sweep follows

@@ -57,10 +57,13 @@ struct BlockGrid {
     }
   }
 
-  /// The bytes of an entry, estimated from a sample of the block rows, with 16-bit offsets assumed: those of blocks, of
-  /// their rows' beginnings, and of the list of the other entries and their rows.
+  /// From a sample of the block rows, with 16-bit offsets assumed: the bytes of an entry, those of blocks, of their
+  /// rows' beginnings, and of the list of the other entries and their rows; and what part of the entries is in blocks.
+  struct Estimate {
+    double bytes = 1e30, in_blocks = 0;
+  };
   template <class T>
-  double bytes_of_entry(const LocalRowsView<T>& a) const {
+  Estimate estimate(const LocalRowsView<T>& a) const {
     constexpr Local most_samples = 256;
     const Local samples = std::min(most_samples, block_rows);
     // The rows above the first block row and below the last one.
@@ -79,21 +82,21 @@ struct BlockGrid {
       for (Local i = first_row(r); i < first_row(r + 1); ++i)
         rows_of_rest += a.start[i + 1] - a.start[i] > Global(found.size()) * b;
     }
-    if (entries == 0) return 1e30;
+    if (entries == 0) return {};
     const double inside = blocks * b * b, rest = entries - inside;
-    return (inside * sizeof(T) + blocks * 2 + samples * double(sizeof(Global)) + rest * (sizeof(T) + sizeof(Local)) +
-            double(rows_of_rest) * (sizeof(Local) + sizeof(Global))) /
-           entries;
+    const double bytes = inside * sizeof(T) + blocks * 2 + samples * double(sizeof(Global)) +
+                         rest * (sizeof(T) + sizeof(Local)) + double(rows_of_rest) * (sizeof(Local) + sizeof(Global));
+    return {bytes / entries, inside / entries};
   }
 
   /// The block size with which the matrix is estimated to take the fewest bytes.
   template <class T>
-  static BlockGrid best(const LocalRowsView<T>& a, double& bytes_of_entry) {
+  static BlockGrid best(const LocalRowsView<T>& a, Estimate& found) {
     BlockGrid chosen(a, least);
-    bytes_of_entry = chosen.bytes_of_entry(a);
+    found = chosen.estimate(a);
     for (int b = least + 1; b <= most; ++b) {
       const BlockGrid other(a, b);
-      if (const double bytes = other.bytes_of_entry(a); bytes < bytes_of_entry) chosen = other, bytes_of_entry = bytes;
+      if (const Estimate estimate = other.estimate(a); estimate.bytes < found.bytes) chosen = other, found = estimate;
     }
     return chosen;
   }

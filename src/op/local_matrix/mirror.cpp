@@ -6,6 +6,8 @@
 #include <atomic>
 #include <bit>
 #include <cmath>
+#include <cstddef>
+#include <vector>
 
 namespace tacit::op {
 
@@ -65,6 +67,41 @@ inline bool are_conjugates(const V* a, const V* mirror, int n) {
   for (int i = 0; i < n; ++i) same &= widen<T>(a[i]) == conj(widen<T>(mirror[i]));
   return same;
 }
+
+/// Brings to the cache where find() looks for entries of a row: first where the row begins, later (`entries`) these.
+template <class Storage>
+void fetch_row(const Storage& s, Local row, Local slice, bool entries) {
+  Global index = 0, value = 0, stride = 1;
+  if (s.format == Format::csr) {
+    if (!entries) return __builtin_prefetch(s.start.data() + row);
+    index = value = s.start[std::size_t(row)];
+  } else if (s.format == Format::sell) {
+    const auto q = std::size_t(row / slice);
+    if (!entries) {
+      if (!s.width.empty()) __builtin_prefetch(s.width.data() + row);
+      return __builtin_prefetch(s.slices.data() + q);
+    }
+    if (s.slices[q].is_diagonal) return;
+    index = s.slices[q].first_index(), value = s.slices[q].first_value(), stride = slice;
+  } else {
+    return;
+  }
+  constexpr int some = 8;  // entries of a row
+  const auto fetch = [&](const auto* from) {
+    constexpr Global line = 64 / Global(sizeof(*from));
+    for (Global k = 0; k < some * stride; k += line) __builtin_prefetch(from + k);
+  };
+  if (s.narrow) fetch(s.offset.data() + index);
+  else fetch(s.column.data() + index);
+  s.with_values([&](const auto* from) { fetch(from + value); });
+}
+
+/// An entry that looks for its mirror entry.
+template <class T>
+struct Seeker {
+  Local row, column;
+  T value;
+};
 
 }  // namespace
 
@@ -145,15 +182,24 @@ bool LocalMatrix<T, M>::mirrors_itself(std::span<const T> diagonal) const {
       Global low = 0, pairs = 0;
       bool here = same.load(std::memory_order_relaxed);
       if (!here) return;
+      std::vector<Seeker<T>> seekers;
       s.each(int(b), int(b) + 1, [&](Local r, Local c, T v) {
         low += c < r;
-        if (upper ? c < r : c >= r) return;
+        if (upper ? c >= r : c < r) seekers.push_back({r, c, v});
+      });
+      // Rows that are far apart are fetched while others are searched.
+      constexpr std::size_t ahead = 12;
+      for (std::size_t k = 0; here && k < seekers.size() + 2 * ahead; ++k) {
+        if (k < seekers.size()) fetch_row(s, seekers[k].column, slice, false);
+        if (k >= ahead && k - ahead < seekers.size()) fetch_row(s, seekers[k - ahead].column, slice, true);
+        if (k < 2 * ahead) continue;
+        const auto& [r, c, v] = seekers[k - 2 * ahead];
         const Global place = s.find(c, r);
         const bool found = place != Storage::nowhere;
         const T mirror = found ? conj(s.at(place)) : T{};
         pairs += found && c != r;
-        here = here && (v == mirror || mirror_each_other(v, mirror, size(r), size(c)));
-      });
+        here = v == mirror || mirror_each_other(v, mirror, size(r), size(c));
+      }
       below += low, met += pairs;
       if (!here) same.store(false, std::memory_order_relaxed);
     });

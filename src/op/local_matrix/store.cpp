@@ -210,13 +210,18 @@ LocalMatrix<T, M>::LocalMatrix(const LocalRowsView<T>& a, Format format) : s_(st
         sell ? double(kinds.padded) * sizeof(T) + double(kinds.general) * (kinds.narrow_slices ? 2 : 4) +
                    double(kinds.diagonals) * 5
              : double(s.entries) * (sizeof(T) + (kinds.narrow_rows ? 2 : 4)) + double(s.rows) * sizeof(Global);
-    const auto pays = [&](double bytes) { return format == Format::bsr || bytes <= 0.95 * otherwise; };
-    double of_entry;
-    s.grid = BlockGrid::best(a, of_entry);
-    if (pays(of_entry * double(s.entries))) {
+    // A list of single entries may have fewer bytes than padded slices, but takes longer.
+    constexpr double least_in_blocks = 0.25;
+    const auto pays = [&](double bytes, double in_blocks) {
+      return format == Format::bsr || (bytes <= 0.95 * otherwise && in_blocks >= least_in_blocks);
+    };
+    BlockGrid::Estimate estimate;
+    s.grid = BlockGrid::best(a, estimate);
+    if (pays(estimate.bytes * double(s.entries), estimate.in_blocks)) {
       s.store_blocks(a);
       s.find_neighbours(a);
-      if (pays(s.bytes())) return;  // the sample has represented the matrix
+      const double in_blocks = 1 - double(s.rest.entries()) / double(std::max<Global>(s.entries, 1));
+      if (pays(s.bytes(), in_blocks)) return;  // the sample has represented the matrix
       s.start = {}, s.offset = {}, s.column = {}, s.value = {}, s.block.clear();
       s.rest = RowList<T, Host>(LocalRows<T>());
     }

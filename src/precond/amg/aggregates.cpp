@@ -1,6 +1,7 @@
 #include "aggregates.hpp"
 
 #include "../scalar.hpp"
+#include "numbered.hpp"
 
 #include <tacit/exec/parallel.hpp>
 #include "base/lanes.hpp"
@@ -221,13 +222,8 @@ ByColumn<S>::ByColumn(const op::Rows<T>& rows, const layout::Space& space, std::
 }
 
 template <Scalar T>
-ByColumn<double> diagonal_roots(const op::Rows<T>& rows, const layout::Space& space) {
-  std::vector<double> roots(std::size_t(rows.count()), 0);
-  exec::parallel_for(roots.size(), roots.size() > 5000, [&](std::size_t i) {
-    for (auto k = std::size_t(rows.start[i]); k < std::size_t(rows.start[i + 1]); ++k)
-      if (rows.column[k] == space.begin() + Global(i)) roots[i] = std::sqrt(double(std::abs(rows.value[k])));
-  });
-  return {rows, space, std::move(roots)};
+ByColumn<double> diagonal_roots(const op::Rows<T>& rows, const layout::Space& space, double& bound) {
+  return {rows, space, roots_of_rows(rows, space.begin(), bound)};
 }
 
 bool is_unit(const Nodes& nodes, Local rows) {
@@ -277,8 +273,11 @@ DampedIdentity<T>::DampedIdentity(const op::Rows<T>& rows, const layout::Space& 
 template <Scalar T>
 void DampedIdentity<T>::append(Local from, Local to, op::Rows<T>& s, T* diagonal, std::uint8_t* filter) const {
   const auto most = std::size_t(rows_.start[std::size_t(to)] - rows_.start[std::size_t(from)] + to - from);
-  s.column.reserve(s.column.size() + most), s.value.reserve(s.value.size() + most);
+  std::size_t end_of_rows = s.column.size();  // entries are written without looking for room each time
+  s.column.resize(end_of_rows + most), s.value.resize(end_of_rows + most);
   s.start.reserve(s.start.size() + std::size_t(to - from));
+  Global* const columns = s.column.data();
+  T* const values = s.value.data();
   for (Local row = from; row < to; ++row) {
     const auto i = std::size_t(row);
     const Global own_column = first_ + row;
@@ -297,38 +296,39 @@ void DampedIdentity<T>::append(Local from, Local to, op::Rows<T>& s, T* diagonal
     const T of_row = v_ ? (*v_)(own_column) : T(1);
     const T inverse_of_row = of_row != T(0) ? inverse(of_row) : T(0);
     // The entries that stay, with a place for the diagonal, which may have no entry in A.
-    const std::size_t begin = s.column.size();
+    const std::size_t begin = end_of_rows;
     std::size_t at = begin;
     bool before = true;
     T own{}, lumped{};
-    const auto put = [&](Global c, T v) { s.column.push_back(c), s.value.push_back(v); };
+    const auto put = [&](Global c, T v) { columns[end_of_rows] = c, values[end_of_rows++] = v; };
     for (auto k = std::size_t(rows_.start[i]); k < std::size_t(rows_.start[i + 1]); ++k) {
       const Global c = rows_.column[k];
       const T a = rows_.value[k];
-      if (before && c >= own_column) at = s.column.size(), put(own_column, T(0)), before = false;
+      if (before && c >= own_column) at = end_of_rows, put(own_column, T(0)), before = false;
       const bool in = c == own_column || stays(k, c);
       if (filter) filter[k] = in ? in_filtered : lumped_to_diagonal;
       if (c == own_column) own = a;
       else if (in) put(c, a);
       else lumped += a * (v_ && of_row != T(0) ? (*v_)(c)*inverse_of_row : T(1));
     }
-    if (before) at = s.column.size(), put(own_column, T(0));
+    if (before) at = end_of_rows, put(own_column, T(0));
     const bool none = again_ && !filter_->empty() && rows_.start[i] < rows_.start[i + 1] &&
                       (*filter_)[std::size_t(rows_.start[i])] == in_row_of_identity;
     const auto damped = damped_row(own, lumped, omega_);
     const T d = none ? T(0) : damped.d;
     if (diagonal) diagonal[i] = d;
     if (none || (d == T(0) && !again_)) {
-      s.column.resize(begin), s.value.resize(begin);
+      end_of_rows = begin;
       put(own_column, T(1));
       for (auto k = std::size_t(rows_.start[i]); filter && k < std::size_t(rows_.start[i + 1]); ++k)
         filter[k] = in_row_of_identity;
     } else {
-      scale(s.value.data() + begin, s.value.size() - begin, damped.factor);
-      s.value[at] = damped.on_diagonal;
+      scale(values + begin, end_of_rows - begin, damped.factor);
+      values[at] = damped.on_diagonal;
     }
-    s.start.push_back(Global(s.column.size()));
+    s.start.push_back(Global(end_of_rows));
   }
+  s.column.resize(end_of_rows), s.value.resize(end_of_rows);
 }
 
 template <Scalar T>
@@ -357,7 +357,7 @@ std::vector<Local> aggregates_of(const Couplings& strong, Local& count) {
   template std::vector<Local> aggregates_of<T>(const op::Rows<T>&, const layout::Space&, const ByColumn<double>&, \
                                                const std::vector<std::uint8_t>&, Local&);                         \
   template ByColumn<T>::ByColumn(const op::Rows<T>&, const layout::Space&, std::vector<T>);                       \
-  template ByColumn<double> diagonal_roots<T>(const op::Rows<T>&, const layout::Space&);                          \
+  template ByColumn<double> diagonal_roots<T>(const op::Rows<T>&, const layout::Space&, double&);                 \
   template DampedRow<T> damped_row<T>(T, T, double);                                                              \
   template void scale<T>(T*, std::size_t, T);                                                                     \
   template class DampedIdentity<T>;

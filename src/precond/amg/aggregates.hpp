@@ -47,9 +47,10 @@ class ByColumn {
   std::vector<S> own_, others_;
 };
 
-/// sqrt |a_cc|; 0 where there is no such entry. Collective.
+/// sqrt |a_cc|; 0 where there is no such entry. `bound` := max_i sum_j |a_ij| / |a_ii| over this rank's rows.
+/// Collective.
 template <Scalar T>
-ByColumn<double> diagonal_roots(const op::Rows<T>& rows, const layout::Space& space);
+ByColumn<double> diagonal_roots(const op::Rows<T>& rows, const layout::Space& space, double& bound);
 
 /// The nodes J with ||A_IJ|| > theta sqrt(||A_II|| ||A_JJ||), Frobenius norms; rows of other ranks, whose nodes are not
 /// known here, by entries. Local; threads share the nodes.

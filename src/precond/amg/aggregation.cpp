@@ -65,7 +65,8 @@ op::Rows<T> tentative(const Nodes& nodes, const std::vector<Local>& aggregate, L
                       const std::vector<T>& near_null, int k, Nodes& coarse_nodes, std::vector<T>& coarse) {
   const auto n = std::size_t(nodes.start.back()), width = std::size_t(k), aggregates = std::size_t(count);
   // The rows of each aggregate, ascending: those of a are row[begin[a]] to row[begin[a + 1] - 1].
-  std::vector<Local> begin(aggregates + 1, 0), row, kept(aggregates);
+  std::vector<Local> begin(aggregates + 1, 0), kept(aggregates);
+  exec::Buffer<Local> row;
   const auto each_row = [&](auto&& f) {
     for (Local I = 0; I < nodes.count(); ++I)
       if (const Local a = aggregate[std::size_t(I)]; a >= 0)
@@ -77,7 +78,7 @@ op::Rows<T> tentative(const Nodes& nodes, const std::vector<Local>& aggregate, L
   std::vector<Local> next(begin.begin(), begin.end() - 1);
   each_row([&](std::size_t a, Local i) { row[std::size_t(next[a]++)] = i; });
   next = {};
-  std::vector<T> q(n * width), coordinates(aggregates * width * width);  // q: by rows, the kept ones first
+  exec::Buffer<T> q(n * width), coordinates(aggregates * width * width);  // q: by rows, the kept ones first
   exec::parallel_claims(aggregates, exec::by_shares, aggregates > 1000, [&](exec::Claims& claims) {
     std::vector<T> columns, r;
     claims.each([&](std::size_t a) {
@@ -106,11 +107,12 @@ op::Rows<T> tentative(const Nodes& nodes, const std::vector<Local>& aggregate, L
   t.start.assign(n + 1, 0);
   each_row([&](std::size_t a, Local i) { t.start[std::size_t(i) + 1] = kept[a]; });
   std::partial_sum(t.start.begin(), t.start.end(), t.start.begin());
-  t.column.reserve(std::size_t(t.start.back())), t.value.reserve(std::size_t(t.start.back()));
+  t.column.resize(std::size_t(t.start.back())), t.value.resize(std::size_t(t.start.back()));
   each_row([&](std::size_t a, Local i) {
-    for (Local j = 0; j < kept[a]; ++j) {
-      t.column.push_back(coarse_nodes.start[a] + j);
-      t.value.push_back(q[std::size_t(i) * width + std::size_t(j)]);
+    const auto at = std::size_t(t.start[std::size_t(i)]);
+    for (std::size_t j = 0; j < std::size_t(kept[a]); ++j) {
+      t.column[at + j] = coarse_nodes.start[a] + Local(j);
+      t.value[at + j] = q[std::size_t(i) * width + j];
     }
   });
   return t;
@@ -132,7 +134,7 @@ void normalise(std::vector<T>& near_null, std::size_t vectors, const comm::Commu
 
 /// The rows of (I - omega D^-H A_F^H) T, from S = I - omega D^-1 A_F: R^H for an A that is not Hermitian. Collective.
 template <Scalar T>
-op::Rows<T> smoothed_rows(const op::Rows<T>& S, const std::vector<T>& diagonal, op::Rows<T> t, const Space& space,
+op::Rows<T> smoothed_rows(op::Rows<T> S, const std::vector<T>& diagonal, op::Rows<T> t, const Space& space,
                           const Space& coarse) {
   const auto each_row = [&](op::Rows<T>& rows, auto&& factor) {
     for (std::size_t i = 0; i < diagonal.size(); ++i)
@@ -140,7 +142,9 @@ op::Rows<T> smoothed_rows(const op::Rows<T>& S, const std::vector<T>& diagonal, 
         scale(rows.value.data() + rows.start[i], std::size_t(rows.start[i + 1] - rows.start[i]), factor(diagonal[i]));
   };
   each_row(t, [](T d) { return conj(d); });
-  auto q = op::multiply(op::adjoint(S, space, space), space, t, coarse);
+  const auto adjoint = op::adjoint(S, space, space);
+  S = {};  // its memory is the product's
+  auto q = op::multiply(adjoint, space, t, coarse);
   each_row(q, [](T d) { return inverse(conj(d)); });
   return q;
 }
@@ -286,9 +290,9 @@ class Aggregation final : public Coarsening<T> {
       found.P = op::multiply<T>(rows.count(), append, roots.others(), space, t, coarse);
     } else {
       std::vector<T> diagonal;
-      const auto S = smoothing.rows(diagonal, filter);
+      auto S = smoothing.rows(diagonal, filter);
       found.P = op::multiply(S, space, t, coarse);
-      found.Q = smoothed_rows(S, diagonal, std::move(t), space, coarse);
+      found.Q = smoothed_rows(std::move(S), diagonal, std::move(t), space, coarse);
     }
     return found;
   }

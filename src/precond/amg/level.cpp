@@ -166,7 +166,7 @@ void MatrixLevel<T>::make_scaling(AmgSmoother how, const Matrix& rows, const Roo
       const Global c = rows.column[k];
       const double other = hermitian ? roots(c) : root;
       if (other == 0) continue;
-      const double a = double(std::abs(rows.value[k])) / root / other;
+      const double a = double(std::abs(rows.value[k])) / (root * other);
       sum += a;
       squares += a * a;
       if (c < first || c >= last) others += a;

@@ -13,6 +13,7 @@
 #include <cmath>
 #include <initializer_list>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 namespace tacit::precond {
@@ -21,23 +22,6 @@ using layout::Space;
 using layout::Vector;
 
 namespace {
-
-/// max_i sum_j |a_ij| / |a_ii|: a bound of the eigenvalues of D^-1 A. Collective.
-template <class Matrix>
-double gershgorin(const Matrix& rows, const Space& space) {
-  const Global first = first_column(rows, space);
-  double most = 0;
-  for (Local i = 0; i < rows.count(); ++i) {
-    double sum = 0, own = 0;
-    for (auto k = std::size_t(rows.start[std::size_t(i)]); k < std::size_t(rows.start[std::size_t(i) + 1]); ++k) {
-      const double a = double(std::abs(rows.value[k]));
-      sum += a;
-      if (rows.column[k] == first + i) own = a;
-    }
-    if (own > 0) most = std::max(most, sum / own);
-  }
-  return space.comm().all_max(most);
-}
 
 /// Whether sum_{j != i} |a_ij| <= |a_ii| / 4 in all rows. Then a sweep of any smoother takes the error, in the largest
 /// element of a diagonal scaling, to at most 0.4: 0.32 of spai0 and jacobi, 0.4 of l1-jacobi, 0.25 of gauss-seidel.
@@ -73,18 +57,17 @@ bool sweeps_are_cheaper(const op::Csr<T>& A, const op::Rows<T>& rows) {
   return 2 * sweeps_of_dominant * seconds_of_products(double(A.entries()) + 4 * n) < direct;
 }
 
-/// A bound of the eigenvalues of D^-1 A, rows those of A. Collective.
-template <Scalar T, class Matrix>
-double bound_of(const op::Csr<T>& A, const Matrix& rows, bool definite) {
-  const double bound = gershgorin(rows, A.range());
+/// A bound of the eigenvalues of D^-1 A, from that by its rows. Collective.
+template <Scalar T>
+double bound_of(const op::Csr<T>& A, double by_rows, bool definite) {
+  const double bound = A.range().comm().all_max(by_rows);
   // The largest eigenvalue is at least 1, so that nothing better can be found for a bound near it.
   if (!definite || bound <= 1.05) return bound;
   // Lanczos comes from below, and is far closer than the bound where rows have entries of both signs.
   const auto d = A.diagonal();
-  std::vector<T> inverses(d.size());
-  std::transform(d.begin(), d.end(), inverses.begin(), [](T a) { return a != T(0) ? inverse(a) : T(1); });
   Vector<T> v(A.range());
-  v.assign(inverses);
+  T* const inverses = v.data();
+  each(d.size(), [&](std::size_t i) { inverses[i] = d[i] != T(0) ? inverse(d[i]) : T(1); });
   const op::Diagonal<T> D(std::move(v));
   const double found = op::estimate_spectrum<T, Host>(A, &D, 10).lambda_max;
   return found > 0 ? std::min(bound, 1.05 * found) : bound;
@@ -112,18 +95,22 @@ op::Format format_of(std::span<const Global> start, bool nodes) {
   return double(padded) <= most_padded * double(start.back()) ? op::Format::sell : op::Format::automatic;
 }
 
-/// Entries that are not zero beside the largest of their row, over all ranks. Collective.
+/// Entries that are not zero beside the largest of their row, over all ranks; row i has the values [start[i],
+/// start[i + 1]). Collective.
 template <Scalar T>
-Global couplings_of(const op::Csr<T>& A, const T* values) {
-  Global found = 0;
-  for (const Local n : A.row_lengths()) {
-    real_t<T> most = 0;
-    for (Local j = 0; j < n; ++j) most = std::max(most, size_of(values[j]));
-    const auto small = most * std::numeric_limits<real_t<T>>::epsilon();
-    for (Local j = 0; j < n; ++j) found += size_of(values[j]) > small;
-    values += n;
-  }
-  return A.range().comm().all_sum(found);
+Global couplings_of(std::span<const Global> start, const T* values, const comm::Communicator& comm) {
+  constexpr std::size_t piece = 4096;
+  const std::size_t rows = start.size() - 1;
+  std::vector<Global> found((rows + piece - 1) / piece, 0);
+  exec::parallel_for(found.size(), found.size() > 1, [&](std::size_t p) {
+    for (std::size_t i = p * piece; i < std::min(rows, (p + 1) * piece); ++i) {
+      real_t<T> most = 0;
+      for (Global k = start[i]; k < start[i + 1]; ++k) most = std::max(most, size_of(values[k]));
+      const auto small = most * std::numeric_limits<real_t<T>>::epsilon();
+      for (Global k = start[i]; k < start[i + 1]; ++k) found[p] += size_of(values[k]) > small;
+    }
+  });
+  return comm.all_sum(std::accumulate(found.begin(), found.end(), Global(0)));
 }
 
 }  // namespace
@@ -163,16 +150,17 @@ void MatrixLevels<T>::make_levels() {
   Global entries = 0;
   levels_.push_back(std::make_unique<MatrixLevel<T>>(A));
   op::Rows<T> rows = A.rows();  // of the last level
-  couplings_ = couplings_of(A, rows.value.data());
+  couplings_ = couplings_of(rows.start, rows.value.data(), comm);
   for (;;) {
     comm.check_interrupt();
     MatrixLevel<T>& fine = *levels_.back();
     const Timed timer(fine.setup_seconds);
     const Space space = fine.A().range();
     entries += fine.A().entries();
-    const auto roots = diagonal_roots(rows, space);
+    double by_rows = 0;
+    const auto roots = diagonal_roots(rows, space, by_rows);
     const bool small = space.size() <= options_.coarsest;
-    const double rho = bound_of(fine.A(), rows, hermitian_ && !small);
+    const double rho = bound_of(fine.A(), by_rows, hermitian_ && !small);
     fine.make_smoother(options_.smoother, rows, roots, hermitian_, rho);
     if (small || int(levels_.size()) >= options_.max_levels) break;
     comm.check_interrupt();
@@ -220,7 +208,11 @@ bool MatrixLevels<T>::update(Global most) {
   auto values = exec::Array<T, Host>::uninitialised(std::size_t(A.own_entries()));
   A.copy_values(values.data());
   // Levels that were made while entries were zero do not have the couplings of these.
-  const bool more = double(couplings_of(A, values.data())) > 1.1 * double(couplings_);
+  std::vector<Global> start(1, 0);
+  if (plans_.empty())
+    for (const Local n : A.row_lengths()) start.push_back(start.back() + n);
+  const std::span<const Global> starts = plans_.empty() ? start : plans_[0]->numbered({}).start;
+  const bool more = double(couplings_of(starts, values.data(), A.range().comm())) > 1.1 * double(couplings_);
   if (levels_.empty() || hermitian != hermitian_ || more || !coarsening_->keeps_patterns()) {
     hermitian_ = hermitian;
     values = {};
@@ -248,8 +240,9 @@ void MatrixLevels<T>::update_and_plan(Global most) {
     A.range().comm().check_interrupt();
     MatrixLevel<T>& fine = *levels_[i];
     const Space space = fine.A().range();
-    const auto roots = diagonal_roots(rows, space);
-    const double rho = bound_of(fine.A(), rows, hermitian_ && space.size() > options_.coarsest);
+    double by_rows = 0;
+    const auto roots = diagonal_roots(rows, space, by_rows);
+    const double rho = bound_of(fine.A(), by_rows, hermitian_ && space.size() > options_.coarsest);
     fine.make_smoother(options_.smoother, rows, roots, hermitian_, rho);
     if (i + 1 == levels_.size()) break;
     auto coarser = coarsening_->again(i, rows, space, roots, rho);
@@ -289,8 +282,9 @@ void MatrixLevels<T>::update_by_plans(exec::Array<T, Host> values) {
     MatrixLevel<T>& fine = *levels_[i];
     const LevelPlan<T>& plan = *plans_[i];
     const NumberedRows<T> rows = plan.numbered(span(values));
-    const auto roots = diagonal_roots(rows, plan.halo);
-    const double rho = bound_of(fine.A(), rows, hermitian_ && fine.A().range().size() > options_.coarsest);
+    double by_rows = 0;
+    const auto roots = diagonal_roots(rows, plan.halo, by_rows);
+    const double rho = bound_of(fine.A(), by_rows, hermitian_ && fine.A().range().size() > options_.coarsest);
     fine.make_smoother(options_.smoother, rows, roots, hermitian_, rho);
     const auto [P, Q] = plan.smoothing.smooth(rows, coarsening_->omega(rho));
     fine.P->update_values(span(P));
@@ -306,8 +300,10 @@ void MatrixLevels<T>::update_by_plans(exec::Array<T, Host> values) {
   MatrixLevel<T>& last = *levels_.back();
   const auto rows = last.A().rows();
   const Space& space = last.A().range();
-  const double rho = bound_of(last.A(), rows, hermitian_ && space.size() > options_.coarsest);
-  last.make_smoother(options_.smoother, rows, diagonal_roots(rows, space), hermitian_, rho);
+  double by_rows = 0;
+  const auto roots = diagonal_roots(rows, space, by_rows);
+  const double rho = bound_of(last.A(), by_rows, hermitian_ && space.size() > options_.coarsest);
+  last.make_smoother(options_.smoother, rows, roots, hermitian_, rho);
   make_bottom_solver(rows);
 }
 

@@ -319,19 +319,15 @@ double SmoothingPlan<T>::bytes() const {
 }
 
 template <Scalar T>
-std::vector<double> diagonal_roots(const NumberedRows<T>& rows, const Halo& halo) {
-  std::vector<double> roots(std::size_t(rows.count()), 0);
-  exec::parallel_for(roots.size(), roots.size() > 5000, [&](std::size_t i) {
-    for (auto k = std::size_t(rows.start[i]); k < std::size_t(rows.start[i + 1]); ++k)
-      if (rows.column[k] == Local(i)) roots[i] = std::sqrt(double(std::abs(rows.value[k])));
-  });
+std::vector<double> diagonal_roots(const NumberedRows<T>& rows, const Halo& halo, double& bound) {
+  auto roots = roots_of_rows(rows, 0, bound);
   halo.update(roots);
   return roots;
 }
 
 #define TACIT_INSTANTIATE(T)       \
   template class SmoothingPlan<T>; \
-  template std::vector<double> diagonal_roots<T>(const NumberedRows<T>&, const Halo&);
+  template std::vector<double> diagonal_roots<T>(const NumberedRows<T>&, const Halo&, double&);
 TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 
 }  // namespace tacit::precond

@@ -69,7 +69,7 @@ class SmoothingPlan {
 
 /// sqrt |a_cc| of all columns, in the order of their numbers; 0 where there is no such entry. Collective: one exchange.
 template <Scalar T>
-std::vector<double> diagonal_roots(const NumberedRows<T>& rows, const Halo& halo);
+std::vector<double> diagonal_roots(const NumberedRows<T>& rows, const Halo& halo, double& bound);
 
 /// All that is kept of a level for new numbers.
 template <Scalar T>

@@ -56,6 +56,7 @@ void mg::check(const op::FiniteVolume<T>& A, const MultigridOptions& o) {
           to_string(o.cycle));
   require(o.levels >= 0, "levels is ", o.levels, "; 0 (as many as go) or more");
   if (!A.fault().empty()) throw Error(ErrorKind::input, "multigrid: " + A.fault());
+  if (A.smallest() > 0) return;
   const auto d = A.diagonal();
   for (std::size_t i = 0; i < d.size(); ++i)
     require(d[i] > T(0), "multigrid needs a positive diagonal; that of cell ", A.range().begin() + Global(i), " is ",

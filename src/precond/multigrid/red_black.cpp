@@ -93,36 +93,39 @@ void RedBlackLevel<S>::set_stored(std::size_t size) {
   inverse_ = Field(size), cx_ = Field(size);
   if (dimensions_ > 1) cy_ = Field(size);
   if (dimensions_ > 2) cz_ = Field(size);
-  const auto diagonal = a_->diagonal();
+  std::vector<S> room;
+  const auto diagonal = a_->diagonal(room);
   for (std::size_t i = 0; i < patches_.size(); ++i) {
     const Patch& p = patches_[i];
-    std::size_t from = std::size_t(boxes.offset(i));
+    // Value x of a line is that of its cell, or of the face below it.
+    const auto put = [&](Field& to, std::ptrdiff_t j, std::ptrdiff_t k, std::ptrdiff_t n, auto&& value) {
+      S *const even = to.data() + at(p, j, k), *const odd = even + p.half;
+      for (std::ptrdiff_t m = 0; m < n / 2; ++m) odd[m] = value(2 * m), even[m + 1] = value(2 * m + 1);
+      if (n % 2) odd[n / 2] = value(n - 1);
+    };
+    const S* from = diagonal.data() + boxes.offset(i);
     for (std::ptrdiff_t k = 0; k < p.n[2]; ++k)
-      for (std::ptrdiff_t j = 0; j < p.n[1]; ++j)
-        for (std::ptrdiff_t x = 0; x < p.n[0]; ++x, ++from)
-          // A cell without couplings (f is 0 there, or nothing solves it) keeps its value.
-          inverse_[std::size_t(at(p, j, k) + place(p, x + 1))] = diagonal[from] != S(0) ? S(1) / diagonal[from] : S(1);
+      for (std::ptrdiff_t j = 0; j < p.n[1]; ++j, from += p.n[0])
+        // A cell without couplings (f is 0 there, or nothing solves it) keeps its value.
+        put(inverse_, j, k, p.n[0], [&](std::ptrdiff_t x) { return from[x] != S(0) ? S(1) / from[x] : S(1); });
+    std::vector<S> of_faces;
     for (int axis = 0; axis < dimensions_; ++axis) {
-      const S* c = a_->faces(axis, i);
+      const auto a = std::size_t(axis);
+      const S* c = a_->faces(axis, i, of_faces).data();
       Field& to = axis == 0 ? cx_ : axis == 1 ? cy_ : cz_;
-      // What a face with a given value adds stands in the diagonal alone.
-      const auto known = [&](std::ptrdiff_t face, std::ptrdiff_t x, std::ptrdiff_t y, std::ptrdiff_t z) {
-        const auto a = std::size_t(axis);
-        if (face > 0 && face < p.n[a]) return false;
-        std::array<Global, 3> cell{p.box.lower[0] + x, p.box.lower[1] + y, p.box.lower[2] + z};
-        if (face == 0) --cell[a];
-        return boxes.index(cell) < 0;
-      };
       const std::ptrdiff_t e[3] = {p.n[0] + (axis == 0), p.n[1] + (axis == 1), p.n[2] + (axis == 2)};
       for (std::ptrdiff_t z = 0; z < e[2]; ++z)
-        for (std::ptrdiff_t y = 0; y < e[1]; ++y)
-          for (std::ptrdiff_t x = 0; x < e[0]; ++x, ++c)
-            to[std::size_t(at(p, y, z) + place(p, x + 1))] = known(axis == 0   ? x
-                                                                   : axis == 1 ? y
-                                                                               : z,
-                                                                   x, y, z)
-                                                                 ? S(0)
-                                                                 : *c;
+        for (std::ptrdiff_t y = 0; y < e[1]; ++y, c += e[0]) {
+          put(to, y, z, e[0], [&](std::ptrdiff_t x) { return c[x]; });
+          // What a face with a given value adds stands in the diagonal alone.
+          const std::ptrdiff_t k = axis == 1 ? y : z;
+          if (axis > 0 && k > 0 && k < p.n[a]) continue;
+          for (std::ptrdiff_t x = 0; x < e[0]; x += axis == 0 ? p.n[0] : 1) {
+            std::array<Global, 3> cell{p.box.lower[0] + x, p.box.lower[1] + y, p.box.lower[2] + z};
+            if (cell[a] == p.box.lower[a]) --cell[a];
+            if (boxes.index(cell) < 0) to[std::size_t(at(p, y, z) + place(p, x + 1))] = S(0);
+          }
+        }
     }
   }
   if (slab_)

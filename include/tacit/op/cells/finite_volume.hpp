@@ -61,9 +61,9 @@ Coefficients<T> coefficients_of_cells(const Boxes& boxes, double a, double b, st
 /// the right-hand side (boundary_terms). A is symmetric (the fourth-order stencil only where all axes are periodic and
 /// coefficients constant); singular where a = 0 and no face is Dirichlet (singular()): the null space then is the
 /// constants.
-/// Memory: 3 coefficients and a diagonal for each cell. A product reads these and x once and writes y once; one
-/// exchange of a layer of cells (fourth order: two) for all columns. Same bits for any number of ranks, boxes and
-/// threads.
+/// Memory: 3 coefficients and a diagonal for each cell, or where it is_compact() those of a line of cells along each
+/// axis. A product reads these and x once and writes y once; one exchange of a layer of cells (fourth order: two) for
+/// all columns. Same bits for any number of ranks, boxes and threads.
 template <Scalar T>
 class FiniteVolume final : public Operator<T, Host> {
  public:
@@ -76,7 +76,7 @@ class FiniteVolume final : public Operator<T, Host> {
   /// True where A is symmetric: the adjoint product is the product.
   bool has_adjoint() const override { return is_symmetric(); }
   bool has_diagonal() const override { return true; }
-  std::vector<T> diagonal() const override { return diagonal_; }
+  std::vector<T> diagonal() const override;
   double largest() const override { return largest_; }
   std::string fault() const override { return fault_; }
   /// Of the coefficients of cells and faces.
@@ -88,6 +88,12 @@ class FiniteVolume final : public Operator<T, Host> {
   bool singular() const { return singular_; }
   /// Whether all cells, except those at the ends of the domain, have the same coefficients.
   bool is_constant() const { return constant_; }
+  /// Whether coefficients are stored for a line of cells along each axis: where they are constant, all cells of the
+  /// domain are there, and the stencil is that of 7 points.
+  bool is_compact() const { return compact_; }
+  /// The smallest element of the diagonal on this rank; infinite where it has no cells. Not of use where there is a
+  /// fault(). Local.
+  double smallest() const { return smallest_; }
   bool is_symmetric() const;
   CellStencil stencil() const { return stencil_; }
   /// The contribution of the boundary data g to the right-hand side, for this rank's cells: c_F g at a Dirichlet face
@@ -111,10 +117,13 @@ class FiniteVolume final : public Operator<T, Host> {
 
   /// The wide stencil, null with 7 points.
   const Wide<T>* wide() const { return wide_.get(); }
-  /// c_F of this rank's patch p along an axis, n + 1 faces (first axis fastest); null along axes that the domain lacks.
-  const T* faces(int axis, std::size_t patch) const;
-  /// V_i a alpha_i / V of this rank's cells; empty where a = 0.
-  const std::vector<T>& mass() const { return mass_; }
+  /// c_F of this rank's patch p along an axis, n + 1 faces (first axis fastest); none along axes that the domain lacks.
+  /// Stored values, or where it is_compact() those in `room`. Local.
+  std::span<const T> faces(int axis, std::size_t patch, std::vector<T>& room) const;
+  /// The diagonal likewise.
+  std::span<const T> diagonal(std::vector<T>& room) const;
+  /// V_i a alpha_i / V of this rank's cells, or where it is_compact() of a cell; empty where a = 0.
+  std::span<const T> mass() const { return mass_; }
   /// The operator on coarser cells: parent[axis][i] is the coarse cell of cell i, `coarse` the boxes of the coarse
   /// cells, whose patches correspond one to one to these. beta on a coarse face is a mean over its fine faces, for each
   /// of them the larger of beta and the series conductance from coarse centre to coarse centre (a coarse correction
@@ -144,10 +153,27 @@ class FiniteVolume final : public Operator<T, Host> {
   friend class FiniteVolume;
   struct Parts;
   FiniteVolume(Boxes boxes, double unit);
+  /// Coefficients that are zero.
+  void allocate(bool compact);
+  /// Error(usage) as the constructor; whether the coefficients are constant as far as this rank knows. Local.
+  bool check(const Coefficients<T>& c) const;
+  /// A line of faces (is_compact()) or all of a patch; null along axes that the domain lacks.
+  const T* stored_faces(int axis, std::size_t patch) const;
+  T face(int axis, std::size_t patch, const std::array<Global, 3>& cell, int side) const;
+  T mass(std::size_t cell) const { return mass_[compact_ ? 0 : cell]; }
+  /// Of a line of cells along the first axis (is_compact()): what mass and that axis add to the diagonal.
+  const T* diagonal_line(std::size_t patch) const { return diagonal_.data() + face_start_[0][patch] - patch; }
+  void set_lines(double a);
+  void set_coefficients(const Coefficients<T>& c);
+  /// Stores the coefficients of all cells.
+  void expand();
   /// For each ghost cell of the halo, in its order: the coefficients of its two faces along each axis. Collective.
   std::vector<T> faces_beside() const;
   /// Sets the diagonal and the global properties from faces_, mass_ and stencil_. Collective.
   void complete(bool constant);
+  void set_diagonal();
+  bool has_given_value() const;
+  void find_extremes();
   void make_wide();
   std::uint64_t checksum() const;
   void product(const Vector<T, Host>& x, Vector<T, Host>& y, int token, const RecurrenceStep<T>* step,
@@ -155,13 +181,13 @@ class FiniteVolume final : public Operator<T, Host> {
   void finish_wide(const Vector<T, Host>& x, Vector<T, Host>& y, int token) const;
   Boxes boxes_;
   double unit_ = 1, b_ = 1;
-  std::array<std::vector<T>, 3> faces_;
+  std::array<exec::Buffer<T>, 3> faces_;
   std::array<std::vector<std::size_t>, 3> face_start_;  // of each patch
-  std::vector<T> mass_, diagonal_;
+  exec::Buffer<T> mass_, diagonal_;
   std::uint64_t made_ = 0;
-  double largest_ = 0;
+  double largest_ = 0, smallest_ = 0;
   std::string fault_;
-  bool singular_ = false, constant_ = false;
+  bool singular_ = false, constant_ = false, compact_ = false;
   CellStencil stencil_ = CellStencil::seven_point;
   std::unique_ptr<Wide<T>> wide_;
   std::unique_ptr<Parts> parts_;
