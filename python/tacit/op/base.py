@@ -187,8 +187,8 @@ class Operator:
             columns = (array.columns or None) if on_gpu else array.shape[1] if array.ndim == 2 else None
             kind = "a vector" if columns is None else f"{columns} columns"
             product = "A^H x" if adjoint and not conjugate else "x A" if adjoint else "A x"
-            told = {"x": kind + (" on a GPU" if on_gpu else ""), "A": self._structure(), "the product": product}
-            return told if out is None else told | {"out": "given"}
+            facts = {"x": kind + (" on a GPU" if on_gpu else ""), "A": self._structure(), "the product": product}
+            return facts if out is None else facts | {"out": "given"}
 
         def is_real(array: Any) -> tuple[int, int]:
             return int((self.dtype if on_gpu else array.dtype).kind != "c"), 0
@@ -248,19 +248,9 @@ class Operator:
         once within that memory; on several ranks this rank's own part. The result is then a :class:`tacit.DeviceArray`,
         whose elements are there when the GPU's work before it is done. Collective; one product.
 
-        Parameters
-        ----------
-        x : array_like
-            (n,) or (n, k). In rows (C order) and of the operator's dtype it is read where it lies; otherwise one copy.
-        out : numpy.ndarray, optional
-            Where the result is stored, in place of a new array: of its shape and the operator's dtype, in C order, and
-            apart from x. In host memory.
-
-        Raises
-        ------
-        ValueError, TypeError
-            An `out` of another shape or dtype, not in C order, read-only, or with memory of x; a real operator, a
-            complex x and an `out`, since two products are made.
+        In host memory an x in C order and of the operator's dtype is read where it lies. `out` is an array for the
+        result, in place of a new one: of its shape and the operator's dtype, in C order, and apart from x; else
+        ValueError or TypeError, as for a complex x and a real operator, which take two products.
         """
         return self._apply(x, False, out=out)
 
