@@ -235,12 +235,7 @@ class Operator:
         y: Array = handle.apply(own, adjoint)
         if conjugate:
             y = y.conj()
-        if whole:
-            y = layout.gather(y, comm)
-        if out is None:
-            return y
-        out[...] = y
-        return out  # type: ignore[no-any-return]
+        return _stored_in(out, layout.gather(y, comm) if whole else y)
 
     def matvec(self, x: Any, out: Any = None) -> Any:
         """A x, for one vector or k columns. Where A is in the memory of a GPU, x may be there too: a
@@ -437,6 +432,13 @@ class Operator:
 def structure_of(a: Operator) -> str:
     """An operator as ranks compare it: what it is, its size, and the numbers that it is composed with. Local."""
     return a._structure()
+
+
+def _stored_in(out: Any, y: Array) -> Array:
+    if out is None:
+        return y
+    out[...] = y
+    return out  # type: ignore[no-any-return]
 
 
 def _refuse_result(out: Any) -> None:
