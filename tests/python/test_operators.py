@@ -425,6 +425,36 @@ def test_a_result_outlives_its_operands() -> None:
         assert all(np.allclose(y, a @ kept[0][0]) for y in pool.map(lambda _: A @ kept[0][0], range(20)))
 
 
+def test_dense_operands_of_any_layout_and_of_no_columns() -> None:
+    """Where products of others gave wrong numbers, shapes or what the memory held before."""
+    rng = np.random.default_rng(0)
+    a = sp.random_array((40, 30), density=0.2, rng=rng, format="csr")
+    for columns in (1, 2, 3, 5, 7, 17, 65):
+        x = rng.standard_normal((30, columns))
+        for given in (
+            x,
+            np.asfortranarray(x),
+            np.repeat(x, 2, 1)[:, ::2],
+            np.moveaxis(x.T.copy(), 0, -1),
+            x[::-1][::-1],
+        ):
+            assert np.allclose(tacit.csr(a) @ given, a @ x)
+        y = rng.standard_normal((columns, 40))
+        assert np.allclose(y @ tacit.csr(a), y @ a)
+    one = tacit.csr(sp.csr_array(np.ones((2, 1))))
+    assert (np.ones((2, 2)) @ one).tolist() == [[2.0], [2.0]]
+    for m, n in ((4000, 0), (0, 4000), (4000, 3)):
+        nothing = tacit.csr(sp.csr_array((m, n)))
+        out = np.full((m, 2), np.nan)
+        assert not nothing.matvec(np.ones((n, 2)), out=out).any()
+        assert (nothing @ np.ones((n, 2))).shape == (m, 2)
+        assert not (nothing @ np.ones((n, 2))).any()
+        assert (np.ones(m) @ nothing).shape == (n,)
+    small = sp.random_array((5, 5), density=0.5, rng=rng, format="csr")
+    tall = np.ones((200_003, 5))
+    assert np.allclose(tall @ tacit.csr(small), tall @ small)
+
+
 def test_wrong_arrays_for_results() -> None:
     A, x = tacit.csr(unsymmetric(30)), np.ones((30, 4))
     whole = np.zeros((60, 4))
