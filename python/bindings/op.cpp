@@ -1,5 +1,6 @@
 // tacit::op for Python: one handle for every operator of a scalar, and the operators themselves.
 #include "described.hpp"
+#include "exec/lent.hpp"
 
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/complex.h>
@@ -249,6 +250,38 @@ nb::tuple arrays_of(op::Rows<T> rows) {
                         array_of(std::move(rows.value)));
 }
 
+template <class T>
+using Result = nb::ndarray<T, nb::c_contig, nb::device::cpu>;
+
+template <class T>
+std::size_t columns_of(const Columns<T>& x) {
+  return x.ndim() == 2 ? x.shape(1) : 1;
+}
+
+/// Whether a vector lies over the n elements at p, which saves a pass over them.
+template <Scalar T>
+bool lies_over(const T* p, std::size_t n) {
+  return n * sizeof(T) >= exec::least_lent && reinterpret_cast<std::uintptr_t>(p) % alignof(T) == 0;
+}
+
+/// y = A x or A^H x, for arrays that are large without a copy of either: products do not write x.
+template <Scalar T>
+void multiply(const op::Operator<T, Host>& a, const Columns<T>& x, bool adjoint, T* y, std::size_t n) {
+  const int k = checked_cast<int>(columns_of(x), "the number of columns");
+  const Space &from = adjoint ? a.range() : a.domain(), &to = adjoint ? a.domain() : a.range();
+  require(x.size() == std::size_t(from.local_size()) * std::size_t(k), "a vector of ", from.local_size(), " x ", k,
+          " elements on this rank was given ", x.size());
+  const auto made = [k](const Space& space, const T* p, std::size_t count) {
+    return lies_over(p, count) ? exec::over(p, count * sizeof(T), [&] { return Vector<T>(space, k); })
+                               : Vector<T>(space, k);
+  };
+  Vector<T> in = made(from, x.data(), x.size()), out = made(to, y, n);
+  if (in.data() != x.data()) in.assign({x.data(), x.size()});
+  if (adjoint) a.apply_adjoint(in, out);
+  else a.apply(in, out);
+  if (out.data() != y) std::copy_n(out.data(), n, y);
+}
+
 template <Scalar T>
 void bind_operator(nb::module_& m) {
   using Base = op::Operator<T, Host>;
@@ -272,20 +305,19 @@ void bind_operator(nb::module_& m) {
            })
       .def("diagonal", [](const Base& a) { return array_of(in_turn(a.range().comm(), [&] { return a.diagonal(); })); })
       // This rank's part of A x or A^H x; x is this rank's part, with k columns where it has two dimensions.
-      .def("apply", [](const Base& a, const Columns<T>& x, bool adjoint) {
-        const bool many = x.ndim() == 2;
-        auto y = together(a.range().comm(), [&] {
-          const int k = many ? checked_cast<int>(x.shape(1), "the number of columns") : 1;
-          const Space &from = adjoint ? a.range() : a.domain(), &to = adjoint ? a.domain() : a.range();
-          Vector<T> in(from, k);
-          auto out = std::make_unique<Vector<T>>(to, k);
-          in.assign({x.data(), x.size()});
-          if (adjoint) a.apply_adjoint(in, *out);
-          else a.apply(in, *out);
-          return out;
-        });
-        const std::size_t k = many ? std::size_t(y->columns()) : 0, n = std::size_t(y->space().local_size());
-        return array_of<T>(std::move(*y), n, k);
+      .def("apply",
+           [](const Base& a, const Columns<T>& x, bool adjoint) {
+             const std::size_t n = std::size_t((adjoint ? a.domain() : a.range()).local_size()), k = columns_of(x);
+             auto y = together(a.range().comm(), [&] {
+               auto elements = exec::Array<T>::uninitialised(n * k);
+               multiply(a, x, adjoint, elements.data(), n * k);
+               return elements;
+             });
+             return array_of<T>(std::move(y), n, x.ndim() == 2 ? k : 0);
+           })
+      // The same into an array of that shape, which has no element of x.
+      .def("apply_into", [](const Base& a, const Columns<T>& x, bool adjoint, const Result<T>& y) {
+        together(a.range().comm(), [&] { multiply(a, x, adjoint, y.data(), y.size()); });
       });
 }
 

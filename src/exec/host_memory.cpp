@@ -4,6 +4,7 @@
 #include <tacit/exec/tasks.hpp>
 #include "base/forks.hpp"
 #include "exec/idle.hpp"
+#include "exec/lent.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -15,6 +16,7 @@
 #include <map>
 #include <mutex>
 #include <new>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -176,6 +178,39 @@ class Kept {
 
 [[maybe_unused]] const int held_over_forks = hold_over_forks<&Kept::mutex_of_process>();
 
+/// The memory that this thread's next allocation gets, and that which arrays have got.
+thread_local Block offered;
+class Lent {
+ public:
+  void add(void* p) {
+    const std::lock_guard lock(mutex_);
+    memory_.insert(p);
+    count_.fetch_add(1, std::memory_order_relaxed);
+  }
+  /// Whether p is lent; then it no longer is, once. The array's own thread or one that has waited for it calls this, so
+  /// that a count of zero says that p is not.
+  bool end(void* p) {
+    if (count_.load(std::memory_order_relaxed) == 0) return false;
+    const std::lock_guard lock(mutex_);
+    const auto found = memory_.find(p);
+    if (found == memory_.end()) return false;
+    memory_.erase(found);
+    count_.fetch_sub(1, std::memory_order_relaxed);
+    return true;
+  }
+  static Lent& of_process() {
+    static Lent* const lent = new Lent;  // outlives every vector
+    return *lent;
+  }
+  static std::mutex& mutex_of_process() { return of_process().mutex_; }
+
+ private:
+  std::mutex mutex_;
+  std::multiset<void*> memory_;  // several threads may multiply one array
+  std::atomic<int> count_{0};
+};
+[[maybe_unused]] const int lent_held_over_forks = hold_over_forks<&Lent::mutex_of_process>();
+
 /// f(offset, bytes) for pieces of an array. First touch: a page is placed near the thread that first writes it; loops
 /// of one length are distributed alike.
 template <class F>
@@ -188,6 +223,11 @@ void each_page(std::size_t bytes, const F& f) {
 
 // The returned memory follows a cache line that stores the block's address and size.
 void* host_allocate(std::size_t bytes, bool clear) {
+  if (offered.begin && offered.bytes == bytes) {
+    void* const p = std::exchange(offered, {}).begin;
+    Lent::of_process().add(p);
+    return p;
+  }
   const bool kept = bytes >= least_kept;
   // Vectors that begin at the same offset in a page would map to the same cache sets, so offsets are varied.
   static std::atomic<unsigned> count{0};
@@ -209,6 +249,10 @@ void copy_by_threads(void* to, const void* from, std::size_t bytes) {
   });
 }
 
+void detail::lend(void* p, std::size_t bytes) {
+  offered = {static_cast<char*>(p), bytes};
+}
+
 void release_idle_memory() noexcept {
   Kept::of_process().release();
 }
@@ -216,6 +260,7 @@ void release_idle_memory() noexcept {
 void host_free(void* p) noexcept {
   if (!p) return;
   settle();  // tasks may still use it
+  if (Lent::of_process().end(p)) return;
   Block block;
   std::memcpy(&block, static_cast<char*>(p) - sizeof block, sizeof block);
   if (block.bytes == 0) std::free(block.begin);

@@ -9,6 +9,7 @@
 #include "support/threads.hpp"
 
 #include <limits>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -69,6 +70,51 @@ TYPED_TEST(Storage, DoesNotChangeTheResult) {
       }
     }
   }
+}
+
+// Every number of columns that has a kernel of its own, and some that are made of several. Sums have one order.
+TYPED_TEST(Storage, ColumnsAreThoseOfSingleProducts) {
+  if (test::under_mpi()) GTEST_SKIP() << "the same as alone";
+  using T = TypeParam;
+  if (is_complex<T>) GTEST_SKIP() << "gcc 12 fuses some complex products and sums";
+  const Global n = 30011;
+  const auto space = layout::Space::distributed(Communicator::self(), n);
+  const auto of = [&](bool scattered, bool narrow) {
+    Rows<T> rows;
+    for (Global i = 0; i < n; ++i) {
+      std::set<Global> columns;
+      const Global count = i % 7 == 3 ? 0 : i % 1000 == 8 ? 300 : 1 + i * i % 13;
+      for (Global e = 0; e < count; ++e)
+        columns.insert(scattered ? (i * 7919 + e * e * 104729) % n : (i / 4 + 3 * e) % n);
+      for (const Global j : columns) {
+        rows.column.push_back(j);
+        rows.value.push_back(narrow ? T(real_t<T>(1 + (i + j) % 5)) : test::number<T>(1, std::uint64_t(i * 7 + j)));
+      }
+      rows.start.push_back(Global(rows.column.size()));
+    }
+    return rows;
+  };
+  for (const bool scattered : {false, true})
+    for (const bool narrow : {false, true})
+      for (Format format : {Format::csr, Format::sell}) {
+        const Csr<T> A(space, space, of(scattered, narrow), format);
+        for (int k : {2, 3, 4, 8, 16, 21, 32, 64, 135}) {
+          auto x = test::vector_of<T>(space, 2, k);
+          x.data()[std::size_t(17 * k)] = T(std::numeric_limits<real_t<T>>::infinity());  // padding multiplies it by 0
+          Vector<T> y(space, k), one(space), alone(space);
+          A.apply(x, y);
+          for (int c = 0; c < k; c += 1 + k / 5) {
+            for (Global i = 0; i < n; ++i) one.data()[i] = x.data()[i * k + c];
+            A.apply(one, alone);
+            int differ = 0;
+            for (Global i = 0; i < n; ++i) {
+              const T &a = y.data()[i * k + c], &b = alone.data()[i];
+              differ += std::memcmp(&a, &b, sizeof(T)) != 0 && (a == a || b == b);
+            }
+            EXPECT_EQ(differ, 0) << A.storage() << ", " << scattered << ", column " << c << " of " << k;
+          }
+        }
+      }
 }
 
 TEST(Csr, GivesItsRowsBackOnAnyRanks) {

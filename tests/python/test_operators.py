@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import itertools
 from collections.abc import Callable
 from typing import Any
@@ -392,6 +393,117 @@ def test_wrong_vectors() -> None:
     ):
         with pytest.raises(error):
             A @ x
+
+
+@pytest.mark.parametrize("columns", [None, 1, 3, 64])
+@pytest.mark.parametrize("scalar", SCALARS)
+def test_products_into_an_array(scalar: str, columns: int | None) -> None:
+    a = as_scalar(unsymmetric(900), scalar)  # with several columns large enough to be multiplied where it lies
+    operators = [tacit.csr(a), tacit.csr(a).T, tacit.csr(a).H @ tacit.csr(a), tacit.poisson((30, 30), scalar=scalar)]
+    x = np.random.default_rng(1).standard_normal((900,) if columns is None else (900, columns)).astype(scalar)
+    before = x.copy()
+    for A in operators:
+        for product, new in ((A.matvec, A @ x), (A.rmatvec, A.H @ x)):
+            out = np.full_like(x, np.nan)
+            assert product(x, out=out) is out
+            assert np.array_equal(out, new)
+            assert np.array_equal(product(np.asfortranarray(x)), new)
+            moved = np.frombuffer(b"0" + x.tobytes(), np.uint8)[1:].view(scalar).reshape(x.shape)
+            assert not moved.flags.aligned
+            assert np.array_equal(product(moved), new)
+    assert np.array_equal(x, before)
+
+
+def test_a_result_outlives_its_operands() -> None:
+    """Vectors of a product lie over the arrays of the caller, and memory of results is used again."""
+    a = unsymmetric(3000)
+    kept = []
+    for seed in range(20):
+        x = np.random.default_rng(seed).standard_normal((3000, 8))
+        kept.append((x.copy(), tacit.csr(a) @ x))
+        x[:] = np.nan
+        del x
+    for x, y in kept:
+        assert np.allclose(y, a @ x)
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:  # one x of several products at a time
+        A = tacit.csr(a)
+        assert all(np.allclose(y, a @ kept[0][0]) for y in pool.map(lambda _: A @ kept[0][0], range(20)))
+
+
+def test_dense_operands_of_any_layout_and_of_no_columns() -> None:
+    """Where products of others gave wrong numbers, shapes or what the memory held before."""
+    rng = np.random.default_rng(0)
+    a = sp.random_array((40, 30), density=0.2, rng=rng, format="csr")
+    for columns in (1, 2, 3, 5, 7, 17, 65):
+        x = rng.standard_normal((30, columns))
+        for given in (
+            x,
+            np.asfortranarray(x),
+            np.repeat(x, 2, 1)[:, ::2],
+            np.moveaxis(x.T.copy(), 0, -1),
+            x[::-1][::-1],
+        ):
+            assert np.allclose(tacit.csr(a) @ given, a @ x)
+        y = rng.standard_normal((columns, 40))
+        assert np.allclose(y @ tacit.csr(a), y @ a)
+    one = tacit.csr(sp.csr_array(np.ones((2, 1))))
+    assert (np.ones((2, 2)) @ one).tolist() == [[2.0], [2.0]]
+    for m, n in ((4000, 0), (0, 4000), (4000, 3)):
+        nothing = tacit.csr(sp.csr_array((m, n)))
+        out = np.full((m, 2), np.nan)
+        assert not nothing.matvec(np.ones((n, 2)), out=out).any()
+        assert (nothing @ np.ones((n, 2))).shape == (m, 2)
+        assert not (nothing @ np.ones((n, 2))).any()
+        assert (np.ones(m) @ nothing).shape == (n,)
+    small = sp.random_array((5, 5), density=0.5, rng=rng, format="csr")
+    tall = np.ones((200_003, 5))
+    assert np.allclose(tall @ tacit.csr(small), tall @ small)
+
+
+def test_wrong_arrays_for_results() -> None:
+    A, x = tacit.csr(unsymmetric(30)), np.ones((30, 4))
+    whole = np.zeros((60, 4))
+    whole[:30] = 1
+    readonly = np.zeros((30, 4))
+    readonly.flags.writeable = False
+    for out, error, words in (
+        ([[0.0] * 4] * 30, TypeError, "out is a list"),
+        (np.zeros((30, 4), np.float32), TypeError, "out is float32; float64 is needed"),
+        (np.zeros((30, 3)), ValueError, r"out has shape \(30, 3\); \(30, 4\) is needed"),
+        (np.zeros(30), ValueError, "out has shape"),
+        (np.zeros((4, 30)).T, ValueError, "out is not in C order"),
+        (readonly, ValueError, "out is read-only"),
+        (x, ValueError, "shares memory with x"),
+    ):
+        with pytest.raises(error, match=words):
+            A.matvec(x, out=out)
+    with pytest.raises(ValueError, match="shares memory with x"):
+        A.rmatvec(whole[:30], out=whole[:30])
+    with pytest.raises(TypeError, match="takes two products"):
+        A.matvec(x + 1j, out=np.zeros((30, 4)))
+    assert A.matvec(x[:, :0], out=np.zeros((30, 0))).shape == (30, 0)
+    assert (x == 1).all()
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_products_into_an_array_on_ranks(ranks: int) -> None:
+    a = unsymmetric(2000)
+    x = np.random.default_rng(0).standard_normal((2000, 8))
+
+    def rank(comm: tacit.comm.Communicator) -> None:
+        A = tacit.csr(a, comm=comm)
+        begin, end = A.own_range
+        out, own = np.zeros((2000, 8)), np.zeros((end - begin, 8))
+        assert A.matvec(x, out=out) is out
+        assert A.matvec(x[begin:end], out=own) is own
+        assert np.allclose(out, a @ x)
+        assert np.array_equal(own, out[begin:end])
+        with pytest.raises(ValueError, match="out has shape"):
+            A.matvec(x, out=own if comm.rank else out)
+        with pytest.raises(ValueError, match="out is"):
+            A.matvec(x, out=None if comm.rank else out)
+
+    tacit.comm.run_threads(ranks, rank)
 
 
 # --- on several ranks -------------------------------------------------------------------------------------------------

@@ -165,8 +165,8 @@ class Operator:
 
     # -- products ------------------------------------------------------------------------------------------------------
 
-    def _apply(self, x: Any, adjoint: bool, conjugate: bool = False) -> Any:
-        """A x, or A^H x, or with `conjugate` A^T x."""
+    def _apply(self, x: Any, adjoint: bool, conjugate: bool = False, out: Any = None) -> Any:
+        """A x, or A^H x, or with `conjugate` A^T x; in `out` where that is given."""
         comm = self.comm
         if self._gpu is None:
             x = _device.read_by_numpy(x)
@@ -174,6 +174,8 @@ class Operator:
 
         def prepare() -> Any:
             if on_gpu:
+                if out is not None:
+                    raise ValueError("x is in the memory of a GPU, and out= is for arrays in host memory")
                 return self._taken(x, adjoint)
             array = as_array(x, "x")
             if array.ndim not in (1, 2):
@@ -185,7 +187,8 @@ class Operator:
             columns = (array.columns or None) if on_gpu else array.shape[1] if array.ndim == 2 else None
             kind = "a vector" if columns is None else f"{columns} columns"
             product = "A^H x" if adjoint and not conjugate else "x A" if adjoint else "A x"
-            return {"x": kind + (" on a GPU" if on_gpu else ""), "A": self._structure(), "the product": product}
+            facts = {"x": kind + (" on a GPU" if on_gpu else ""), "A": self._structure(), "the product": product}
+            return facts if out is None else facts | {"out": "given"}
 
         def is_real(array: Any) -> tuple[int, int]:
             return int((self.dtype if on_gpu else array.dtype).kind != "c"), 0
@@ -196,11 +199,12 @@ class Operator:
             return _device.DeviceArray(self._handle.apply(array, adjoint), self.dtype)
         if is_complex and self.dtype.kind != "c":
             # A real operator takes the real and imaginary parts one by one.
+            agreed(comm, lambda: _refuse_result(out))
             real, imaginary = (self._product(part, adjoint, False) for part in (array.real, array.imag))
             both = np.empty(real.shape, np.result_type(real, 1j))
             both.real, both.imag = real, imaginary  # 1j * inf would make the real part NaN
             return both
-        return self._product(array, adjoint, conjugate)
+        return self._product(array, adjoint, conjugate, out)
 
     def _taken(self, x: Any, adjoint: bool) -> Any:
         """The compiled array of an x in the memory of this operator's GPU. Local."""
@@ -211,7 +215,7 @@ class Operator:
             )
         return _device.taken(x, "x", self._handle, adjoint)
 
-    def _product(self, array: Array, adjoint: bool, conjugate: bool) -> Array:
+    def _product(self, array: Array, adjoint: bool, conjugate: bool, out: Any = None) -> Array:
         """A product, after all ranks have agreed on real or complex and on the number of columns."""
         handle, comm = self._handle, self.comm
         scalar = self._scalar
@@ -222,25 +226,37 @@ class Operator:
         own = to_scalar(layout.own_part(array, comm, offsets, whole), scalar, "x")
         if conjugate:
             own = own.conj()
+        shape = (back[-1] if whole else back[comm.rank + 1] - back[comm.rank], *own.shape[1:])
+        if out is not None:
+            agreed(comm, lambda: _check_result(out, array, shape, self.dtype))
         if own.ndim == 2 and own.shape[1] == 0:
-            return np.zeros((back[-1] if whole else back[comm.rank + 1] - back[comm.rank], 0), scalar)
+            return np.zeros(shape, scalar) if out is None else out
+        if out is not None and self._gpu is None and (comm.size == 1 or not whole):
+            handle.apply_into(own, adjoint, out)
+            return out  # type: ignore[no-any-return]
         y: Array = handle.apply(own, adjoint)
         if conjugate:
             y = y.conj()
-        return layout.gather(y, comm) if whole else y
+        return _stored_in(out, layout.gather(y, comm) if whole else y)
 
-    def matvec(self, x: Any) -> Any:
+    def matvec(self, x: Any, out: Any = None) -> Any:
         """A x, for one vector or k columns, in the precision of A: a float64 x is rounded for a float32 A. Where A is
         in the memory of a GPU, x may be there too: a :class:`tacit.DeviceArray`, which is used in place, or an array of
         CuPy, PyTorch, JAX or Numba, which is copied once within that memory; on several ranks this rank's own part. The
         result is then a :class:`tacit.DeviceArray`, whose elements are there when the GPU's work before it is done.
         Collective; one product.
-        """
-        return self._apply(x, False)
 
-    def rmatvec(self, x: Any) -> Any:
-        """A^H x, the product with the conjugate transpose; x as for :meth:`matvec`. Collective; one product."""
-        return self._apply(x, True)
+        In host memory an x in C order and of the operator's dtype is read where it lies. `out` is an array for the
+        result, in place of a new one: of its shape and the operator's dtype, in C order, and apart from x; else
+        ValueError or TypeError, as for a complex x and a real operator, which take two products.
+        """
+        return self._apply(x, False, out=out)
+
+    def rmatvec(self, x: Any, out: Any = None) -> Any:
+        """A^H x, the product with the conjugate transpose; x and `out` as for :meth:`matvec`. Collective; one
+        product.
+        """
+        return self._apply(x, True, out=out)
 
     matmat, rmatmat = matvec, rmatvec
 
@@ -419,6 +435,34 @@ class Operator:
 def structure_of(a: Operator) -> str:
     """An operator as ranks compare it: what it is, its size, and the numbers that it is composed with. Local."""
     return a._structure()
+
+
+def _stored_in(out: Any, y: Array) -> Array:
+    if out is None:
+        return y
+    out[...] = y
+    return out  # type: ignore[no-any-return]
+
+
+def _refuse_result(out: Any) -> None:
+    if out is not None:
+        raise TypeError("x is complex and the operator real, which takes two products, and out= is for one")
+
+
+def _check_result(out: Any, x: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    """Whether a product of this shape and dtype with x can be stored in `out`. Local."""
+    if not isinstance(out, np.ndarray):
+        raise TypeError(f"out is a {type(out).__name__}; a NumPy array is needed")
+    if out.dtype != dtype:
+        raise TypeError(f"out is {out.dtype}; {dtype} is needed, the operator's")
+    if out.shape != shape:
+        raise ValueError(f"out has shape {out.shape}; {shape} is needed")
+    flags = out.flags
+    if not (flags.c_contiguous and flags.aligned and flags.writeable):
+        fault = "read-only" if not flags.writeable else "not in C order" if flags.aligned else "not aligned"
+        raise ValueError(f"out is {fault}; an array as numpy.empty({shape}) makes it is needed")
+    if np.may_share_memory(out, x):
+        raise ValueError("out shares memory with x, which a product reads while it writes; give another array")
 
 
 def _one_vector(x: Any) -> None:

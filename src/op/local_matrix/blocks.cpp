@@ -1,4 +1,5 @@
 // LocalMatrix by dense blocks: their storage and their product.
+#include "block_columns.hpp"
 #include "storage.hpp"
 
 #include <utility>
@@ -111,6 +112,13 @@ void LocalMatrix<T, M>::Storage::multiply_blocks(Local from, Local to, const T* 
     };
     if (columns == 1) return tile(BlockRows<b, 1, T, true>(), 0);
     int c = 0;
+    const auto many = [&]<int m>(std::integral_constant<int, m>) {
+      if constexpr (!is_complex<T>)
+        if constexpr (BlockColumns<b, m, T>::fits)
+          for (; c + m <= columns; c += m) tile(BlockColumns<b, m, T>(), c);
+    };
+    many(std::integral_constant<int, 64>{}), many(std::integral_constant<int, 32>{});
+    many(std::integral_constant<int, 16>{}), many(std::integral_constant<int, 8>{});
     for (; c + 4 <= columns; c += 4) tile(BlockRows<b, 4, T>(), c);
     if (columns - c >= 2) tile(BlockRows<b, 2, T>(), c), c += 2;
     if (columns - c == 1) tile(BlockRows<b, 1, T>(), c);

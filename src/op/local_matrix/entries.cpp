@@ -286,7 +286,7 @@ std::uint64_t LocalMatrix<T, M>::checksum() const requires std::same_as<M, Host>
   for (const auto& b : s.block) blocks.insert(blocks.end(), {b.row, b.lowest, b.needs});
   exec::Checksum sum;
   sum.add(s.start).add(s.offset).add(s.column).add(s.value).add(s.single).add(s.brief).add(s.slices).add(s.diagonal);
-  sum.add(s.mask).add(s.width).add(s.empty).add(blocks);
+  sum.add(s.mask).add(s.width).add(s.empty).add(s.order).add(blocks);
   return sum.value() ^ s.rest.checksum();
 }
 

@@ -4,6 +4,7 @@
 #include "../recurrence_impl.hpp"
 #include "../wavefront.hpp"
 #include "base/registers.hpp"
+#include "columns.hpp"
 #include "storage.hpp"
 
 #include <array>
@@ -15,7 +16,8 @@ namespace {
 
 // The number of blocks that a thread multiplies between two polls: some tens of microseconds.
 constexpr int poll_blocks = 16;
-constexpr int column_tile = 8;  // columns of x that are multiplied at once
+// Steps of a slice whose values are widened at once for products with several columns: they stay in the nearest cache.
+constexpr Local most_widened = 64;
 
 // Prefetches: without it one core does not keep enough loads of the matrix in flight.
 template <class T>
@@ -23,75 +25,20 @@ template <class T>
   __builtin_prefetch(reinterpret_cast<const char*>(p) + 4096);
 }
 
-// One row of CSR times one column of x. Index is the row's column list: offsets from r or absolute.
-template <class V, class T, class Index>
-inline T csr_row(const V* value, const Index* index, Global n, const T* x) {
-  T sum{};
-  for (Global k = 0; k < n; ++k) sum += widen<T>(value[k]) * x[index[k]];
-  return sum;
-}
-
-// Calls f(first, m) for tiles of m columns; m is a compile-time constant, so that sums stay in registers.
-template <class F>
-inline void each_tile(int columns, F&& f) {
-  int first = 0;
-  for (; first + column_tile <= columns; first += column_tile) f(first, std::integral_constant<int, column_tile>{});
-  const auto rest = [&]<int... M>(std::integer_sequence<int, M...>) {
-    (void)((columns - first == M + 1 && (f(first, std::integral_constant<int, M + 1>{}), true)) || ...);
-  };
-  rest(std::make_integer_sequence<int, column_tile - 1>{});
-}
-
-// sum[c] += a x[c] for m columns. Complex numbers as pairs of reals, which gcc vectorises; with the same roundings.
-template <class T, class Width>
-inline void add_multiple(T a, const T* x, T* sum, Width m) {
-  if constexpr (is_complex<T>) {
-    const auto re = a.real(), im = a.imag();
-    const auto* const from = reinterpret_cast<const real_t<T>*>(x);
-    auto* const to = reinterpret_cast<real_t<T>*>(sum);
-    for (int c = 0; c < m; ++c) {
-      const auto real = re * from[2 * c] - im * from[2 * c + 1], imaginary = re * from[2 * c + 1] + im * from[2 * c];
-      to[2 * c] += real, to[2 * c + 1] += imaginary;
-    }
-  } else {
-    for (int c = 0; c < m; ++c) sum[c] += a * x[c];
-  }
-}
-
-// y[c] = sum of value(k) x(k)[c] over k < n that are there, for m columns.
-template <class T, class Width, class Value, class At, class There>
-inline void sum_columns(Width m, Global n, T* y, Value&& value, At&& x, There&& there) {
-  if constexpr (!is_complex<T> && (m == 2 || m == 4 || m == 8)) {  // gcc 12 does not keep an array in registers
-    using Sum = Registers<T, int(m)>;
-    Sum sum;
-    for (Global k = 0; k < n; ++k)
-      if (there(k)) {
-        const T a = value(k);
-        const T* const from = x(k);
-#pragma GCC unroll 8
-        for (int i = 0; i < Sum::parts; ++i) sum.part[i] += a * Sum::load(from, i);
-      }
-    sum.store(y);
-  } else {
-    T sum[m] = {};
-    for (Global k = 0; k < n; ++k)
-      if (there(k)) add_multiple(value(k), x(k), sum, m);
-    std::copy_n(sum, int(m), y);
-  }
-}
-
-template <class V, class T, class Index>
-inline void csr_row_columns(const V* value, const Index* index, Global n, const T* x, T* y, int columns) {
-  each_tile(columns, [&](int c0, auto m) {
-    sum_columns(
-        m, n, y + c0, [&](Global k) { return widen<T>(value[k]); },
-        [&](Global k) { return x + std::ptrdiff_t(index[k]) * columns + c0; }, [](Global) { return true; });
-  });
-}
-
-// x[index[l]] for the lanes of a register. By single loads: a gather is no faster here, and slower on other processors.
+// x[index[l]] for the lanes of a register. By a gather on Intel's processors since Sapphire Rapids (the first that know
+// half precision), which takes three quarters of the time; elsewhere it is no faster than single loads, or slower.
 template <class R, class T, class Index>
 [[gnu::always_inline]] inline typename R::V picked(const T* x, const Index* index) {
+#if defined(__AVX512FP16__) && defined(__AVX512VL__)
+  if constexpr (R::lanes == 8) {
+    __m256i at;
+    if constexpr (sizeof(Index) == 2)
+      at = _mm256_cvtepi16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(index)));
+    else at = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(index));
+    if constexpr (sizeof(T) == 8) return typename R::V(_mm512_mask_i32gather_pd(__m512d{}, 0xff, at, x, 8));
+    else return typename R::V(_mm256_mmask_i32gather_ps(__m256{}, 0xff, at, x, 4));
+  }
+#endif
   return [&]<int... l>(std::integer_sequence<int, l...>) __attribute__((always_inline)) {
     return typename R::V{x[index[l]]...};
   }
@@ -113,7 +60,7 @@ inline void general_slice(const V* value, const Index* index, Local steps, const
     using Sum = Registers<T, C>;
     Sum acc;
     for (Local j = 0; j < steps; ++j, value += C, index += C) {
-      fetch_ahead(value);
+      fetch_ahead(value), __builtin_prefetch(index + 512);
 #pragma GCC unroll 8
       for (int i = 0; i < Sum::parts; ++i)
         acc.part[i] += load_widened<Sum>(value, i) * picked<Sum>(x, index + i * Sum::lanes);
@@ -218,73 +165,6 @@ inline void alike_slices(const V* value, const Local* diagonal, const std::uint8
       diagonal_slice<C>(value + (repeats ? 0 : q * steps * C), diagonal, mask, steps, x[k] + q * C, y[k] + q * C);
 }
 
-// Lane l of part j of m C numbers belongs to this lane of the C values, which have `lanes` lanes in a part.
-template <int lanes, int m, int j>
-struct RowOf {
-  constexpr int operator()(int l) const { return (j * lanes + l) / m; }
-};
-
-// The same for m interleaved columns, m a power of two: x of the eight rows is contiguous.
-template <int C, int m, class V, class T>
-requires(!is_complex<T>) inline void diagonal_slice_columns(const V* value, const Local* diagonal,
-                                                            const std::uint8_t* mask, Local steps, const T* x, T* sum) {
-  constexpr unsigned full = (1u << C) - 1;
-  using Values = Registers<T, C>;
-  using Sum = Registers<T, m * C, Values::lanes>;  // a part of the values meets m parts of x
-  static_assert(Sum::parts == m * Values::parts);
-  Sum acc;
-  T some[m * C];
-  for (Local j = 0; j < steps; ++j, value += C) {
-    fetch_ahead(value);
-    const T* from = x + m * std::ptrdiff_t(diagonal[j]);
-    if (mask[j] != full) [[unlikely]] {
-      for (int l = 0; l < C; ++l)
-        for (int c = 0; c < m; ++c) some[m * l + c] = mask[j] >> l & 1 ? from[m * l + c] : T{};
-      from = some;
-    }
-#pragma GCC unroll 8
-    for (int i = 0; i < Values::parts; ++i) {
-      const auto v = load_widened<Values>(value, i);
-      [&]<int... p>(std::integer_sequence<int, p...>) __attribute__((always_inline)) {
-        ((acc.part[m * i + p] += shuffled<RowOf<Values::lanes, m, p>{}>(v, v) * Sum::load(from, m * i + p)), ...);
-      }
-      (std::make_integer_sequence<int, m>{});
-    }
-  }
-  acc.store(sum);
-}
-
-// A slice times several columns of x. column(j, l) is the column of the entry of row l in step j, counted from x;
-// there(j, l) whether there is one.
-template <int C, class V, class T, class Column, class There>
-inline void slice_columns(const V* value, Local steps, int rows, const T* x, T* y, int columns, Column&& column,
-                          There&& there) {
-  for (int l = 0; l < rows; ++l)
-    each_tile(columns, [&](int c0, auto m) {
-      sum_columns(
-          m, steps, y + std::ptrdiff_t(l) * columns + c0, [&](Global j) { return widen<T>(value[j * C + l]); },
-          [&](Global j) { return x + column(Local(j), l) * columns + c0; },
-          [&](Global j) { return there(Local(j), l); });
-    });
-}
-
-template <int C, class V, class T>
-inline void diagonals_times_columns(const V* value, const Local* diagonal, const std::uint8_t* mask, Local steps,
-                                    int rows, const T* x, T* y, int columns) {
-  if constexpr (!is_complex<T>) {
-    if (columns == 2 && rows == C) return diagonal_slice_columns<C, 2>(value, diagonal, mask, steps, x, y);
-    if (columns == 4 && rows == C) return diagonal_slice_columns<C, 4>(value, diagonal, mask, steps, x, y);
-    if constexpr (register_bytes == 64)  // others have too few registers
-      if (columns == 8 && rows == C) return diagonal_slice_columns<C, 8>(value, diagonal, mask, steps, x, y);
-  }
-  const auto column = [&](Local j, int l) { return std::ptrdiff_t(diagonal[j]) + l; };
-  unsigned all = (1u << C) - 1;
-  for (Local j = 0; j < steps; ++j) all &= mask[j];
-  if (all == (1u << C) - 1)
-    slice_columns<C>(value, steps, rows, x, y, columns, column, [](Local, int) { return true; });
-  else slice_columns<C>(value, steps, rows, x, y, columns, column, [&](Local j, int l) { return mask[j] >> l & 1; });
-}
-
 }  // namespace
 
 template <Scalar T, Memory M>
@@ -315,8 +195,8 @@ TACIT_COMPILED_ONCE void LocalMatrix<T, M>::Storage::multiply_slices(const V* al
                                                                      const std::array<const T*, K>& x,
                                                                      const std::array<T*, K>& y) const {
   const auto general = [&](const V* values, const auto* index, Local steps, Local base, const T* from, T* out) {
-    general_slice<slice>(values, index, steps, from, out);
     const int here = std::min<Local>(slice, end - base);
+    general_slice<slice>(values, index, steps, from, out);
     if (has_nan(out, here)) [[unlikely]]
       without_padding<slice>(values, index, width.data() + base, here, from, out);
   };
@@ -352,54 +232,137 @@ void LocalMatrix<T, M>::Storage::multiply_slices(Local begin, Local end, const s
   with_values([&](const auto* all) { multiply_slices(all, begin, end, x, y); });
 }
 
+/// n values from `first` on: where they are stored, or widened into an array of this thread, until the next call.
 template <Scalar T, Memory M>
-template <class V>
-TACIT_COMPILED_ONCE void LocalMatrix<T, M>::Storage::multiply_rows(const V* all, Local begin, Local end, const T* x,
-                                                                   T* y, int columns) const {
-  const auto rows_by = [&](const auto* index, bool relative) {
-    for (Local r = begin; r < end; ++r) {
-      const Global first = start[r], n = start[r + 1] - first;
-      const T* const origin = relative ? x + std::ptrdiff_t(r) * columns : x;
-      const V* const values = all + first;
-      fetch_ahead(values), fetch_ahead(index + first);
-      if (columns == 1) y[r] = csr_row(values, index + first, n, origin);
-      else csr_row_columns(values, index + first, n, origin, y + std::ptrdiff_t(r) * columns, columns);
+const T* LocalMatrix<T, M>::Storage::wide_values(Global first, std::size_t n) const {
+  return with_values([&]<class V>(const V* all) -> const T* {
+    all += first;
+    if constexpr (std::same_as<V, T>) {
+      constexpr std::size_t line = 64 / sizeof(T);
+      for (std::size_t i = 0; i < n; i += line) fetch_ahead(all + i);
+      return all;
+    } else {
+      thread_local std::vector<T> wide;
+      if (wide.size() < n) wide.resize(n);
+      T* const to = wide.data();
+      for (std::size_t i = 0; i < n; ++i) to[i] = widen<T>(all[i]);
+      return to;
     }
+  });
+}
+
+/// Rows of a block times a tile of columns. One column: several rows at once in the order of their lengths, as each
+/// sum waits for the addition before it. Else in their own order, in which neighbours more often read the same of x.
+template <Scalar T, Memory M>
+template <int m, class Index, class Columns>
+void LocalMatrix<T, M>::Storage::multiply_rows(const T* values, const Index* index, int b, const T* x, T* y,
+                                               Columns columns) const {
+  const Local begin = block[std::size_t(b)].row, end = block[std::size_t(b) + 1].row;
+  constexpr bool is_offset = sizeof(Index) == 2;
+  constexpr int R = m == 1 ? 4 : 1;
+  // Not with several rows: what they read next stands in as many places.
+  const bool fetches = R == 1 && is_far(m) && start[end] + entries_ahead <= Global(column.size());
+  const auto some = [&]<int N>(Local i, std::integral_constant<int, N>) __attribute__((always_inline)) {
+    std::array<Global, N> at, n;
+    std::array<const T*, N> from;
+    std::array<T*, N> to;
+#pragma GCC unroll 4
+    for (int q = 0; q < N; ++q) {
+      const Local r = R > 1 ? begin + order[std::size_t(i + q)] : i;
+      at[q] = start[r], n[q] = start[r + 1] - at[q];
+      from[q] = is_offset ? x + std::ptrdiff_t(r) * columns : x;
+      to[q] = y + std::ptrdiff_t(r) * columns;
+    }
+    rows_times_columns<N, m>(values, index, at, n, from, columns, fetches ? entries_ahead : 0, to);
   };
-  if (narrow) rows_by(offset.data(), true);
-  else rows_by(column.data(), false);
+  Local i = begin;
+  for (; i + R <= end; i += R) {
+    fetch_ahead(index + start[i]);
+    some(i, std::integral_constant<int, R>{});
+  }
+  for (; R > 1 && i < end; ++i) some(i, std::integral_constant<int, 1>{});
 }
 
 template <Scalar T, Memory M>
-template <class V>
-TACIT_COMPILED_ONCE void LocalMatrix<T, M>::Storage::multiply_columns(const V* all, Local begin, Local end, const T* x,
-                                                                      T* y, int columns) const {
-  const auto slices_by = [&](const auto* indices, bool relative) {
-    for (Local base = begin; base < end; base += slice) {
-      const Slice& q = slices[std::size_t(base / slice)];
-      const Local steps = Local(q.steps), here = std::min<Local>(slice, end - base);
-      const V* const values = all + q.first_value();
-      const T* const own = x + std::ptrdiff_t(base) * columns;
-      T* const to = y + std::ptrdiff_t(base) * columns;
-      if (q.is_diagonal) {
-        diagonals_times_columns<slice>(values, diagonal.data() + q.pattern, mask.data() + q.pattern, steps, here, own,
-                                       to, columns);
-      } else {
-        const auto* const index = indices + q.first_index();
-        const T* const from = relative ? own : x;
-        const auto always = [](Local, int) { return true; };
-        const auto column_at = [&](Local j, int l) { return std::ptrdiff_t(index[std::ptrdiff_t(j) * slice + l]); };
-        slice_columns<slice>(values, steps, here, from, to, columns, column_at, always);
-        if (has_nan(to, std::ptrdiff_t(here) * columns)) [[unlikely]]
-          for (int l = 0; l < here; ++l)
-            slice_columns<slice>(
-                values + l, width[std::size_t(base + l)], 1, from, to + std::ptrdiff_t(l) * columns, columns,
-                [&](Local j, int) { return column_at(j, l); }, always);
-      }
-    }
+TACIT_COMPILED_ONCE void LocalMatrix<T, M>::Storage::multiply_rows(int b, const T* x, T* y, int columns) const {
+  const Global first = start[block[std::size_t(b)].row], end = start[block[std::size_t(b) + 1].row];
+  const T* const values = wide_values(first, std::size_t(end - first)) - first;
+  each_tile<T>(columns, [&](int c0, auto m, auto k) {
+    if (narrow) multiply_rows<m>(values, offset.data(), b, x + c0, y + c0, k);
+    else multiply_rows<m>(values, column.data(), b, x + c0, y + c0, k);
+  });
+}
+
+/// A diagonal slice times a tile of columns.
+template <Scalar T, Memory M>
+template <int m, class Columns>
+void LocalMatrix<T, M>::Storage::multiply_diagonals(const Slice& q, const T* values, int rows_here, const T* x, T* y,
+                                                    Columns columns) const {
+  const Local* const diagonals = diagonal.data() + q.pattern;
+  const std::uint8_t* const masks = mask.data() + q.pattern;
+  const Local steps = Local(q.steps);
+  if constexpr (!is_complex<T> && (m == 2 || m == 4 || (m == 8 && register_bytes == 64)))  // others: too few registers
+    if (columns == m && rows_here == slice)
+      return diagonal_slice_columns<slice, m>(values, diagonals, masks, steps, x, y);
+  const auto x_of = [&](Local j, int l) __attribute__((always_inline)) {
+    return x + (std::ptrdiff_t(diagonals[j]) + l) * columns;
   };
-  if (narrow) slices_by(offset.data(), true);
-  else slices_by(column.data(), false);
+  unsigned all = (1u << slice) - 1;
+  for (Local j = 0; j < steps; ++j) all &= masks[j];
+  if (all == (1u << slice) - 1)
+    slice_rows<slice, rows_of_slice<T, m>, m>(values, steps, rows_here, y, columns, x_of,
+                                              [](Local, int) { return true; });
+  else
+    slice_rows<slice, 1, m>(values, steps, rows_here, y, columns, x_of,
+                            [&](Local j, int l) { return masks[j] >> l & 1; });
+}
+
+/// Slices of rows [begin, end) times a tile of columns.
+template <Scalar T, Memory M>
+template <int m, class Index, class Columns>
+void LocalMatrix<T, M>::Storage::multiply_columns(const Index* indices, Local begin, Local end, const T* x, T* y,
+                                                  Columns columns) const {
+  const Slice* before = nullptr;
+  const T* values = nullptr;
+  for (Local base = begin; base < end; base += slice) {
+    const Slice& q = slices[std::size_t(base / slice)];
+    const Local steps = Local(q.steps);
+    const int here = std::min<Local>(slice, end - base);
+    const bool wide = numbers == Numbers::given || q.is_diagonal || steps <= most_widened;
+    if (wide && (!before || before->value != q.value || before->steps != q.steps))
+      values = wide_values(q.first_value(), std::size_t(steps) * slice);
+    before = wide ? &q : nullptr;
+    const T* const own = x + std::ptrdiff_t(base) * columns;
+    T* const to = y + std::ptrdiff_t(base) * columns;
+    if (q.is_diagonal) {
+      multiply_diagonals<m>(q, values, here, own, to, columns);
+      continue;
+    }
+    const Index* const index = indices + q.first_index();
+    const T* const from = sizeof(Index) == 2 ? own : x;
+    const auto values_from = [&](Local j, Local n) {
+      return wide ? values + std::ptrdiff_t(j) * slice
+                  : wide_values(q.first_value() + Global(j) * slice, std::size_t(n) * slice);
+    };
+    general_slice_columns<slice, m>(values_from, wide ? std::max<Local>(1, steps) : most_widened, index, steps, here,
+                                    from, to, columns, fetches(q, m));
+    for (int l = 0; l < here; ++l)
+      if (has_nan(to + std::ptrdiff_t(l) * columns, m)) [[unlikely]]
+        slice_rows<slice, 1, m>(
+            wide_values(q.first_value(), std::size_t(steps) * slice) + l, width[std::size_t(base + l)], 1,
+            to + std::ptrdiff_t(l) * columns, columns,
+            [&](Local j, int) { return from + std::ptrdiff_t(index[std::ptrdiff_t(j) * slice + l]) * columns; },
+            [](Local, int) { return true; });
+  }
+}
+
+template <Scalar T, Memory M>
+TACIT_COMPILED_ONCE void LocalMatrix<T, M>::Storage::multiply_columns(Local begin, Local end, const T* x, T* y,
+                                                                      int columns) const {
+  each_tile<T>(columns, [&](int c0, auto m, auto k) {
+    if (narrow) multiply_columns<m>(offset.data(), begin, end, x + c0, y + c0, k);
+    else multiply_columns<m>(column.data(), begin, end, x + c0, y + c0, k);
+  });
 }
 
 template <Scalar T, Memory M>
@@ -411,9 +374,8 @@ void LocalMatrix<T, M>::Storage::multiply(int b, const T* x, T* y, int columns) 
   }
   if (format == Format::bsr) multiply_bsr(begin, end, x, y, columns);
   else if (format == Format::sell && columns == 1) multiply_slices<1>(begin, end, {x}, {y});
-  else if (format == Format::sell)
-    with_values([&](const auto* all) { multiply_columns(all, begin, end, x, y, columns); });
-  else with_values([&](const auto* all) { multiply_rows(all, begin, end, x, y, columns); });
+  else if (format == Format::sell) multiply_columns(begin, end, x, y, columns);
+  else multiply_rows(b, x, y, columns);
   for (auto r = std::lower_bound(empty.begin(), empty.end(), begin); r != empty.end() && *r < end; ++r)
     std::fill_n(y + std::ptrdiff_t(*r) * columns, columns, T{});
 }

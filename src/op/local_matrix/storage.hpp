@@ -64,6 +64,10 @@ struct LocalMatrix<T, M>::Storage {
     int lowest = 0, needs = 0;            // LocalMatrix::lowest(), needs()
   };
   std::vector<Block> block;
+  // CSR: the rows of each block, counted from its first, by falling number of entries: rows of about one length are
+  // summed at the same time.
+  std::vector<std::uint16_t> order;
+  bool scattered = false;  // CSR, SELL: most entries are in columns that the row before does not come near
   mutable std::vector<std::vector<Local>> needs;  // blocks of x that a block of rows reads; made by the first tasks
 
   // Entries of a block of rows, by which each step of powers() advances: the blocks of several steps fit a cache.
@@ -115,6 +119,16 @@ struct LocalMatrix<T, M>::Storage {
     }
     block.push_back({rows});
   }
+  void find_order();
+  void find_scattered(const LocalRowsView<T>& a);
+  /// Whether m columns of x, whose elements are read in no order, are more than the cache of a core holds.
+  bool is_far(int m) const {
+    return scattered && !narrow && sizeof(T) * std::size_t(m) * std::size_t(columns) > std::size_t(1) << 20;
+  }
+  /// Whether elements of x are asked for before a slice's products with m columns read them.
+  bool fetches(const Slice& q, int m) const {
+    return is_far(m) && q.first_index() + 2 * Global(q.steps) * slice <= Global(column.size());
+  }
   struct Kinds;
   struct Chunk;
   /// The place of the entry at (row, column); `nowhere` where there is none.
@@ -153,11 +167,17 @@ struct LocalMatrix<T, M>::Storage {
   template <class V, std::size_t K>
   void multiply_slices(const V* all, Local begin, Local end, const std::array<const T*, K>& x,
                        const std::array<T*, K>& y) const;
-  /// Rows [begin, end) of y = A x; CSR, and SELL with several columns.
-  template <class V>
-  void multiply_rows(const V* all, Local begin, Local end, const T* x, T* y, int columns) const;
-  template <class V>
-  void multiply_columns(const V* all, Local begin, Local end, const T* x, T* y, int columns) const;
+  const T* wide_values(Global first, std::size_t n) const;
+  /// Rows of block b of y = A x; CSR.
+  void multiply_rows(int b, const T* x, T* y, int columns) const;
+  template <int m, class Index, class Columns>
+  void multiply_rows(const T* values, const Index* index, int b, const T* x, T* y, Columns columns) const;
+  /// Rows [begin, end) of y = A x for several columns; SELL.
+  void multiply_columns(Local begin, Local end, const T* x, T* y, int columns) const;
+  template <int m, class Index, class Columns>
+  void multiply_columns(const Index* indices, Local begin, Local end, const T* x, T* y, Columns columns) const;
+  template <int m, class Columns>
+  void multiply_diagonals(const Slice& q, const T* values, int rows_here, const T* x, T* y, Columns columns) const;
   /// Rows of block b of y = A x.
   void multiply(int b, const T* x, T* y, int columns) const;
   /// Calls f(row, column, value) for the rows of blocks [from, to), rows and columns ascending.
@@ -185,7 +205,7 @@ struct LocalMatrix<T, M>::Storage {
   double bytes(std::size_t of_value) const {
     return double(stored() * of_value) + double(offset.size()) * 2 + double(column.size() + diagonal.size()) * 4 +
            double(mask.size()) + double(slices.size()) * sizeof(Slice) + double(start.size()) * sizeof(Global) +
-           rest.bytes();
+           double(order.size()) * sizeof(std::uint16_t) + rest.bytes();
   }
 };
 

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstring>
 #include <functional>
+#include <numeric>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -229,6 +230,7 @@ LocalMatrix<T, M>::LocalMatrix(const LocalRowsView<T>& a, Format format) : s_(st
   s.format = sell ? Format::sell : Format::csr;
   s.choose_numbers(a.value);
   s.narrow = sell ? kinds.narrow_slices : kinds.narrow_rows;
+  s.find_scattered(a);
   s.with_values([&]<class V>(const V*) {
     if (sell) s.template store_slices<V>(a, kinds);
     else s.template store_rows<V>(a);
@@ -283,6 +285,37 @@ void LocalMatrix<T, M>::Storage::store_rows(const LocalRowsView<T>& a) {
     column = array(a.column);
   }
   cut(a, 0, 1);
+  find_order();
+}
+
+/// From a sample of the rows.
+template <Scalar T, Memory M>
+void LocalMatrix<T, M>::Storage::find_scattered(const LocalRowsView<T>& a) {
+  constexpr Local samples = 512, close = 8;
+  Global all = 0, far = 0;
+  for (Local s = 0; rows > 1 && s < std::min(samples, rows - 1); ++s) {
+    const Local r = 1 + Local(Global(s) * (rows - 1) / std::min(samples, rows - 1));
+    Global before = a.start[r - 1];
+    for (Global k = a.start[r]; k < a.start[r + 1]; ++k, ++all) {
+      while (before < a.start[r] && a.column[before] < a.column[k] - close) ++before;
+      far += before == a.start[r] || a.column[before] > a.column[k] + close;
+    }
+  }
+  scattered = 2 * far > all;
+}
+
+template <Scalar T, Memory M>
+void LocalMatrix<T, M>::Storage::find_order() {
+  static_assert(std::max(task_rows, Local(block_entries) + 1) <= UINT16_MAX);  // rows of a block
+  order.resize(std::size_t(rows));
+  const std::size_t blocks = block.size() - 1;
+  exec::parallel_for(blocks, blocks > 64, [&](std::size_t b) {
+    const Local first = block[b].row;
+    const auto begin = order.begin() + first, end = order.begin() + block[b + 1].row;
+    const auto length = [&](std::uint16_t i) { return start[first + i + 1] - start[first + i]; };
+    std::iota(begin, end, std::uint16_t(0));
+    std::stable_sort(begin, end, [&](std::uint16_t i, std::uint16_t j) { return length(i) > length(j); });
+  });
 }
 
 /// task_rows rows of SELL while they are stored: where their numbers begin in arrays that have room for all of them,

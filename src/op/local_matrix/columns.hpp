@@ -1,0 +1,220 @@
+// Products of rows with interleaved columns: kernels for CSR and SELL, for values that are stored as T or have been
+// widened. The number of columns of a tile is known at
+// compile time, so that sums stay in registers, and each sum is formed in the order of the row's entries: it has the
+// bits that it has with one column.
+#pragma once
+
+#include "narrow.hpp"
+
+#include <tacit/base/types.hpp>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+
+namespace tacit::op {
+
+/// The widest tile: eight registers of sums. Complex numbers, whose kernels keep sums in an array, have eight columns.
+template <class T>
+inline constexpr int widest_tile = is_complex<T> ? 8 : 8 * register_bytes / int(sizeof(T));
+
+/// Calls f(first, m, columns) for tiles of m columns, a power of two that is a compile-time constant. `columns` is one
+/// as well where a tile has all of them.
+template <class T, class F>
+inline void each_tile(int columns, F&& f) {
+  int first = 0;
+  const auto whole = [&]<int... power>(std::integer_sequence<int, power...>) {
+    const auto some = [&]<int m>(std::integral_constant<int, m> width) {
+      if (columns == m) f(first, width, std::integral_constant<std::ptrdiff_t, m>{}), first = columns;
+      for (; first + m <= columns; first += m) f(first, width, std::ptrdiff_t(columns));
+    };
+    (some(std::integral_constant<int, (widest_tile<T> >> power)>{}), ...);
+  };
+  whole(std::make_integer_sequence<int, std::bit_width(unsigned(widest_tile<T>))>{});
+}
+
+/// sum[c] += a x[c] for m columns. Complex numbers as pairs of reals, which gcc vectorises; with the same roundings.
+template <class T, class Width>
+inline void add_multiple(T a, const T* x, T* sum, Width m) {
+  if constexpr (is_complex<T>) {
+    const auto re = a.real(), im = a.imag();
+    const auto* const from = reinterpret_cast<const real_t<T>*>(x);
+    auto* const to = reinterpret_cast<real_t<T>*>(sum);
+    for (int c = 0; c < m; ++c) {
+      const auto real = re * from[2 * c] - im * from[2 * c + 1], imaginary = re * from[2 * c + 1] + im * from[2 * c];
+      to[2 * c] += real, to[2 * c + 1] += imaginary;
+    }
+  } else {
+    for (int c = 0; c < m; ++c) sum[c] += a * x[c];
+  }
+}
+
+/// The sums of m columns of one row: in registers (gcc 12 does not keep an array there), or an array.
+template <class T, int m>
+inline constexpr bool in_registers = !is_complex<T> && m > 1 && std::has_single_bit(unsigned(m));
+template <class T, int m>
+struct ColumnSums {
+  T sum[m] = {};
+  [[gnu::always_inline]] void add(T a, const T* x) { add_multiple(a, x, sum, std::integral_constant<int, m>{}); }
+  [[gnu::always_inline]] void store(T* y) const { std::copy_n(sum, m, y); }
+};
+template <class T, int m>
+requires in_registers<T, m>
+struct ColumnSums<T, m> {
+  using Sum = Registers<T, m>;
+  Sum sum;
+  [[gnu::always_inline]] void add(T a, const T* x) {
+#pragma GCC unroll 8
+    for (int i = 0; i < Sum::parts; ++i) sum.part[i] += a * Sum::load(x, i);
+  }
+  [[gnu::always_inline]] void store(T* y) const {
+    sum.store(y);
+  }
+};
+
+/// So many rows are summed at once, as a sum waits for the addition before it; `most` registers of sums.
+template <class T, int m>
+inline constexpr int registers_of = 1;
+template <class T, int m>
+requires in_registers<T, m>
+inline constexpr int registers_of<T, m> = Registers<T, m>::parts;
+template <class T, int m, int most>
+inline constexpr int rows_at_once = is_complex<T> ? 1 : std::clamp(most / registers_of<T, m>, 1, 8);
+/// For slices of SELL. Up to two registers a row: all eight rows, whose values and indices are then read once.
+template <class T, int m>
+inline constexpr int rows_of_slice = rows_at_once<T, m, register_bytes == 64 && registers_of<T, m> <= 2 ? 16 : 8>;
+
+/// Scattered elements of x are asked for so many entries before they are multiplied.
+inline constexpr std::ptrdiff_t entries_ahead = 24;
+
+/// Prefetches m numbers.
+template <int m, class T>
+[[gnu::always_inline]] inline void fetch(const T* p) {
+  constexpr int line = 64, lines = (m * int(sizeof(T)) + line - 1) / line;
+#pragma GCC unroll 8
+  for (int i = 0; i < lines; ++i) __builtin_prefetch(reinterpret_cast<const char*>(p) + i * line);
+}
+
+/// Rows of CSR times m columns, R at once. at[i] is the first entry of row i, n[i] their number, not less than that of
+/// row R - 1; x[i] is what its indices count from. `ahead`: 0, or entries_ahead where so many more are stored.
+template <int R, int m, class T, class Index, class Columns>
+[[gnu::always_inline]] inline void rows_times_columns(const T* value, const Index* index,
+                                                      const std::array<Global, R>& at, const std::array<Global, R>& n,
+                                                      const std::array<const T*, R>& x, Columns columns,
+                                                      std::ptrdiff_t ahead, const std::array<T*, R>& y) {
+  ColumnSums<T, m> sum[R];
+  const auto add = [&](int i, Global k) __attribute__((always_inline)) {
+    const Global place = at[i] + k;
+    if constexpr (sizeof(Index) == 4)
+      if (ahead) fetch<m>(x[i] + index[place + ahead] * columns);
+    sum[i].add(value[place], x[i] + index[place] * columns);
+  };
+  const Global common = n[R - 1];
+  for (Global k = 0; k < common; ++k)
+#pragma GCC unroll 8
+    for (int i = 0; i < R; ++i) add(i, k);
+  if constexpr (R > 1)
+#pragma GCC unroll 8
+    for (int i = 0; i < R - 1; ++i)
+      for (Global k = common; k < n[i]; ++k) add(i, k);
+#pragma GCC unroll 8
+  for (int i = 0; i < R; ++i) sum[i].store(y[i]);
+}
+
+/// Rows of a slice of SELL times m columns, R at once. values(j, n) are those of n steps from j on, at most `piece`;
+/// x_of(j, l) is x for the entry of row l in step j, there(j, l) whether there is one. soon(j, l) is called before
+/// that.
+template <int C, int R, int m, class T, class Columns, class Values, class At, class There, class Soon>
+[[gnu::always_inline]] inline void slice_rows(Values&& values, Local piece, Local steps, int rows, T* y,
+                                              Columns columns, At&& x_of, There&& there, Soon&& soon) {
+  const auto some = [&]<int N>(int first, std::integral_constant<int, N>) __attribute__((always_inline)) {
+    ColumnSums<T, m> sum[N];
+    for (Local from = 0; from < steps; from += piece) {
+      const Local to = std::min(steps, from + piece);
+      const T* value = values(from, to - from) + first;
+      for (Local j = from; j < to; ++j, value += C)
+#pragma GCC unroll 8
+        for (int i = 0; i < N; ++i) {
+          soon(j, first + i);
+          if (there(j, first + i)) sum[i].add(value[i], x_of(j, first + i));
+        }
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < N; ++i) sum[i].store(y + (first + i) * columns);
+  };
+  int l = 0;
+  for (; l + R <= rows; l += R) some(l, std::integral_constant<int, R>{});
+  if constexpr (R > 1)
+    for (; l < rows; ++l) some(l, std::integral_constant<int, 1>{});
+}
+template <int C, int R, int m, class T, class Columns, class At, class There>
+[[gnu::always_inline]] inline void slice_rows(const T* value, Local steps, int rows, T* y, Columns columns, At&& x_of,
+                                              There&& there) {
+  const auto all = [value](Local, Local) __attribute__((always_inline)) {
+    return value;
+  };
+  slice_rows<C, R, m>(all, std::max<Local>(1, steps), steps, rows, y, columns, x_of, there, [](Local, int) {});
+}
+
+/// One general slice of SELL times m columns. `scattered`: elements of x are asked for some entries before they are
+/// multiplied; as many indices as this slice has follow it then.
+template <int C, int m, class T, class Values, class Index, class Columns>
+[[gnu::always_inline]] inline void general_slice_columns(Values&& values, Local piece, const Index* index, Local steps,
+                                                         int rows, const T* x, T* y, Columns columns, bool scattered) {
+  constexpr int R = rows_of_slice<T, m>;
+  for (Local j = 0; j < steps; ++j) __builtin_prefetch(index + std::ptrdiff_t(j) * C + 512);
+  const auto x_of = [&](Local j, int l) __attribute__((always_inline)) {
+    return x + std::ptrdiff_t(index[std::ptrdiff_t(j) * C + l]) * columns;
+  };
+  const auto always = [](Local, int) { return true; };
+  if (!scattered) return slice_rows<C, R, m>(values, piece, steps, rows, y, columns, x_of, always, [](Local, int) {});
+  // Of the same step in the rows that come next, which at the end are those of the next slice.
+  const std::ptrdiff_t last = std::ptrdiff_t(steps - 1) * C;
+  slice_rows<C, R, m>(
+      values, piece, steps, rows, y, columns, x_of, always, [&](Local j, int l) __attribute__((always_inline)) {
+        const std::ptrdiff_t next = std::ptrdiff_t(j) * C + l + R + (l + R < C ? 0 : last);
+        fetch<m>(x + std::ptrdiff_t(index[next]) * columns);
+      });
+}
+
+/// Lane l of part j of m C numbers belongs to this lane of the C values, which have `lanes` lanes in a part.
+template <int lanes, int m, int j>
+struct RowOf {
+  constexpr int operator()(int l) const { return (j * lanes + l) / m; }
+};
+
+/// A diagonal slice times m columns, a power of two, which are all columns of x: those of the eight rows are
+/// contiguous.
+template <int C, int m, class T>
+requires(!is_complex<T>) inline void diagonal_slice_columns(const T* value, const Local* diagonal,
+                                                            const std::uint8_t* mask, Local steps, const T* x, T* sum) {
+  constexpr unsigned full = (1u << C) - 1;
+  using Values = Registers<T, C>;
+  using Sum = Registers<T, m * C, Values::lanes>;  // a part of the values meets m parts of x
+  static_assert(Sum::parts == m * Values::parts);
+  Sum acc;
+  T some[m * C];
+  for (Local j = 0; j < steps; ++j, value += C) {
+    const T* from = x + m * std::ptrdiff_t(diagonal[j]);
+    if (mask[j] != full) [[unlikely]] {
+      for (int l = 0; l < C; ++l)
+        for (int c = 0; c < m; ++c) some[m * l + c] = mask[j] >> l & 1 ? from[m * l + c] : T{};
+      from = some;
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < Values::parts; ++i) {
+      const auto v = Values::load(value, i);
+      [&]<int... p>(std::integer_sequence<int, p...>) __attribute__((always_inline)) {
+        ((acc.part[m * i + p] += shuffled<RowOf<Values::lanes, m, p>{}>(v, v) * Sum::load(from, m * i + p)), ...);
+      }
+      (std::make_integer_sequence<int, m>{});
+    }
+  }
+  acc.store(sum);
+}
+
+}  // namespace tacit::op
