@@ -309,10 +309,14 @@ class SStepIteration : public Iteration<T, M> {
     std::transform(x.begin(), x.begin() + y_.columns(), out_[which].begin(), [](W v) { return T(v); });
     return out_[which].data();
   }
-  /// The pairs of Y for s iterations, and the recurrence that they obey.
-  auto renew_basis(const Run<T, M>& run, int s) {
+  /// The recurrence of the vectors of Y.
+  void renew_recurrence(const Run<T, M>& run) {
     const double largest = run.P ? 0 : run.A.largest();
     bases_.renew(run.r.space(), shifts_, A_norm_, largest > 0 ? largest : 1);
+  }
+  /// The pairs of Y for s iterations, and their recurrence.
+  auto renew_basis(const Run<T, M>& run, int s) {
+    renew_recurrence(run);
     return pairs_.first(run.r.space(), reach_ * s + 1);
   }
   auto steps(int s) const { return bases_.steps(s, reach_ * s); }

@@ -1,0 +1,410 @@
+// The two sweeps of s-step BiCGStab that store no basis: the powers of A with the Gram matrix of p and r, from which
+// the coefficients of s iterations follow, and these iterations with known coefficients. Each sweep is a wavefront
+// (op/wavefront.hpp): it reads the matrix, p and r from memory once, and the vectors between its levels stay in cache.
+//
+//   v = A p,  s = r - alpha v,  t = A s,  x += alpha p + omega s,  r := s - omega t,  p := r + beta (p - omega v)
+#pragma once
+
+#include <tacit/base/trace.hpp>
+#include <tacit/exec/parallel.hpp>
+#include <tacit/exec/tasks.hpp>
+#include <tacit/op/local_matrix.hpp>
+#include "krylov/cg_sweeps.hpp"
+#include "krylov/gram_tiles.hpp"
+#include "op/wavefront.hpp"
+
+#include <algorithm>
+#include <span>
+#include <vector>
+
+namespace tacit::krylov {
+
+/// Rows of one or two vectors, of which those are kept that are still needed: a window that moves along the vectors.
+template <Scalar T>
+class MovingRows {
+ public:
+  /// Holds nothing; the first row is this one.
+  void begin(int columns, Local row) { columns_ = columns, base_ = end_ = row; }
+  /// Makes room for the rows up to `end`. Those before `keep` are dropped where that is needed for it.
+  void advance(Local keep, Local end) {
+    if (columns_ > held_ || end - base_ > length_) move(std::min(keep, end_), end);
+    end_ = end;
+  }
+  /// Row i is at(column)[i].
+  T* at(int column = 0) { return store_.data() + std::ptrdiff_t(column) * stride() - base_; }
+
+ private:
+  // Not a multiple of a page, so that the same row of both vectors is not taken for one address.
+  std::ptrdiff_t stride() const { return length_ + 272; }
+  void move(Local keep, Local end) {
+    const Local kept = end_ - keep, least = end - keep;
+    if (columns_ > held_ || 3 * std::ptrdiff_t(least) > 2 * std::ptrdiff_t(length_)) {
+      MovingRows larger;
+      larger.held_ = columns_, larger.length_ = std::max(length_, (2 * least + 511) / 512 * 512);
+      larger.store_ = exec::Array<T, Host>::uninitialised(std::size_t(columns_ * larger.stride()));
+      for (int c = 0; kept > 0 && c < columns_; ++c)
+        std::copy_n(at(c) + keep, kept, larger.store_.data() + c * larger.stride());
+      std::swap(store_, larger.store_);
+      length_ = larger.length_, held_ = larger.held_;
+    } else {
+      for (int c = 0; c < columns_; ++c) {
+        T* const to = store_.data() + c * stride();
+        std::copy_n(to + (keep - base_), kept, to);
+      }
+    }
+    base_ = keep;
+  }
+
+  exec::Array<T, Host> store_;
+  Local length_ = 0, base_ = 0, end_ = 0;
+  int columns_ = 0, held_ = 0;
+};
+
+/// p and r of BiCGStab, and sweeps over them, for a square matrix on one rank in host memory. The rows are divided
+/// among the threads; each also computes the rows near its own that later levels need. Results are the same bits for
+/// any number of threads. Vectors: 2, and windows of the basis that take as many rows as levels are apart.
+template <Scalar T>
+class BicgstabSweeps {
+ public:
+  using W = exec::wide_t<T>;
+  struct Step {
+    W alpha, omega{}, beta{};
+    bool turns = false;  ///< p := r + beta (p - omega v); else p := p - omega v
+    bool half = false;   ///< r := r - alpha v and x += alpha p only, and p stays; the last step
+  };
+
+  /// For blocks of up to `most` iterations.
+  BicgstabSweeps(const op::LocalMatrix<T>& A, int most, int parts);
+  /// Rows that threads compute beside their own, on average over the levels, for each row of the matrix.
+  double redundancy() const { return redundancy_; }
+
+  /// r := this vector; p stays.
+  void set_residual(const T* r);
+  /// to := r
+  void copy_residual(T* to) const;
+  /// p := r + beta p
+  void turn(W beta);
+  /// (r, r) and (shadow, r)
+  void measure(const T* shadow, W* to);
+  /// Y = [p, r, ..], two vectors for each level: v_{k+1} = (A v_k - alpha v_k - beta v_{k-1}) / gamma by the steps, but
+  /// for the last of r. `to` gets the triangle of Y^H Y, column after column, and Y^H shadow behind it, conjugated to
+  /// (shadow, Y_i). As many products of two vectors as steps.
+  void gram(std::span<const op::RecurrenceStep<T>> steps, const T* shadow, std::span<W> to);
+  /// Takes these steps of BiCGStab; two products each, one for half a step.
+  void iterate(std::span<const Step> steps, T* x);
+
+ private:
+  static constexpr int group = 16;  // blocks whose sums are formed together
+  struct Part {
+    std::vector<op::BlockRange> range;    // of levels with .., 1, 0 levels behind them; the last: its own
+    Local first = 0, begin = 0, end = 0;  // of its arrays; own rows
+    std::vector<int> next, at;            // work space of a wavefront; the next block of each level
+    exec::Array<T, Host> p, r, product;
+    std::vector<MovingRows<T>> power;  // of each level but 0, of p and r
+    MovingRows<T> turned, other;       // p - omega v; r and s by turns, in r and here
+    GramTiles<T> tiles;
+    std::vector<const T*> column;
+    T* of(exec::Array<T, Host>& v) const { return v.data() - first; }
+    bool owns(int b) const { return b >= range.back().begin && b < range.back().end; }
+    std::span<const op::BlockRange> levels(int count) const { return std::span(range).last(std::size_t(count)); }
+  };
+  int groups() const { return (A_.blocks() + group - 1) / group; }
+  template <class F>
+  void each_part(F&& f) {
+    exec::parallel_for(part_.size(), part_.size() > 1, [&](std::size_t i) { f(part_[i]); });
+  }
+  void exchange();
+  /// f(level, block) for the levels of a part; `at` has the next block of each.
+  template <class F>
+  void wave(Part& part, int levels, F&& f);
+  Local row(int block) const { return A_.first_row(block); }
+  /// The first block whose rows are needed for products with the rows of this block and later ones.
+  int lowest(int block) const { return block < A_.blocks() ? std::min(block, A_.lowest(block)) : block; }
+  /// Notes a sweep that moves the matrix and so many vectors, with these operations for each row.
+  void work(const char* name, int vectors, int operations) const {
+    if (!Trace::on()) return;
+    const double n = A_.blocks() ? double(row(A_.blocks())) : 0;
+    Trace::work(name, A_.bytes() + vectors * n * sizeof(T), (is_complex<T> ? 4 : 1) * operations * n);
+  }
+  void power(Part& part, const op::RecurrenceStep<T>& step, int k, bool last, int b);
+  template <bool first>
+  static void extend(const op::RecurrenceStep<T>& step, std::ptrdiff_t n, const T* v, const T* older, T* y);
+  void add_products(Part& part, int levels, const T* shadow, int b, W* sums);
+  void first_half(Part& part, const Step& step, int b, const T* r, T* s, T* x);
+  void second_half(Part& part, const Step& step, int b, T* s, T* r, T* x);
+
+  const op::LocalMatrix<T>& A_;
+  std::vector<Part> part_;
+  std::vector<W> partial_;
+  double redundancy_ = 0;
+};
+
+namespace detail {
+/// a b + c
+template <class T, class X>
+[[gnu::always_inline]] inline X times_plus(const T& a, const X& b, const X& c) {
+  if constexpr (is_complex<T>) return a * b + c;
+  else return mul_add(a, b, c);
+}
+}  // namespace detail
+
+template <Scalar T>
+BicgstabSweeps<T>::BicgstabSweeps(const op::LocalMatrix<T>& A, int most, int parts) : A_(A) {
+  const int blocks = A.blocks(), levels = 2 * most;
+  parts = std::max(1, std::min(parts, groups()));
+  Local longest = 0, computed = 0;
+  for (int b = 0; b < blocks; ++b) longest = std::max(longest, row(b + 1) - row(b));
+  part_.resize(std::size_t(parts));
+  for (int i = 0; i < parts; ++i) {
+    Part& part = part_[std::size_t(i)];
+    const auto cut = [&](int k) { return std::min(blocks, int(std::int64_t(groups()) * k / parts) * group); };
+    part.range = op::blocks_around(A, {cut(i), cut(i + 1)}, levels);
+    std::reverse(part.range.begin(), part.range.end());
+    part.begin = row(cut(i)), part.end = row(cut(i + 1));
+    const auto [first, last] = part.range.front();
+    part.first = row(first);
+    for (auto* v : {&part.p, &part.r}) *v = exec::Array<T, Host>::uninitialised(std::size_t(row(last) - part.first));
+    part.product = exec::Array<T, Host>::uninitialised(std::size_t(longest));
+    part.power.resize(std::size_t(levels));
+    for (const auto& range : part.levels(levels)) computed += row(range.end) - row(range.begin) - (part.end - part.begin);
+  }
+  if (blocks) redundancy_ = double(computed) / (double(levels) * row(blocks));
+}
+
+template <Scalar T>
+void BicgstabSweeps<T>::set_residual(const T* r) {
+  const exec::Tasks::InOrder in_order(true);
+  each_part([&](Part& part) { std::copy(r + part.begin, r + part.end, part.of(part.r) + part.begin); });
+}
+
+template <Scalar T>
+void BicgstabSweeps<T>::copy_residual(T* to) const {
+  const exec::Tasks::InOrder in_order(true);
+  exec::parallel_for(part_.size(), part_.size() > 1, [&](std::size_t i) {
+    const Part& part = part_[i];
+    std::copy_n(part.r.data() + (part.begin - part.first), part.end - part.begin, to + part.begin);
+  });
+}
+
+template <Scalar T>
+void BicgstabSweeps<T>::turn(W beta) {
+  const exec::Tasks::InOrder in_order(true);
+  const T b(beta);
+  each_part([&](Part& part) {
+    T *const p = part.of(part.p), *const r = part.of(part.r);
+    if (beta == W(0)) std::copy(r + part.begin, r + part.end, p + part.begin);
+    else
+      for (Local i = part.begin; i < part.end; ++i) p[i] = detail::times_plus(b, p[i], r[i]);
+  });
+}
+
+template <Scalar T>
+void BicgstabSweeps<T>::measure(const T* shadow, W* to) {
+  const exec::Tasks::InOrder in_order(true);
+  partial_.assign(std::size_t(2 * groups()), W(0));
+  each_part([&](Part& part) {
+    const T* const r = part.of(part.r);
+    const auto own = part.range.back();
+    for (int b = own.begin; b < own.end; ++b) {
+      detail::RowSums<T, 2> z;
+      detail::each_row<T>(
+          row(b + 1) - row(b), [&](auto type, std::ptrdiff_t i) __attribute__((always_inline)) {
+            using X = typename decltype(type)::type;
+            const X v = detail::load<X>(r + row(b) + i);
+            z.add(0, v, v), z.add(1, detail::load<X>(shadow + row(b) + i), v);
+          });
+      for (int c = 0; c < 2; ++c) partial_[std::size_t(2 * (b / group) + c)] += z.sum(c);
+    }
+  });
+  to[0] = to[1] = W(0);
+  for (int g = 0; g < groups(); ++g)
+    for (int c = 0; c < 2; ++c) to[c] += partial_[std::size_t(2 * g + c)];
+}
+
+/// Gets the rows of p and r that other threads have.
+template <Scalar T>
+void BicgstabSweeps<T>::exchange() {
+  if (part_.size() < 2) return;
+  each_part([&](Part& part) {
+    const Local last = part.first + Local(part.p.size());
+    for (const Part& from : part_) {
+      const Local begin = std::max(from.begin, part.first), end = std::min(from.end, last);
+      if (&from == &part || begin >= end) continue;
+      std::copy_n(from.p.data() + (begin - from.first), end - begin, part.of(part.p) + begin);
+      std::copy_n(from.r.data() + (begin - from.first), end - begin, part.of(part.r) + begin);
+    }
+  });
+}
+
+template <Scalar T>
+template <class F>
+void BicgstabSweeps<T>::wave(Part& part, int levels, F&& f) {
+  const auto range = part.levels(levels);
+  part.at.clear();
+  for (const auto& r : range) part.at.push_back(r.begin);
+  op::wavefront(A_, range, part.next, [&](int level, int b) {
+    f(level, b);
+    ++part.at[std::size_t(level)];
+  });
+}
+
+/// y = (y - alpha v - beta older) / gamma, y holding A v; `first`: beta is 0.
+template <Scalar T>
+template <bool first>
+[[gnu::noinline]] void BicgstabSweeps<T>::extend(const op::RecurrenceStep<T>& step, std::ptrdiff_t n, const T* v,
+                                                 const T* older, T* y) {
+  const T scale(1 / step.gamma), alpha = -scale * step.alpha, beta = -scale * step.beta;
+  detail::each_row<T>(
+      n, [&](auto type, std::ptrdiff_t i) __attribute__((always_inline)) {
+        using X = typename decltype(type)::type;
+        X next = detail::times_plus(alpha, detail::load<X>(v + i), X(scale * detail::load<X>(y + i)));
+        if constexpr (!first) next = detail::times_plus(beta, detail::load<X>(older + i), next);
+        detail::store(y + i, next);
+      });
+}
+
+/// Level k of block b, for p and r; `last`: for p only.
+template <Scalar T>
+void BicgstabSweeps<T>::power(Part& part, const op::RecurrenceStep<T>& step, int k, bool last, int b) {
+  const auto next = [&](int level) { return part.at[std::size_t(std::min<int>(level, int(part.at.size())) - 1)]; };
+  // Rows that are still needed: for products of the next level, by the one behind it, and for sums of products.
+  auto& made = part.power[std::size_t(k - 1)];
+  const int least = std::min({lowest(next(k + 1)), next(k + 2), next(1 << 30)});
+  made.advance(row(least), row(b + 1));
+  const Local begin = row(b), n = row(b + 1) - begin;
+  const auto at = [&](int level, int column) {
+    if (level == 0) return part.of(column ? part.r : part.p);
+    return part.power[std::size_t(level - 1)].at(column);
+  };
+  T *const p = at(k - 1, 0), *const r = at(k - 1, 1), *const out = made.at(0) + begin;
+  T* const out_r = last ? nullptr : made.at(1) + begin;
+  if (last) A_.multiply_block(b, p, out);
+  else A_.multiply_block(b, {p, r}, {out, out_r});
+  for (int c = 0; c < (last ? 1 : 2); ++c) {
+    const T* const v = (c ? r : p) + begin;
+    if (k == 1) extend<true>(step, n, v, nullptr, c ? out_r : out);
+    else extend<false>(step, n, v, at(k - 2, c) + begin, c ? out_r : out);
+  }
+}
+
+/// Adds the products of the rows of block b, when all levels of it are there.
+template <Scalar T>
+void BicgstabSweeps<T>::add_products(Part& part, int levels, const T* shadow, int b, W* sums) {
+  const auto own = part.range.back();
+  const int columns = 2 * levels + 2;
+  if (b == own.begin || b % group == 0) part.tiles.begin(columns);
+  part.column.clear();
+  for (auto* v : {&part.p, &part.r}) part.column.push_back(part.of(*v) + row(b));
+  for (int k = 1; k <= levels; ++k)
+    for (int c = 0; c < (k < levels ? 2 : 1); ++c) part.column.push_back(part.power[std::size_t(k - 1)].at(c) + row(b));
+  part.column.push_back(shadow + row(b));
+  part.tiles.add(part.column.data(), row(b + 1) - row(b));
+  if (b + 1 == own.end || (b + 1) % group == 0) part.tiles.add_to(sums);
+}
+
+template <Scalar T>
+void BicgstabSweeps<T>::gram(std::span<const op::RecurrenceStep<T>> steps, const T* shadow, std::span<W> to) {
+  const exec::Tasks::InOrder in_order(true);
+  const int levels = int(steps.size()), columns = 2 * levels + 2;
+  const std::size_t width = exec::pair_gram_size(columns, false);
+  exchange();
+  partial_.assign(std::size_t(groups()) * width, W(0));
+  each_part([&](Part& part) {
+    for (int k = 1; k <= levels; ++k)
+      part.power[std::size_t(k - 1)].begin(k < levels ? 2 : 1, row(part.levels(levels)[std::size_t(k - 1)].begin));
+    wave(part, levels, [&](int level, int b) {
+      const bool last = level + 1 == levels;
+      power(part, steps[std::size_t(level)], level + 1, last, b);
+      if (last) add_products(part, levels, shadow, b, partial_.data() + std::size_t(b / group) * width);
+    });
+  });
+  work("powers", 3, levels * 6 + columns * (columns + 1));
+  // The last column is the shadow's, of which the square is not wanted.
+  std::fill(to.begin(), to.end(), W(0));
+  for (int g = 0; g < groups(); ++g)
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] += partial_[std::size_t(g) * width + i];
+  for (W& z : to.last(std::size_t(columns - 1))) z = conj(z);
+}
+
+/// q = p - omega v, s = r - alpha v. Of half a step s, and x.
+template <Scalar T>
+[[gnu::noinline]] void BicgstabSweeps<T>::first_half(Part& part, const Step& step, int b, const T* r, T* s, T* x) {
+  const Local begin = row(b), n = row(b + 1) - begin;
+  const T *const p = part.of(part.p) + begin, *const v = part.product.data();
+  T* const q = step.half ? nullptr : part.turned.at() + begin;
+  const T alpha(step.alpha), minus_alpha = -alpha, minus_omega(-step.omega);
+  r += begin, s += begin, x += begin;
+  A_.multiply_block(b, part.of(part.p), part.product.data());
+  const bool moves = part.owns(b);
+  if (step.half)
+    detail::each_row<T>(
+        n, [&](auto type, std::ptrdiff_t i) __attribute__((always_inline)) {
+          using X = typename decltype(type)::type;
+          detail::store(s + i, detail::times_plus(minus_alpha, detail::load<X>(v + i), detail::load<X>(r + i)));
+          if (moves) detail::store(x + i, detail::times_plus(alpha, detail::load<X>(p + i), detail::load<X>(x + i)));
+        });
+  else
+    detail::each_row<T>(
+        n, [&](auto type, std::ptrdiff_t i) __attribute__((always_inline)) {
+          using X = typename decltype(type)::type;
+          const X image = detail::load<X>(v + i);
+          detail::store(s + i, detail::times_plus(minus_alpha, image, detail::load<X>(r + i)));
+          detail::store(q + i, detail::times_plus(minus_omega, image, detail::load<X>(p + i)));
+        });
+}
+
+/// x += alpha p + omega s, r = s - omega t, p = r + beta q or q.
+template <Scalar T>
+[[gnu::noinline]] void BicgstabSweeps<T>::second_half(Part& part, const Step& step, int b, T* s, T* r, T* x) {
+  const Local begin = row(b), n = row(b + 1) - begin;
+  A_.multiply_block(b, s, part.product.data());
+  T* const p = part.of(part.p) + begin;
+  const T *const q = part.turned.at() + begin, *const t = part.product.data();
+  const T alpha(step.alpha), omega(step.omega), minus_omega = -omega, beta(step.beta);
+  s += begin, r += begin, x += begin;
+  const auto rows = [&](auto moves, auto turns) {
+    detail::each_row<T>(
+        n, [&](auto type, std::ptrdiff_t i) __attribute__((always_inline)) {
+          using X = typename decltype(type)::type;
+          const X half = detail::load<X>(s + i), next = detail::times_plus(minus_omega, detail::load<X>(t + i), half);
+          if constexpr (moves.value) {
+            const X moved = detail::times_plus(alpha, detail::load<X>(p + i), detail::load<X>(x + i));
+            detail::store(x + i, detail::times_plus(omega, half, moved));
+          }
+          detail::store(r + i, next);
+          const X turned = detail::load<X>(q + i);
+          detail::store(p + i, turns.value ? detail::times_plus(beta, turned, next) : turned);
+        });
+  };
+  if (part.owns(b) && step.turns) rows(std::true_type(), std::true_type());
+  else if (part.owns(b)) rows(std::true_type(), std::false_type());
+  else if (step.turns) rows(std::false_type(), std::true_type());
+  else rows(std::false_type(), std::false_type());
+}
+
+template <Scalar T>
+void BicgstabSweeps<T>::iterate(std::span<const Step> steps, T* x) {
+  const exec::Tasks::InOrder in_order(true);
+  if (steps.empty()) return;
+  const int half = steps.back().half ? 1 : 0, whole = int(steps.size()) - half, levels = 2 * whole + half;
+  each_part([&](Part& part) {
+    const Local begin = row(part.levels(levels).front().begin);
+    for (auto* v : {&part.turned, &part.other}) v->begin(1, begin);
+    wave(part, levels, [&](int level, int b) {
+      if (level == 0) {  // the lowest row that later levels read
+        const Local keep = row(lowest(*std::min_element(part.at.begin(), part.at.end())));
+        for (auto* v : {&part.turned, &part.other}) v->advance(std::max(keep, begin), row(b + 1));
+      }
+      // s of step j is in r or in the other vector by turns, r behind it in the one that s is not in: in r at the end.
+      const int j = level / 2;
+      T* const in[2] = {part.of(part.r), part.other.at()};
+      T *const s = in[(whole + j) % 2], *const r = in[(whole + j + 1) % 2];
+      const Step& step = steps[std::size_t(j)];
+      if (level % 2 == 0) first_half(part, step, b, j == 0 ? in[0] : s, s, x);
+      else second_half(part, step, b, s, r, x);
+    });
+  });
+  work("iterations", 6, 12 * whole + 4 * half);
+}
+
+}  // namespace tacit::krylov
