@@ -27,7 +27,7 @@ class MovingRows {
   void begin(int columns, Local row) { columns_ = columns, base_ = end_ = row; }
   /// Makes room for the rows up to `end`. Those before `keep` are dropped where that is needed for it.
   void advance(Local keep, Local end) {
-    if (columns_ > held_ || end - base_ > length_) move(std::min(keep, end_), end);
+    if (columns_ > held_ || end - base_ > length_) move(std::clamp(keep, base_, end_), end);
     end_ = end;
   }
   /// Row i is at(column)[i].
@@ -38,9 +38,9 @@ class MovingRows {
   std::ptrdiff_t stride() const { return length_ + 272; }
   void move(Local keep, Local end) {
     const Local kept = end_ - keep, least = end - keep;
-    if (columns_ > held_ || 3 * std::ptrdiff_t(least) > 2 * std::ptrdiff_t(length_)) {
+    if (columns_ > held_ || 2 * std::ptrdiff_t(least) > std::ptrdiff_t(length_)) {
       MovingRows larger;
-      larger.held_ = columns_, larger.length_ = std::max(length_, (2 * least + 511) / 512 * 512);
+      larger.held_ = columns_, larger.length_ = std::max(length_, (3 * least + 511) / 512 * 512);
       larger.store_ = exec::Array<T, Host>::uninitialised(std::size_t(columns_ * larger.stride()));
       for (int c = 0; kept > 0 && c < columns_; ++c)
         std::copy_n(at(c) + keep, kept, larger.store_.data() + c * larger.stride());
@@ -73,6 +73,8 @@ class BicgstabSweeps {
     bool half = false;   ///< r := r - alpha v and x += alpha p only, and p stays; the last step
   };
 
+  /// The number of rows by which levels are apart, on average.
+  static double rows_apart(const op::LocalMatrix<T>& A);
   /// For blocks of up to `most` iterations.
   BicgstabSweeps(const op::LocalMatrix<T>& A, int most, int parts);
   /// Rows that threads compute beside their own, on average over the levels, for each row of the matrix.
@@ -117,23 +119,28 @@ class BicgstabSweeps {
   /// f(level, block) for the levels of a part; `at` has the next block of each.
   template <class F>
   void wave(Part& part, int levels, F&& f);
-  Local row(int block) const { return A_.first_row(block); }
+  Local row(int block) const { return first_row_[std::size_t(block)]; }
   /// The first block whose rows are needed for products with the rows of this block and later ones.
   int lowest(int block) const { return block < A_.blocks() ? std::min(block, A_.lowest(block)) : block; }
+  /// The first row that the products of the blocks up to this one do not read.
+  Local unread(int block) const { return row(std::min(A_.needs(block), A_.blocks() - 1)); }
   /// Notes a sweep that moves the matrix and so many vectors, with these operations for each row.
   void work(const char* name, int vectors, int operations) const {
     if (!Trace::on()) return;
     const double n = A_.blocks() ? double(row(A_.blocks())) : 0;
     Trace::work(name, A_.bytes() + vectors * n * sizeof(T), (is_complex<T> ? 4 : 1) * operations * n);
   }
-  void power(Part& part, const op::RecurrenceStep<T>& step, int k, bool last, int b);
-  template <bool first>
-  static void extend(const op::RecurrenceStep<T>& step, std::ptrdiff_t n, const T* v, const T* older, T* y);
+  void power(Part& part, const op::RecurrenceStep<T>& step, int k, bool last, int b, const T* shadow);
+  template <int terms>
+  static void extend(const op::RecurrenceStep<T>& step, std::ptrdiff_t n, const T* v, const T* older, T* y,
+                     const T* ahead);
   void add_products(Part& part, int levels, const T* shadow, int b, W* sums);
+  template <bool reads>
   void first_half(Part& part, const Step& step, int b, const T* r, T* s, T* x);
   void second_half(Part& part, const Step& step, int b, T* s, T* r, T* x);
 
   const op::LocalMatrix<T>& A_;
+  std::vector<Local> first_row_;
   std::vector<Part> part_;
   std::vector<W> partial_;
   double redundancy_ = 0;
@@ -152,6 +159,7 @@ template <Scalar T>
 BicgstabSweeps<T>::BicgstabSweeps(const op::LocalMatrix<T>& A, int most, int parts) : A_(A) {
   const int blocks = A.blocks(), levels = 2 * most;
   parts = std::max(1, std::min(parts, groups()));
+  for (int b = 0; b <= blocks; ++b) first_row_.push_back(A.first_row(b));
   Local longest = 0, computed = 0;
   for (int b = 0; b < blocks; ++b) longest = std::max(longest, row(b + 1) - row(b));
   part_.resize(std::size_t(parts));
@@ -166,9 +174,17 @@ BicgstabSweeps<T>::BicgstabSweeps(const op::LocalMatrix<T>& A, int most, int par
     for (auto* v : {&part.p, &part.r}) *v = exec::Array<T, Host>::uninitialised(std::size_t(row(last) - part.first));
     part.product = exec::Array<T, Host>::uninitialised(std::size_t(longest));
     part.power.resize(std::size_t(levels));
-    for (const auto& range : part.levels(levels)) computed += row(range.end) - row(range.begin) - (part.end - part.begin);
+    for (const auto& range : part.levels(levels))
+      computed += row(range.end) - row(range.begin) - (part.end - part.begin);
   }
   if (blocks) redundancy_ = double(computed) / (double(levels) * row(blocks));
+}
+
+template <Scalar T>
+double BicgstabSweeps<T>::rows_apart(const op::LocalMatrix<T>& A) {
+  double sum = 0;
+  for (int b = 0; b < A.blocks(); ++b) sum += A.first_row(A.needs(b)) - A.first_row(b);
+  return A.blocks() ? sum / A.blocks() : 0;
 }
 
 template <Scalar T>
@@ -248,28 +264,30 @@ void BicgstabSweeps<T>::wave(Part& part, int levels, F&& f) {
   });
 }
 
-/// y = (y - alpha v - beta older) / gamma, y holding A v; `first`: beta is 0.
+/// y = (y - alpha v - beta older) / gamma with y = A v, of which there are so many terms.
 template <Scalar T>
-template <bool first>
+template <int terms>
 [[gnu::noinline]] void BicgstabSweeps<T>::extend(const op::RecurrenceStep<T>& step, std::ptrdiff_t n, const T* v,
-                                                 const T* older, T* y) {
+                                                 const T* older, T* y, const T* ahead) {
   const T scale(1 / step.gamma), alpha = -scale * step.alpha, beta = -scale * step.beta;
   detail::each_row<T>(
-      n, [&](auto type, std::ptrdiff_t i) __attribute__((always_inline)) {
+      n, [=](auto type, std::ptrdiff_t i) __attribute__((always_inline)) {
         using X = typename decltype(type)::type;
-        X next = detail::times_plus(alpha, detail::load<X>(v + i), X(scale * detail::load<X>(y + i)));
-        if constexpr (!first) next = detail::times_plus(beta, detail::load<X>(older + i), next);
+        __builtin_prefetch(ahead + i, 0, 2);
+        X next = scale * detail::load<X>(y + i);
+        if constexpr (terms > 1) next = detail::times_plus(alpha, detail::load<X>(v + i), next);
+        if constexpr (terms > 2) next = detail::times_plus(beta, detail::load<X>(older + i), next);
         detail::store(y + i, next);
       });
 }
 
 /// Level k of block b, for p and r; `last`: for p only.
 template <Scalar T>
-void BicgstabSweeps<T>::power(Part& part, const op::RecurrenceStep<T>& step, int k, bool last, int b) {
+void BicgstabSweeps<T>::power(Part& part, const op::RecurrenceStep<T>& step, int k, bool last, int b, const T* shadow) {
   const auto next = [&](int level) { return part.at[std::size_t(std::min<int>(level, int(part.at.size())) - 1)]; };
   // Rows that are still needed: for products of the next level, by the one behind it, and for sums of products.
   auto& made = part.power[std::size_t(k - 1)];
-  const int least = std::min({lowest(next(k + 1)), next(k + 2), next(1 << 30)});
+  const int least = std::min({last ? b : lowest(next(k + 1)), next(k + 2), next(1 << 30)});
   made.advance(row(least), row(b + 1));
   const Local begin = row(b), n = row(b + 1) - begin;
   const auto at = [&](int level, int column) {
@@ -282,8 +300,13 @@ void BicgstabSweeps<T>::power(Part& part, const op::RecurrenceStep<T>& step, int
   else A_.multiply_block(b, {p, r}, {out, out_r});
   for (int c = 0; c < (last ? 1 : 2); ++c) {
     const T* const v = (c ? r : p) + begin;
-    if (k == 1) extend<true>(step, n, v, nullptr, c ? out_r : out);
-    else extend<false>(step, n, v, at(k - 2, c) + begin, c ? out_r : out);
+    const T* ahead = v;  // rows that are read next from memory are asked for
+    if (k == 1) ahead = at(0, c) + unread(b);
+    else if (last) ahead = shadow + row(std::min(b + 1, A_.blocks() - 1));
+    T* const y = c ? out_r : out;
+    if (step.beta != T(0)) extend<3>(step, n, v, at(k - 2, c) + begin, y, ahead);
+    else if (step.alpha != T(0)) extend<2>(step, n, v, nullptr, y, ahead);
+    else extend<1>(step, n, v, nullptr, y, ahead);
   }
 }
 
@@ -314,7 +337,7 @@ void BicgstabSweeps<T>::gram(std::span<const op::RecurrenceStep<T>> steps, const
       part.power[std::size_t(k - 1)].begin(k < levels ? 2 : 1, row(part.levels(levels)[std::size_t(k - 1)].begin));
     wave(part, levels, [&](int level, int b) {
       const bool last = level + 1 == levels;
-      power(part, steps[std::size_t(level)], level + 1, last, b);
+      power(part, steps[std::size_t(level)], level + 1, last, b, shadow);
       if (last) add_products(part, levels, shadow, b, partial_.data() + std::size_t(b / group) * width);
     });
   });
@@ -326,31 +349,39 @@ void BicgstabSweeps<T>::gram(std::span<const op::RecurrenceStep<T>> steps, const
   for (W& z : to.last(std::size_t(columns - 1))) z = conj(z);
 }
 
-/// q = p - omega v, s = r - alpha v. Of half a step s, and x.
+/// q = p - omega v, s = r - alpha v. Of half a step s, and x. `reads`: from memory, whose next rows are asked for.
 template <Scalar T>
+template <bool reads>
 [[gnu::noinline]] void BicgstabSweeps<T>::first_half(Part& part, const Step& step, int b, const T* r, T* s, T* x) {
   const Local begin = row(b), n = row(b + 1) - begin;
-  const T *const p = part.of(part.p) + begin, *const v = part.product.data();
-  T* const q = step.half ? nullptr : part.turned.at() + begin;
+  T* const p = part.of(part.p);
+  const T *const own = p + begin, *const v = part.product.data(), *const ahead = p + unread(b);
   const T alpha(step.alpha), minus_alpha = -alpha, minus_omega(-step.omega);
   r += begin, s += begin, x += begin;
-  A_.multiply_block(b, part.of(part.p), part.product.data());
-  const bool moves = part.owns(b);
-  if (step.half)
+  A_.multiply_block(b, p, part.product.data());
+  const auto ask = [=](std::ptrdiff_t i) {
+    if constexpr (reads) __builtin_prefetch(ahead + i), __builtin_prefetch(r + n + i), __builtin_prefetch(x + n + i);
+  };
+  if (step.half) {
+    const bool moves = part.owns(b);
     detail::each_row<T>(
-        n, [&](auto type, std::ptrdiff_t i) __attribute__((always_inline)) {
+        n, [=](auto type, std::ptrdiff_t i) __attribute__((always_inline)) {
           using X = typename decltype(type)::type;
+          ask(i);
           detail::store(s + i, detail::times_plus(minus_alpha, detail::load<X>(v + i), detail::load<X>(r + i)));
-          if (moves) detail::store(x + i, detail::times_plus(alpha, detail::load<X>(p + i), detail::load<X>(x + i)));
+          if (moves) detail::store(x + i, detail::times_plus(alpha, detail::load<X>(own + i), detail::load<X>(x + i)));
         });
-  else
+  } else {
+    T* const q = part.turned.at() + begin;
     detail::each_row<T>(
-        n, [&](auto type, std::ptrdiff_t i) __attribute__((always_inline)) {
+        n, [=](auto type, std::ptrdiff_t i) __attribute__((always_inline)) {
           using X = typename decltype(type)::type;
+          ask(i);
           const X image = detail::load<X>(v + i);
           detail::store(s + i, detail::times_plus(minus_alpha, image, detail::load<X>(r + i)));
-          detail::store(q + i, detail::times_plus(minus_omega, image, detail::load<X>(p + i)));
+          detail::store(q + i, detail::times_plus(minus_omega, image, detail::load<X>(own + i)));
         });
+  }
 }
 
 /// x += alpha p + omega s, r = s - omega t, p = r + beta q or q.
@@ -364,7 +395,7 @@ template <Scalar T>
   s += begin, r += begin, x += begin;
   const auto rows = [&](auto moves, auto turns) {
     detail::each_row<T>(
-        n, [&](auto type, std::ptrdiff_t i) __attribute__((always_inline)) {
+        n, [=](auto type, std::ptrdiff_t i) __attribute__((always_inline)) {
           using X = typename decltype(type)::type;
           const X half = detail::load<X>(s + i), next = detail::times_plus(minus_omega, detail::load<X>(t + i), half);
           if constexpr (moves.value) {
@@ -400,7 +431,8 @@ void BicgstabSweeps<T>::iterate(std::span<const Step> steps, T* x) {
       T* const in[2] = {part.of(part.r), part.other.at()};
       T *const s = in[(whole + j) % 2], *const r = in[(whole + j + 1) % 2];
       const Step& step = steps[std::size_t(j)];
-      if (level % 2 == 0) first_half(part, step, b, j == 0 ? in[0] : s, s, x);
+      if (level == 0) first_half<true>(part, step, b, in[0], s, x);
+      else if (level % 2 == 0) first_half<false>(part, step, b, s, s, x);
       else second_half(part, step, b, s, r, x);
     });
   });

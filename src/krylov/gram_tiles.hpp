@@ -153,7 +153,7 @@ void GramTiles<T>::add_to(W* to) const {
       if constexpr (!is_complex<T>) {
         *to += sum(a, b);
       } else {
-        const double crossed = a == b ? 0 : sum(2 * a + 1, 2 * b) ;
+        const double crossed = a == b ? 0 : sum(2 * a + 1, 2 * b);
         *to += W(sum(2 * a, 2 * b) + sum(2 * a + 1, 2 * b + 1), a == b ? 0 : sum(2 * a, 2 * b + 1) - crossed);
       }
     }

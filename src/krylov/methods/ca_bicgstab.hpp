@@ -43,9 +43,9 @@ using BicgstabSweepsOf = BicgstabSweeps<T>;
 /// replacement one product.
 ///
 /// Swept: without P, with a matrix that is stored whole on this rank in host memory, no basis is stored. Two wavefronts
-/// (bicgstab_sweeps.hpp) read A twice for s iterations: its powers give G and g block of rows after block of rows, and s
-/// iterations of BiCGStab then take the coefficients that follow from them. 2 s products of two columns and 2 s of one;
-/// vectors: p, r, d, the best d, the step since the last replacement.
+/// (bicgstab_sweeps.hpp) read A twice for s iterations: its powers give G and g block of rows after block of rows, and
+/// s iterations of BiCGStab then take the coefficients that follow from them. 2 s products of two columns and 2 s of
+/// one; vectors: p, r, d, the best d, the step since the last replacement.
 template <Scalar T, Memory M>
 class CaBicgstab final : public SStepIteration<T, M> {
   using Base = SStepIteration<T, M>;
@@ -61,9 +61,15 @@ class CaBicgstab final : public SStepIteration<T, M> {
   // residual.
   static constexpr double steep = std::same_as<real_t<T>, double> ? 1e-10 : 2e-5;
 
+  // Swept blocks have 2 iterations unless the user says otherwise: longer ones make more sums of products than they
+  // save bytes. They have 1 where the 12 vectors of two, from level to level, would take more of the second-level
+  // cache.
+  static constexpr double in_cache = 512 * 1024;
+
  public:
   explicit CaBicgstab(const Options& options)
       : Base("ca-bicgstab", options, 4, 2, clear, 2),
+        step_is_given_(options.step.has_value()),
         by_products_(options.powers.value_or(op::Powers::products) == op::Powers::products) {
     const int columns = this->columns(step_.most());
     sums_.resize(exec::pair_gram_size(columns, true));
@@ -93,10 +99,16 @@ class CaBicgstab final : public SStepIteration<T, M> {
   void begin_sweeps(const Run<T, M>& run) {
     sweeps_.reset();
     if constexpr (std::same_as<M, Host>) {
-      const auto* const A = dynamic_cast<const op::Csr<T, Host>*>(&run.A.itself());
-      if (!run.P && by_products_ && A && A->whole())
-        for (int parts = exec::threads_now(); !sweeps_ || sweeps_->redundancy() > 0.25; parts /= 2)
-          sweeps_.emplace(*A->whole(), step_.most(), parts);
+      const auto* const csr = dynamic_cast<const op::Csr<T, Host>*>(&run.A.itself());
+      const auto* const A = !run.P && by_products_ && csr ? csr->whole() : nullptr;
+      if (!A) return;
+      const double apart = BicgstabSweeps<T>::rows_apart(*A), kept = 12 * apart * sizeof(T);
+      const int most = step_is_given_ ? step_.most() : std::min(step_.most(), kept <= in_cache ? 2 : 1);
+      // Levels that are most of the rows apart do not share what is in cache.
+      if (2 * (2 * most * apart) > double(run.r.size())) return;
+      if (most < step_.most()) step_ = Step(most, adapts_, Base::unit, clear);
+      for (int parts = exec::threads_now(); !sweeps_ || sweeps_->redundancy() > 0.25; parts /= 2)
+        sweeps_.emplace(*A, most, parts);
     }
   }
 
@@ -306,7 +318,7 @@ class CaBicgstab final : public SStepIteration<T, M> {
     return monitor.end(probation_.is_wasted(monitor.iterations()) ? Outcome::discarded : Outcome::too_costly);
   }
 
-  bool by_products_;  // options allow sweeps
+  bool step_is_given_, by_products_;  // by the options; sweeps are allowed by them
   std::optional<BicgstabSweepsOf<T>> sweeps_;
   std::vector<typename BicgstabSweepsOf<T>::Step> steps_taken_;
   bool new_shadow_ = false, shadow_blurred_ = false, anew_ = false, p_is_r_ = true;
