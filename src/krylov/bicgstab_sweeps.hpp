@@ -2,6 +2,10 @@
 // the coefficients of s iterations follow, and these iterations with known coefficients. Each sweep is a wavefront
 // (op/wavefront.hpp): it reads the matrix, p and r from memory once, and the vectors between its levels stay in cache.
 //
+//   sweeps.set_residual(r);  sweeps.turn(0);           // p := r
+//   sweeps.gram(recurrence, shadow, sums);             // G and (shadow, Y): alpha, omega, beta of s iterations
+//   sweeps.advance(steps, x, recurrence, shadow, sums);  // these, and G of the next block; iterate(steps, x) alone
+//
 //   v = A p,  s = r - alpha v,  t = A s,  x += alpha p + omega s,  r := s - omega t,  p := r + beta (p - omega v)
 #pragma once
 
@@ -37,8 +41,8 @@ class MovingRows {
   // Not a multiple of a page, so that the same row of both vectors is not taken for one address.
   std::ptrdiff_t stride() const { return length_ + 272; }
   void move(Local keep, Local end) {
-    const Local kept = end_ - keep, least = end - keep;
-    if (columns_ > held_ || 2 * std::ptrdiff_t(least) > std::ptrdiff_t(length_)) {
+    const std::ptrdiff_t kept = end_ - keep, least = end - keep;
+    if (columns_ > held_ || 2 * least > length_) {  // so that rows are copied once at most, on average
       MovingRows larger;
       larger.held_ = columns_, larger.length_ = std::max(length_, (3 * least + 511) / 512 * 512);
       larger.store_ = exec::Array<T, Host>::uninitialised(std::size_t(columns_ * larger.stride()));
@@ -56,7 +60,8 @@ class MovingRows {
   }
 
   exec::Array<T, Host> store_;
-  Local length_ = 0, base_ = 0, end_ = 0;
+  std::ptrdiff_t length_ = 0;
+  Local base_ = 0, end_ = 0;
   int columns_ = 0, held_ = 0;
 };
 
@@ -94,6 +99,9 @@ class BicgstabSweeps {
   void gram(std::span<const op::RecurrenceStep<T>> steps, const T* shadow, std::span<W> to);
   /// Takes these steps of BiCGStab; two products each, one for half a step.
   void iterate(std::span<const Step> steps, T* x);
+  /// iterate() and then gram(). One thread does both in one sweep, where the rows between all levels stay in cache.
+  void advance(std::span<const Step> steps, T* x, std::span<const op::RecurrenceStep<T>> powers, const T* shadow,
+               std::span<W> to);
 
  private:
   static constexpr int group = 16;  // blocks whose sums are formed together
@@ -130,7 +138,8 @@ class BicgstabSweeps {
     const double n = A_.blocks() ? double(row(A_.blocks())) : 0;
     Trace::work(name, A_.bytes() + vectors * n * sizeof(T), (is_complex<T> ? 4 : 1) * operations * n);
   }
-  void power(Part& part, const op::RecurrenceStep<T>& step, int k, bool last, int b, const T* shadow);
+  void power(Part& part, std::span<const op::RecurrenceStep<T>> steps, int k, int b, const T* shadow);
+  void step(Part& part, std::span<const Step> steps, int levels, int level, int b, T* x);
   template <int terms>
   static void extend(const op::RecurrenceStep<T>& step, std::ptrdiff_t n, const T* v, const T* older, T* y,
                      const T* ahead);
@@ -143,7 +152,7 @@ class BicgstabSweeps {
   std::vector<Local> first_row_;
   std::vector<Part> part_;
   std::vector<W> partial_;
-  double redundancy_ = 0;
+  double redundancy_ = 0, apart_ = 0;
 };
 
 namespace detail {
@@ -160,13 +169,14 @@ BicgstabSweeps<T>::BicgstabSweeps(const op::LocalMatrix<T>& A, int most, int par
   const int blocks = A.blocks(), levels = 2 * most;
   parts = std::max(1, std::min(parts, groups()));
   for (int b = 0; b <= blocks; ++b) first_row_.push_back(A.first_row(b));
+  apart_ = rows_apart(A);
   Local longest = 0, computed = 0;
   for (int b = 0; b < blocks; ++b) longest = std::max(longest, row(b + 1) - row(b));
   part_.resize(std::size_t(parts));
   for (int i = 0; i < parts; ++i) {
     Part& part = part_[std::size_t(i)];
     const auto cut = [&](int k) { return std::min(blocks, int(std::int64_t(groups()) * k / parts) * group); };
-    part.range = op::blocks_around(A, {cut(i), cut(i + 1)}, levels);
+    part.range = op::blocks_around(A, {cut(i), cut(i + 1)}, parts > 1 ? levels : 2 * levels);
     std::reverse(part.range.begin(), part.range.end());
     part.begin = row(cut(i)), part.end = row(cut(i + 1));
     const auto [first, last] = part.range.front();
@@ -281,13 +291,17 @@ template <int terms>
       });
 }
 
-/// Level k of block b, for p and r; `last`: for p only.
+/// Level k of block b, for p and r; the last for p only.
 template <Scalar T>
-void BicgstabSweeps<T>::power(Part& part, const op::RecurrenceStep<T>& step, int k, bool last, int b, const T* shadow) {
-  const auto next = [&](int level) { return part.at[std::size_t(std::min<int>(level, int(part.at.size())) - 1)]; };
+void BicgstabSweeps<T>::power(Part& part, std::span<const op::RecurrenceStep<T>> steps, int k, int b, const T* shadow) {
+  const int levels = int(steps.size());
+  const bool last = k == levels;
+  const auto& step = steps[std::size_t(k - 1)];
+  // The next block of a level; powers are the last levels.
+  const auto next = [&](int level) { return part.at[part.at.size() - std::size_t(std::max(levels - level, 0) + 1)]; };
   // Rows that are still needed: for products of the next level, by the one behind it, and for sums of products.
   auto& made = part.power[std::size_t(k - 1)];
-  const int least = std::min({last ? b : lowest(next(k + 1)), next(k + 2), next(1 << 30)});
+  const int least = std::min({last ? b : lowest(next(k + 1)), next(k + 2), next(levels)});
   made.advance(row(least), row(b + 1));
   const Local begin = row(b), n = row(b + 1) - begin;
   const auto at = [&](int level, int column) {
@@ -327,26 +341,11 @@ void BicgstabSweeps<T>::add_products(Part& part, int levels, const T* shadow, in
 
 template <Scalar T>
 void BicgstabSweeps<T>::gram(std::span<const op::RecurrenceStep<T>> steps, const T* shadow, std::span<W> to) {
-  const exec::Tasks::InOrder in_order(true);
-  const int levels = int(steps.size()), columns = 2 * levels + 2;
-  const std::size_t width = exec::pair_gram_size(columns, false);
-  exchange();
-  partial_.assign(std::size_t(groups()) * width, W(0));
-  each_part([&](Part& part) {
-    for (int k = 1; k <= levels; ++k)
-      part.power[std::size_t(k - 1)].begin(k < levels ? 2 : 1, row(part.levels(levels)[std::size_t(k - 1)].begin));
-    wave(part, levels, [&](int level, int b) {
-      const bool last = level + 1 == levels;
-      power(part, steps[std::size_t(level)], level + 1, last, b, shadow);
-      if (last) add_products(part, levels, shadow, b, partial_.data() + std::size_t(b / group) * width);
-    });
-  });
-  work("powers", 3, levels * 6 + columns * (columns + 1));
-  // The last column is the shadow's, of which the square is not wanted.
-  std::fill(to.begin(), to.end(), W(0));
-  for (int g = 0; g < groups(); ++g)
-    for (std::size_t i = 0; i < to.size(); ++i) to[i] += partial_[std::size_t(g) * width + i];
-  for (W& z : to.last(std::size_t(columns - 1))) z = conj(z);
+  advance({}, nullptr, steps, shadow, to);
+}
+template <Scalar T>
+void BicgstabSweeps<T>::iterate(std::span<const Step> steps, T* x) {
+  if (!steps.empty()) advance(steps, x, {}, nullptr, {});
 }
 
 /// q = p - omega v, s = r - alpha v. Of half a step s, and x. `reads`: from memory, whose next rows are asked for.
@@ -413,30 +412,62 @@ template <Scalar T>
   else rows(std::false_type(), std::false_type());
 }
 
+/// Level `level` of block b of these steps.
 template <Scalar T>
-void BicgstabSweeps<T>::iterate(std::span<const Step> steps, T* x) {
+void BicgstabSweeps<T>::step(Part& part, std::span<const Step> steps, int levels, int level, int b, T* x) {
+  if (level == 0) {  // later levels read no row before the lowest of theirs
+    const int least = *std::min_element(part.at.begin(), part.at.begin() + levels);
+    for (auto* v : {&part.turned, &part.other}) v->advance(row(lowest(least)), row(b + 1));
+  }
+  // s of step j is in r or in the other vector by turns, r behind it in the one that s is not in: in r at the end.
+  const int j = level / 2, whole = levels / 2;
+  T* const in[2] = {part.of(part.r), part.other.at()};
+  T *const s = in[(whole + j) % 2], *const r = in[(whole + j + 1) % 2];
+  const Step& now = steps[std::size_t(j)];
+  if (level == 0) first_half<true>(part, now, b, in[0], s, x);
+  else if (level % 2 == 0) first_half<false>(part, now, b, s, s, x);
+  else second_half(part, now, b, s, r, x);
+}
+
+template <Scalar T>
+void BicgstabSweeps<T>::advance(std::span<const Step> steps, T* x, std::span<const op::RecurrenceStep<T>> powers,
+                                const T* shadow, std::span<W> to) {
   const exec::Tasks::InOrder in_order(true);
-  if (steps.empty()) return;
-  const int half = steps.back().half ? 1 : 0, whole = int(steps.size()) - half, levels = 2 * whole + half;
+  // Each half of a step is a level, and each power.
+  const int below = 2 * int(steps.size()) - (!steps.empty() && steps.back().half ? 1 : 0), above = int(powers.size());
+  // In one sweep threads would do twice as many rows twice, and p, r, s, x, p - omega v and some powers have to stay in
+  // the second-level cache from the first level to the last.
+  constexpr double vectors = 6, in_cache = 1 << 20;
+  const bool apart = part_.size() > 1 || vectors * sizeof(T) * (below + above) * apart_ > in_cache;
+  if (apart && below > 0 && above > 0) {
+    advance(steps, x, {}, nullptr, {});
+    return advance({}, nullptr, powers, shadow, to);
+  }
+  const int columns = 2 * above + 2;
+  const std::size_t width = above > 0 ? exec::pair_gram_size(columns, false) : 0;
+  if (below == 0) exchange();
+  partial_.assign(std::size_t(groups()) * width, W(0));
   each_part([&](Part& part) {
-    const Local begin = row(part.levels(levels).front().begin);
-    for (auto* v : {&part.turned, &part.other}) v->begin(1, begin);
-    wave(part, levels, [&](int level, int b) {
-      if (level == 0) {  // the lowest row that later levels read
-        const Local keep = row(lowest(*std::min_element(part.at.begin(), part.at.end())));
-        for (auto* v : {&part.turned, &part.other}) v->advance(std::max(keep, begin), row(b + 1));
-      }
-      // s of step j is in r or in the other vector by turns, r behind it in the one that s is not in: in r at the end.
-      const int j = level / 2;
-      T* const in[2] = {part.of(part.r), part.other.at()};
-      T *const s = in[(whole + j) % 2], *const r = in[(whole + j + 1) % 2];
-      const Step& step = steps[std::size_t(j)];
-      if (level == 0) first_half<true>(part, step, b, in[0], s, x);
-      else if (level % 2 == 0) first_half<false>(part, step, b, s, s, x);
-      else second_half(part, step, b, s, r, x);
+    const auto range = part.levels(below + above);
+    for (auto* v : {&part.turned, &part.other}) v->begin(1, row(range.front().begin));
+    for (int k = 0; k < above; ++k)
+      part.power[std::size_t(k)].begin(k + 1 < above ? 2 : 1, row(range[std::size_t(below + k)].begin));
+    wave(part, below + above, [&](int level, int b) {
+      if (level < below) return step(part, steps, below, level, b, x);
+      const int k = level - below;
+      const bool last = k + 1 == above;
+      power(part, powers, k + 1, b, shadow);
+      if (last) add_products(part, above, shadow, b, partial_.data() + std::size_t(b / group) * width);
     });
   });
-  work("iterations", 6, 12 * whole + 4 * half);
+  work("waves", (below > 0 ? 6 : 0) + (above > 0 ? (below > 0 ? 1 : 3) : 0),
+       6 * below + 6 * above + columns * (columns + 1));
+  // The last column is the shadow's, of which the square is not wanted.
+  std::fill(to.begin(), to.end(), W(0));
+  for (int g = 0; g < groups(); ++g)
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] += partial_[std::size_t(g) * width + i];
+  if (above > 0)
+    for (W& z : to.last(std::size_t(columns - 1))) z = conj(z);
 }
 
 }  // namespace tacit::krylov

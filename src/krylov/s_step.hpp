@@ -217,6 +217,7 @@ class SStepIteration : public Iteration<T, M> {
     bool more = monitor.go_on(monitor.norm());
     while (more) more = block(run, monitor);
     monitor.solution_by(nullptr);
+    settle(run);
     if (drift_.on()) layout::axpy(T(1), group(run), run.d);
     end(run, monitor);
   }
@@ -268,6 +269,7 @@ class SStepIteration : public Iteration<T, M> {
     start(run);
     if (drift_.on()) layout::fill(group(run), T(0));
     monitor.solution_by([&](void* x) {
+      settle(run);
       auto whole = run.d;
       if (drift_.on()) layout::axpy(T(1), group(run), whole);
       if (!e_is_zero_) take_step(run, whole);
@@ -275,6 +277,8 @@ class SStepIteration : public Iteration<T, M> {
     });
   }
   virtual void end(const Run<T, M>&, const Monitor&) {}
+  /// Takes steps of finished blocks that have been put off.
+  virtual void settle(const Run<T, M>&) {}
   /// p := r := run.r
   virtual void start(const Run<T, M>& run) {
     auto& v = *pairs_.first(run.r.space(), 1)[0];
@@ -333,6 +337,7 @@ class SStepIteration : public Iteration<T, M> {
     e_is_zero_ = true;
     drift_.step(done, size, length, std::max(A_norm_, shifts_.largest()));
     if (!may || !drift_.due(norm_)) return false;
+    settle(run);
     layout::axpy(T(1), group(run), run.d);
     layout::fill(group(run), T(0));
     auto& Ax = run.w[spare_];

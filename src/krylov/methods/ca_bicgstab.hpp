@@ -27,8 +27,8 @@ struct NoBicgstabSweeps {
   void copy_residual(T*) const {}
   void turn(W) {}
   void measure(const T*, W*) {}
-  void gram(std::span<const op::RecurrenceStep<T>>, const T*, std::span<W>) {}
   void iterate(std::span<const Step>, T*) {}
+  void advance(std::span<const Step>, T*, std::span<const op::RecurrenceStep<T>>, const T*, std::span<W>) {}
 };
 template <Scalar T>
 using BicgstabSweepsOf = NoBicgstabSweeps<T>;
@@ -98,6 +98,8 @@ class CaBicgstab final : public SStepIteration<T, M> {
   /// used where many would compute more than a quarter of their rows twice.
   void begin_sweeps(const Run<T, M>& run) {
     sweeps_.reset();
+    steps_taken_.clear();
+    put_off_ = false;
     if constexpr (std::same_as<M, Host>) {
       const auto* const csr = dynamic_cast<const op::Csr<T, Host>*>(&run.A.itself());
       const auto* const A = !run.P && by_products_ && csr ? csr->whole() : nullptr;
@@ -123,6 +125,7 @@ class CaBicgstab final : public SStepIteration<T, M> {
   }
   double largest_of_residual(const Run<T, M>& run) override {
     if (!sweeps_) return Base::largest_of_residual(run);
+    settle(run);
     sweeps_->copy_residual(run.w[2].data());  // run.r stays what replacements begin with
     return exec::largest_magnitude<T, M>(run.w[2].data(), run.r.size());
   }
@@ -143,8 +146,8 @@ class CaBicgstab final : public SStepIteration<T, M> {
   }
 
   void make_basis(const Run<T, M>& run, int s) override {
-    steps_taken_.clear();
     if (sweeps_) return this->renew_recurrence(run);  // the vectors are made where gram() needs them
+    steps_taken_.clear();
     const auto v = this->renew_basis(run, s);
     const Span span("basis", "krylov");
     make_powers<T, M>(run, false, this->powers_, v, this->steps(s), images_.first(run.r.space(), run.P ? 1 : 0));
@@ -155,9 +158,10 @@ class CaBicgstab final : public SStepIteration<T, M> {
     const int columns = this->columns(s);
     const std::size_t count = exec::pair_gram_size(columns, true);
     if (sweeps_) {
-      const Span span("powers", "krylov");
-      sweeps_->gram(this->steps(s), shadow(run).data(), std::span(sums_).first(count));
-      for (int k = 0; k < 2 * s; ++k) run.A.count_apply();
+      const Span span("waves", "krylov");
+      sweeps_->advance(steps_taken_, this->group(run).data(), this->steps(s), shadow(run).data(),
+                       std::span(sums_).first(count));
+      count_products(run, 2 * s);
     } else {
       exec::pair_gram<T, M>(pairs_.data(), pairs_.data(), columns, shadow(run).data(), true, run.r.size(),
                             sums_.data());
@@ -253,26 +257,36 @@ class CaBicgstab final : public SStepIteration<T, M> {
   void leave(const Run<T, M>& run, Monitor& monitor, int done, Ending ending, bool more) override {
     const bool blurred = ending == Ending::blurred, half = ending == Ending::half;
     y_.use(y_.columns());
-    to_vectors(run, blurred, half);
+    to_vectors(run, blurred, half, more);
     this->replace_residual(run, y_, done, more && !half);
     if (blurred) measure(run);
     const bool orthogonal = shadow_blurred_ && std::abs(rho_) < steep * guard_->r0_norm() * norm_;
     if (more && adapts_ && (anew_ || orthogonal)) take_new_shadow(run, monitor);
   }
   /// p, r and x at the end of a block; p is p - omega v where its beta is not known.
-  void to_vectors(const Run<T, M>& run, bool blurred, bool half) {
+  void to_vectors(const Run<T, M>& run, bool blurred, bool half, bool more) {
     auto& x = this->group(run);
-    if (sweeps_) {
-      const Span span("iterations", "krylov");
-      sweeps_->iterate(steps_taken_, x.data());
-      for (const auto& step : steps_taken_)
-        for (int k = 0; k < (step.half ? 1 : 2); ++k) run.A.count_apply();
-      return;
+    if (sweeps_) {  // with the powers of the next block, which reads A once for both
+      put_off_ = true;
+      return blurred || half || !more ? settle(run) : void();
     }
     if (run.P && !this->e_is_zero_) take_step(run, x);
     const T *const p = this->narrow(blurred ? w_ : half ? c_ : a_, 0), *const r = this->narrow(c_, 1);
     exec::pair_combine<T, M>(pairs_.data(), y_.columns(), p, r, this->narrow(e_, 2), run.P ? nullptr : x.data(),
                              run.r.size());
+  }
+  void settle(const Run<T, M>& run) override {
+    if (!put_off_) return;
+    const Span span("waves", "krylov");
+    sweeps_->iterate(steps_taken_, this->group(run).data());
+    count_products(run, 0);
+  }
+  /// Those of the steps taken, which are done then, and so many more.
+  void count_products(const Run<T, M>& run, int more) {
+    for (const auto& step : steps_taken_) more += step.half ? 1 : 2;
+    for (int k = 0; k < more; ++k) run.A.count_apply();
+    steps_taken_.clear();
+    put_off_ = false;
   }
   /// Norm and (r0, r) from the vectors, and p = r + beta (p - omega v).
   void measure(const Run<T, M>& run) {
@@ -292,6 +306,7 @@ class CaBicgstab final : public SStepIteration<T, M> {
     anew_ = false;
     p_is_r_ = new_shadow_ = true;
     if (sweeps_) {
+      settle(run);
       sweeps_->turn(W(0));
       sweeps_->copy_residual(shadow(run).data());
     } else {
@@ -308,6 +323,7 @@ class CaBicgstab final : public SStepIteration<T, M> {
 
   void look(const Run<T, M>& run) override {
     best_->look(norm_, [&](Vector& to) {
+      settle(run);
       layout::copy(run.d, to);
       if (drift_.on()) layout::axpy(T(1), this->group(run), to);
     });
@@ -318,6 +334,7 @@ class CaBicgstab final : public SStepIteration<T, M> {
     return monitor.end(probation_.is_wasted(monitor.iterations()) ? Outcome::discarded : Outcome::too_costly);
   }
 
+  bool put_off_ = false;              // the steps of a block that is finished have not been taken
   bool step_is_given_, by_products_;  // by the options; sweeps are allowed by them
   std::optional<BicgstabSweepsOf<T>> sweeps_;
   std::vector<typename BicgstabSweepsOf<T>::Step> steps_taken_;
