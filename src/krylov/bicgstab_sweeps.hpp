@@ -108,7 +108,7 @@ class BicgstabSweeps {
   struct Part {
     std::vector<op::BlockRange> range;    // of levels with .., 1, 0 levels behind them; the last: its own
     Local first = 0, begin = 0, end = 0;  // of its arrays; own rows
-    std::vector<int> next, at;            // work space of a wavefront; the next block of each level
+    std::vector<int> at;                  // the next block of each level
     exec::Array<T, Host> p, r, product;
     std::vector<MovingRows<T>> power;  // of each level but 0, of p and r
     MovingRows<T> turned, other;       // p - omega v; r and s by turns, in r and here
@@ -149,6 +149,7 @@ class BicgstabSweeps {
   void second_half(Part& part, const Step& step, int b, T* s, T* r, T* x);
 
   const op::LocalMatrix<T>& A_;
+  op::Needs needs_;
   std::vector<Local> first_row_;
   std::vector<Part> part_;
   std::vector<W> partial_;
@@ -170,13 +171,14 @@ BicgstabSweeps<T>::BicgstabSweeps(const op::LocalMatrix<T>& A, int most, int par
   parts = std::max(1, std::min(parts, groups()));
   for (int b = 0; b <= blocks; ++b) first_row_.push_back(A.first_row(b));
   apart_ = rows_apart(A);
+  op::needs_of_product(A, needs_);
   Local longest = 0, computed = 0;
   for (int b = 0; b < blocks; ++b) longest = std::max(longest, row(b + 1) - row(b));
   part_.resize(std::size_t(parts));
   for (int i = 0; i < parts; ++i) {
     Part& part = part_[std::size_t(i)];
     const auto cut = [&](int k) { return std::min(blocks, int(std::int64_t(groups()) * k / parts) * group); };
-    part.range = op::blocks_around(A, {cut(i), cut(i + 1)}, parts > 1 ? levels : 2 * levels);
+    part.range = op::blocks_around(needs_, {cut(i), cut(i + 1)}, parts > 1 ? levels : 2 * levels);
     std::reverse(part.range.begin(), part.range.end());
     part.begin = row(cut(i)), part.end = row(cut(i + 1));
     const auto [first, last] = part.range.front();
@@ -268,7 +270,9 @@ void BicgstabSweeps<T>::wave(Part& part, int levels, F&& f) {
   const auto range = part.levels(levels);
   part.at.clear();
   for (const auto& r : range) part.at.push_back(r.begin);
-  op::wavefront(A_, range, part.next, [&](int level, int b) {
+  op::Wavefront waves(A_.blocks());
+  waves.add(needs_, levels - 1);
+  waves.run(range, [&](int level, int b) {
     f(level, b);
     ++part.at[std::size_t(level)];
   });

@@ -123,11 +123,13 @@ class CaBicgstab final : public SStepIteration<T, M> {
     if (!sweeps_) return Base::put_residual(r);
     sweeps_->set_residual(r.data());
   }
-  double largest_of_residual(const Run<T, M>& run) override {
-    if (!sweeps_) return Base::largest_of_residual(run);
+  double norm_of_residual(const Run<T, M>& run) override {
+    if (!sweeps_) return Base::norm_of_residual(run);
     settle(run);
     sweeps_->copy_residual(run.w[2].data());  // run.r stays what replacements begin with
-    return exec::largest_magnitude<T, M>(run.w[2].data(), run.r.size());
+    double norm = exec::largest_magnitude<T, M>(run.w[2].data(), run.r.size());
+    run.r.space().start_sum(&norm, 1, comm::Operation::max).wait(&norm);
+    return norm;
   }
 
   Vector& shadow(const Run<T, M>& run) { return new_shadow_ ? run.w[4] : run.r; }  // r0
