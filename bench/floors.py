@@ -41,6 +41,9 @@ METHODS: dict[str, dict[str, Any]] = {
     "ca-cg 12": {"method": "ca-cg", "step": 12},
     "ca-cg 8, stored basis": {"method": "ca-cg", "step": 8, "basis": "newton"},
     "bicgstab": {"method": "bicgstab"},
+    "ca-bicgstab": {"method": "ca-bicgstab"},
+    "ca-bicgstab 4": {"method": "ca-bicgstab", "step": 4},
+    "ca-bicgstab 4, stored basis": {"method": "ca-bicgstab", "step": 4, "powers": "kernel"},
 }
 
 

@@ -217,6 +217,7 @@ class SStepIteration : public Iteration<T, M> {
     bool more = monitor.go_on(monitor.norm());
     while (more) more = block(run, monitor);
     monitor.solution_by(nullptr);
+    settle(run);
     if (estimates_) monitor.scale_norms(1);
     if (drift_.on()) layout::axpy(T(1), group(run), run.d);
     end(run, monitor);
@@ -270,6 +271,7 @@ class SStepIteration : public Iteration<T, M> {
     start(run);
     if (drift_.on()) layout::fill(group(run), T(0));
     monitor.solution_by([&](void* x) {
+      settle(run);
       auto whole = run.d;
       if (drift_.on()) layout::axpy(T(1), group(run), whole);
       if (!e_is_zero_) take_step(run, whole);
@@ -277,6 +279,8 @@ class SStepIteration : public Iteration<T, M> {
     });
   }
   virtual void end(const Run<T, M>&, const Monitor&) {}
+  /// Takes steps of finished blocks that have been put off.
+  virtual void settle(const Run<T, M>&) {}
   /// p := r := run.r
   virtual void start(const Run<T, M>& run) {
     auto& v = *pairs_.first(run.r.space(), 1)[0];
@@ -313,10 +317,14 @@ class SStepIteration : public Iteration<T, M> {
     std::transform(x.begin(), x.begin() + y_.columns(), out_[which].begin(), [](W v) { return T(v); });
     return out_[which].data();
   }
-  /// The pairs of Y for s iterations, and the recurrence that they obey.
-  auto renew_basis(const Run<T, M>& run, int s) {
+  /// The recurrence of the vectors of Y.
+  void renew_recurrence(const Run<T, M>& run) {
     const double largest = run.P ? 0 : run.A.largest();
     bases_.renew(run.r.space(), shifts_, A_norm_, largest > 0 ? largest : 1);
+  }
+  /// The pairs of Y for s iterations, and their recurrence.
+  auto renew_basis(const Run<T, M>& run, int s) {
+    renew_recurrence(run);
     return pairs_.first(run.r.space(), reach_ * s + 1);
   }
   auto steps(int s) const { return bases_.steps(s, reach_ * s); }
@@ -333,6 +341,7 @@ class SStepIteration : public Iteration<T, M> {
     e_is_zero_ = true;
     drift_.step(done, size, length, std::max(A_norm_, shifts_.largest()));
     if (!may || !drift_.due(norm_)) return false;
+    settle(run);
     layout::axpy(T(1), group(run), run.d);
     layout::fill(group(run), T(0));
     auto& Ax = run.w[spare_];

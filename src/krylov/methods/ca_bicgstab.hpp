@@ -3,16 +3,49 @@
 // theirs: a, c, d, e are the coordinates of p, r, r - alpha A p and the step of x; T their T'.
 #pragma once
 
+#ifndef __CUDACC__  // runs in device memory are not swept
+#include "../bicgstab_sweeps.hpp"
+#endif
 #include "../s_step.hpp"
 #include "../safeguards/best.hpp"
 #include "../safeguards/breakdowns.hpp"
 
+#include <tacit/op/csr.hpp>
+
 namespace tacit::krylov {
+
+#ifdef __CUDACC__
+/// Stands for BicgstabSweeps where vectors are in device memory: never made.
+template <Scalar T>
+struct NoBicgstabSweeps {
+  using W = exec::wide_t<T>;
+  struct Step {
+    W alpha, omega{}, beta{};
+    bool turns = false, half = false;
+  };
+  void set_residual(const T*) {}
+  void copy_residual(T*) const {}
+  void turn(W) {}
+  void measure(const T*, W*) {}
+  void iterate(std::span<const Step>, T*) {}
+  void advance(std::span<const Step>, T*, std::span<const op::RecurrenceStep<T>>, const T*, std::span<W>) {}
+};
+template <Scalar T>
+using BicgstabSweepsOf = NoBicgstabSweeps<T>;
+#else
+template <Scalar T>
+using BicgstabSweepsOf = BicgstabSweeps<T>;
+#endif
 
 /// Any square A; P from the right. A block of s iterations: 2 s products of two columns, 2 s applies of P to two (and
 /// one to one), 1 reduction (2 with norm max). Vectors: 4 s + 2, d, the best d, the step since the last replacement
 /// (and 4 with P). A residual whose norm is below the rounding of the Gram matrix costs one reduction more, a
 /// replacement one product.
+///
+/// Swept: without P, with a matrix that is stored whole on this rank in host memory, no basis is stored. Two wavefronts
+/// (bicgstab_sweeps.hpp) read A twice for s iterations: its powers give G and g block of rows after block of rows, and
+/// s iterations of BiCGStab then take the coefficients that follow from them. 2 s products of two columns and 2 s of
+/// one; vectors: p, r, d, the best d, the step since the last replacement.
 template <Scalar T, Memory M>
 class CaBicgstab final : public SStepIteration<T, M> {
   using Base = SStepIteration<T, M>;
@@ -28,8 +61,16 @@ class CaBicgstab final : public SStepIteration<T, M> {
   // residual.
   static constexpr double steep = std::same_as<real_t<T>, double> ? 1e-10 : 2e-5;
 
+  // Swept blocks have 2 iterations unless the user says otherwise: longer ones make more sums of products than they
+  // save bytes. They have 1 where the 12 vectors of two, from level to level, would take more of the second-level
+  // cache.
+  static constexpr double in_cache = 512 * 1024;
+
  public:
-  explicit CaBicgstab(const Options& options) : Base("ca-bicgstab", options, 4, 2, clear, 2) {
+  explicit CaBicgstab(const Options& options)
+      : Base("ca-bicgstab", options, 4, 2, clear, 2),
+        step_is_given_(options.step.has_value()),
+        by_products_(options.powers.value_or(op::Powers::products) == op::Powers::products) {
     const int columns = this->columns(step_.most());
     sums_.resize(exec::pair_gram_size(columns, true));
     for (auto* v : {&d_, &w_, &Td_}) v->resize(columns);
@@ -42,6 +83,7 @@ class CaBicgstab final : public SStepIteration<T, M> {
 
  private:
   void begin(const Run<T, M>& run, Monitor& monitor) override {
+    begin_sweeps(run);
     Base::begin(run, monitor);
     probation_ = Probation(run.r.space().size(), norm_, monitor.iterations());
     guard_.reset(), best_.reset();
@@ -52,9 +94,51 @@ class CaBicgstab final : public SStepIteration<T, M> {
     if (best_ && best_->stays(norm_, monitor)) layout::copy(run.w[1], run.d);
   }
 
+  /// Whether this run is swept, which does not depend on the number of threads, as results must not. Few threads are
+  /// used where many would compute more than a quarter of their rows twice.
+  void begin_sweeps(const Run<T, M>& run) {
+    sweeps_.reset();
+    steps_taken_.clear();
+    put_off_ = false;
+    if constexpr (std::same_as<M, Host>) {
+      const auto* const csr = dynamic_cast<const op::Csr<T, Host>*>(&run.A.itself());
+      const auto* const A = !run.P && by_products_ && csr ? csr->whole() : nullptr;
+      if (!A) return;
+      const double apart = BicgstabSweeps<T>::rows_apart(*A), kept = 12 * apart * sizeof(T);
+      const int most = step_is_given_ ? step_.most() : std::min(step_.most(), kept <= in_cache ? 2 : 1);
+      // Levels that are most of the rows apart do not share what is in cache.
+      if (2 * (2 * most * apart) > double(run.r.size())) return;
+      if (most < step_.most()) step_ = Step(most, adapts_, Base::unit, clear);
+      for (int parts = exec::threads_now(); !sweeps_ || sweeps_->redundancy() > 0.25; parts /= 2)
+        sweeps_.emplace(*A, most, parts);
+    }
+  }
+
+  void start(const Run<T, M>& run) override {
+    if (!sweeps_) return Base::start(run);
+    sweeps_->set_residual(run.r.data());
+    sweeps_->turn(W(0));
+  }
+  void put_residual(const Vector& r) override {
+    if (!sweeps_) return Base::put_residual(r);
+    sweeps_->set_residual(r.data());
+  }
+  double norm_of_residual(const Run<T, M>& run) override {
+    if (!sweeps_) return Base::norm_of_residual(run);
+    settle(run);
+    sweeps_->copy_residual(run.w[2].data());  // run.r stays what replacements begin with
+    double norm = exec::largest_magnitude<T, M>(run.w[2].data(), run.r.size());
+    run.r.space().start_sum(&norm, 1, comm::Operation::max).wait(&norm);
+    return norm;
+  }
+
   Vector& shadow(const Run<T, M>& run) { return new_shadow_ ? run.w[4] : run.r; }  // r0
 
   void take_step(const Run<T, M>& run, Vector& x) override {
+    if (sweeps_) {
+      auto copy = *sweeps_;
+      return copy.iterate(steps_taken_, x.data());
+    }
     auto& to = run.P ? run.w[2] : x;
     if (run.P) layout::fill(to, T(0));
     exec::pair_combine<T, M>(pairs_.data(), y_.columns(), nullptr, nullptr, this->narrow(e_, 2), to.data(), to.size());
@@ -64,6 +148,8 @@ class CaBicgstab final : public SStepIteration<T, M> {
   }
 
   void make_basis(const Run<T, M>& run, int s) override {
+    if (sweeps_) return this->renew_recurrence(run);  // the vectors are made where gram() needs them
+    steps_taken_.clear();
     const auto v = this->renew_basis(run, s);
     const Span span("basis", "krylov");
     make_powers<T, M>(run, false, this->powers_, v, this->steps(s), images_.first(run.r.space(), run.P ? 1 : 0));
@@ -72,8 +158,17 @@ class CaBicgstab final : public SStepIteration<T, M> {
   /// G = Y^H Y and g = Y^H r0.
   bool gram(const Run<T, M>& run, int s) override {
     const int columns = this->columns(s);
-    exec::pair_gram<T, M>(pairs_.data(), pairs_.data(), columns, shadow(run).data(), true, run.r.size(), sums_.data());
-    run.r.space().start_sum(sums_.data(), exec::pair_gram_size(columns, true)).wait(sums_.data());
+    const std::size_t count = exec::pair_gram_size(columns, true);
+    if (sweeps_) {
+      const Span span("waves", "krylov");
+      sweeps_->advance(steps_taken_, this->group(run).data(), this->steps(s), shadow(run).data(),
+                       std::span(sums_).first(count));
+      count_products(run, 2 * s);
+    } else {
+      exec::pair_gram<T, M>(pairs_.data(), pairs_.data(), columns, shadow(run).data(), true, run.r.size(),
+                            sums_.data());
+    }
+    run.r.space().start_sum(sums_.data(), count).wait(sums_.data());
     g_ = sums_.data() + exec::pair_gram_size(columns, false);
     return y_.set(this->steps(s), columns, sums_.data());
   }
@@ -134,6 +229,7 @@ class CaBicgstab final : public SStepIteration<T, M> {
       c_[i] = d_[i] - omega * Td_[i];          // r = s - omega t
       w_[i] = a_[i] - omega * Ta_[i];          // p - omega v
     }
+    steps_taken_.push_back({alpha, omega});
     this->e_is_zero_ = p_is_r_ = false;
     const double rr = y_.square(c_), size = y_.size(c_);
     const W rho = with_shadow(c_, n);
@@ -144,6 +240,7 @@ class CaBicgstab final : public SStepIteration<T, M> {
     if (norm_blurred || shadow_blurred_) return Ending::blurred;
     const W beta = rho * between_;  // beta = (rho / rho of before) (alpha / omega),  p = r + beta (p - omega v)
     shifts_.add(alpha, beta);
+    steps_taken_.back() = {alpha, omega, beta, true};
     for (int i = 0; i < n; ++i) a_[i] = c_[i] + beta * w_[i];
     rho_ = rho;
     norm_ = std::sqrt(rr);
@@ -152,6 +249,7 @@ class CaBicgstab final : public SStepIteration<T, M> {
   /// x += alpha p, r = s.
   Ending take_half(W alpha, int n, double norm, double size, Ending ending) {
     for (int i = 0; i < n; ++i) e_[i] += alpha * a_[i], c_[i] = d_[i];
+    steps_taken_.push_back({.alpha = alpha, .half = true});
     norm_ = norm;
     drift_.residual(size);
     this->e_is_zero_ = false;
@@ -159,35 +257,67 @@ class CaBicgstab final : public SStepIteration<T, M> {
   }
 
   void leave(const Run<T, M>& run, Monitor& monitor, int done, Ending ending, bool more) override {
-    const std::size_t n = run.r.size();
     const bool blurred = ending == Ending::blurred, half = ending == Ending::half;
     y_.use(y_.columns());
-    auto& x = this->group(run);
-    if (run.P && !this->e_is_zero_) take_step(run, x);
-    const T *const p = this->narrow(blurred ? w_ : half ? c_ : a_, 0), *const r = this->narrow(c_, 1);
-    exec::pair_combine<T, M>(pairs_.data(), y_.columns(), p, r, this->narrow(e_, 2), run.P ? nullptr : x.data(), n);
+    to_vectors(run, blurred, half, more);
     this->replace_residual(run, y_, done, more && !half);
-    if (blurred) {
-      W exact[5];  // (w, w), (w, r), (r, r), (r0, w), (r0, r)
-      exec::pair_gram<T, M>(pairs_.data(), pairs_.data(), 2, shadow(run).data(), true, n, exact);
-      run.r.space().start_sum(exact, 5).wait(exact);
-      norm_ = std::sqrt(std::max(real(exact[2]), 0.0));
-      rho_ = exact[4];
-      const T a[2] = {T(exact[4] * between_), T(1)}, c[2] = {T(0), T(1)};
-      exec::pair_combine<T, M>(pairs_.data(), 2, a, c, nullptr, nullptr, n);
-    }
+    if (blurred) measure(run);
     const bool orthogonal = shadow_blurred_ && std::abs(rho_) < steep * guard_->r0_norm() * norm_;
     if (more && adapts_ && (anew_ || orthogonal)) take_new_shadow(run, monitor);
   }
+  /// p, r and x at the end of a block; p is p - omega v where its beta is not known.
+  void to_vectors(const Run<T, M>& run, bool blurred, bool half, bool more) {
+    auto& x = this->group(run);
+    if (sweeps_) {  // with the powers of the next block, which reads A once for both
+      put_off_ = true;
+      return blurred || half || !more ? settle(run) : void();
+    }
+    if (run.P && !this->e_is_zero_) take_step(run, x);
+    const T *const p = this->narrow(blurred ? w_ : half ? c_ : a_, 0), *const r = this->narrow(c_, 1);
+    exec::pair_combine<T, M>(pairs_.data(), y_.columns(), p, r, this->narrow(e_, 2), run.P ? nullptr : x.data(),
+                             run.r.size());
+  }
+  void settle(const Run<T, M>& run) override {
+    if (!put_off_) return;
+    const Span span("waves", "krylov");
+    sweeps_->iterate(steps_taken_, this->group(run).data());
+    count_products(run, 0);
+  }
+  /// Those of the steps taken, which are done then, and so many more.
+  void count_products(const Run<T, M>& run, int more) {
+    for (const auto& step : steps_taken_) more += step.half ? 1 : 2;
+    for (int k = 0; k < more; ++k) run.A.count_apply();
+    steps_taken_.clear();
+    put_off_ = false;
+  }
+  /// Norm and (r0, r) from the vectors, and p = r + beta (p - omega v).
+  void measure(const Run<T, M>& run) {
+    const std::size_t n = run.r.size();
+    W exact[5]{};  // (w, w), (w, r), (r, r), (r0, w), (r0, r)
+    if (sweeps_) sweeps_->measure(shadow(run).data(), exact + 3), exact[2] = exact[3];
+    else exec::pair_gram<T, M>(pairs_.data(), pairs_.data(), 2, shadow(run).data(), true, n, exact);
+    run.r.space().start_sum(exact, 5).wait(exact);
+    norm_ = std::sqrt(std::max(real(exact[2]), 0.0));
+    rho_ = exact[4];
+    if (sweeps_) return sweeps_->turn(rho_ * between_);
+    const T a[2] = {T(exact[4] * between_), T(1)}, c[2] = {T(0), T(1)};
+    exec::pair_combine<T, M>(pairs_.data(), 2, a, c, nullptr, nullptr, n);
+  }
   /// p := r0 := r
   void take_new_shadow(const Run<T, M>& run, Monitor& monitor) {
-    const std::size_t n = run.r.size();
     anew_ = false;
     p_is_r_ = new_shadow_ = true;
-    const T a[2] = {T(0), T(1)};
-    exec::pair_combine<T, M>(pairs_.data(), 2, a, a, nullptr, nullptr, n);
-    layout::fill(shadow(run), T(0));
-    exec::pair_combine<T, M>(pairs_.data(), 2, nullptr, nullptr, a, shadow(run).data(), n);
+    if (sweeps_) {
+      settle(run);
+      sweeps_->turn(W(0));
+      sweeps_->copy_residual(shadow(run).data());
+    } else {
+      const std::size_t n = run.r.size();
+      const T a[2] = {T(0), T(1)};
+      exec::pair_combine<T, M>(pairs_.data(), 2, a, a, nullptr, nullptr, n);
+      layout::fill(shadow(run), T(0));
+      exec::pair_combine<T, M>(pairs_.data(), 2, nullptr, nullptr, a, shadow(run).data(), n);
+    }
     guard_.emplace(monitor, norm_);
     shifts_.begin();
     step_.forgive();
@@ -195,6 +325,7 @@ class CaBicgstab final : public SStepIteration<T, M> {
 
   void look(const Run<T, M>& run) override {
     best_->look(norm_, [&](Vector& to) {
+      settle(run);
       layout::copy(run.d, to);
       if (drift_.on()) layout::axpy(T(1), this->group(run), to);
     });
@@ -205,6 +336,10 @@ class CaBicgstab final : public SStepIteration<T, M> {
     return monitor.end(probation_.is_wasted(monitor.iterations()) ? Outcome::discarded : Outcome::too_costly);
   }
 
+  bool put_off_ = false;              // the steps of a block that is finished have not been taken
+  bool step_is_given_, by_products_;  // by the options; sweeps are allowed by them
+  std::optional<BicgstabSweepsOf<T>> sweeps_;
+  std::vector<typename BicgstabSweepsOf<T>::Step> steps_taken_;
   bool new_shadow_ = false, shadow_blurred_ = false, anew_ = false, p_is_r_ = true;
   Probation probation_;
   std::vector<W> d_, w_, Td_;
