@@ -201,9 +201,7 @@ class Operator:
             # A real operator takes the real and imaginary parts one by one.
             agreed(comm, lambda: _refuse_result(out))
             real, imaginary = (self._product(part, adjoint, False) for part in (array.real, array.imag))
-            both = np.empty(real.shape, np.result_type(real, 1j))
-            both.real, both.imag = real, imaginary  # 1j * inf would make the real part NaN
-            return both
+            return _complex_of(real, imaginary)
         return self._product(array, adjoint, conjugate, out)
 
     def _taken(self, x: Any, adjoint: bool) -> Any:
@@ -442,6 +440,13 @@ def _stored_in(out: Any, y: Array) -> Array:
         return y
     out[...] = y
     return out  # type: ignore[no-any-return]
+
+
+def _complex_of(real: Array, imaginary: Array) -> Array:
+    """real + i imaginary, where i times infinity would make the real part NaN."""
+    both: Array = np.empty(real.shape, np.result_type(real, 1j))
+    both.real, both.imag = real, imaginary
+    return both
 
 
 def _refuse_result(out: Any) -> None:
