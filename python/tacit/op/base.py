@@ -197,7 +197,9 @@ class Operator:
         if is_complex and self.dtype.kind != "c":
             # A real operator takes the real and imaginary parts one by one.
             real, imaginary = (self._product(part, adjoint, False) for part in (array.real, array.imag))
-            return real + 1j * imaginary
+            both = np.empty(real.shape, np.result_type(real, 1j))
+            both.real, both.imag = real, imaginary  # 1j * inf would make the real part NaN
+            return both
         return self._product(array, adjoint, conjugate)
 
     def _taken(self, x: Any, adjoint: bool) -> Any:
@@ -228,10 +230,11 @@ class Operator:
         return layout.gather(y, comm) if whole else y
 
     def matvec(self, x: Any) -> Any:
-        """A x, for one vector or k columns. Where A is in the memory of a GPU, x may be there too: a
-        :class:`tacit.DeviceArray`, which is used in place, or an array of CuPy, PyTorch, JAX or Numba, which is copied
-        once within that memory; on several ranks this rank's own part. The result is then a :class:`tacit.DeviceArray`,
-        whose elements are there when the GPU's work before it is done. Collective; one product.
+        """A x, for one vector or k columns, in the precision of A: a float64 x is rounded for a float32 A. Where A is
+        in the memory of a GPU, x may be there too: a :class:`tacit.DeviceArray`, which is used in place, or an array of
+        CuPy, PyTorch, JAX or Numba, which is copied once within that memory; on several ranks this rank's own part. The
+        result is then a :class:`tacit.DeviceArray`, whose elements are there when the GPU's work before it is done.
+        Collective; one product.
         """
         return self._apply(x, False)
 
