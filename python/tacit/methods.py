@@ -274,7 +274,8 @@ class CaCg(Method):
     powers : one of ['products', 'kernel'], optional
         How the vectors of a block are made: one product after the other with an exchange each, or a matrix powers
         kernel with one exchange for all (sparse matrices on the host, with a diagonal preconditioner or none, with
-        a warning where there is none). Default: products.
+        a warning where there is none). Default: products; in ca-cg of a sparse matrix kernel, where a rank needs
+        few rows of others.
     replacement : int, optional
         Residual replacement every so many iterations. At least 0 iterations (0: never). Default: when an estimate
         of its error is too large.
@@ -313,7 +314,8 @@ class CaBicgstab(Method):
     powers : one of ['products', 'kernel'], optional
         How the vectors of a block are made: one product after the other with an exchange each, or a matrix powers
         kernel with one exchange for all (sparse matrices on the host, with a diagonal preconditioner or none, with
-        a warning where there is none). Default: products.
+        a warning where there is none). Default: products; in ca-cg of a sparse matrix kernel, where a rank needs
+        few rows of others.
     replacement : int, optional
         Residual replacement every so many iterations. At least 0 iterations (0: never). Default: when an estimate
         of its error is too large.
@@ -353,7 +355,8 @@ class CaGmres(Method):
     powers : one of ['products', 'kernel'], optional
         How the vectors of a block are made: one product after the other with an exchange each, or a matrix powers
         kernel with one exchange for all (sparse matrices on the host, with a diagonal preconditioner or none, with
-        a warning where there is none). Default: products.
+        a warning where there is none). Default: products; in ca-cg of a sparse matrix kernel, where a rank needs
+        few rows of others.
     storage : one of ['full', 'float32', 'bfloat16'], optional
         The precision that the basis is kept in; arithmetic is that of the scalar. Default: full.
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 
 namespace tacit::krylov {
 
@@ -20,12 +21,22 @@ double before(const Prices& p) {
   return (p.restart + 1) / 2.0;
 }
 
+/// A predicted time, or the measured one where there is one.
+double measured_or(double measured, double predicted) {
+  return measured > 0 ? measured : predicted;
+}
+
 /// The methods that auto may take, each classical one before its variants.
 constexpr struct {
   Method method;
   double (*seconds)(const Prices&);
 } priced[] = {
-    {Method::cg, [](const Prices& p) { return apply(p) + (p.precondition > 0 ? 12 : 10) * p.vector + 2 * p.sum; }},
+    {Method::cg,
+     [](const Prices& p) {
+       return measured_or(p.cg, apply(p) + (p.precondition > 0 ? 12 : 10) * p.vector) + 2 * p.sum;
+     }},
+    {Method::ca_cg,
+     [](const Prices& p) { return measured_or(p.ca_cg, std::numeric_limits<double>::infinity()) + p.sum / 8; }},
     {Method::pipelined_cg,
      [](const Prices& p) { return apply(p) + (p.precondition > 0 ? 18 : 13) * p.vector + exposed(p, apply(p)); }},
     {Method::gmres, [](const Prices& p) { return apply(p) + (2 * before(p) + 4) * p.vector + p.sum; }},

@@ -217,6 +217,7 @@ class SStepIteration : public Iteration<T, M> {
     bool more = monitor.go_on(monitor.norm());
     while (more) more = block(run, monitor);
     monitor.solution_by(nullptr);
+    if (estimates_) monitor.scale_norms(1);
     if (drift_.on()) layout::axpy(T(1), group(run), run.d);
     end(run, monitor);
   }
@@ -247,6 +248,7 @@ class SStepIteration : public Iteration<T, M> {
         powers_(options.powers.value_or(op::Powers::products)),
         adapts_(options.fallbacks),
         max_norm_(options.norm == Norm::max),
+        estimates_(max_norm_),
         step_(options.step.value_or(step), options.fallbacks, unit, clear),
         shifts_(reach * step_.most()),
         bases_(options.basis.value_or(Basis::automatic), reach * step_.most()),
@@ -282,9 +284,11 @@ class SStepIteration : public Iteration<T, M> {
   }
   /// r := this one
   virtual void put_residual(const Vector& r) { exec::pair_put<T, M>(r.data(), 1, pairs_[0].data(), r.size()); }
-  /// The largest |r_i| of this rank.
-  virtual double largest_of_residual(const Run<T, M>& run) {
-    return exec::largest_magnitude<T, M>(pairs_[0].data() + 1, run.r.size(), 2);
+  /// The norm that the monitor is given, from r itself: here max |r_i|.
+  virtual double norm_of_residual(const Run<T, M>& run) {
+    double norm = exec::largest_magnitude<T, M>(pairs_[0].data() + 1, run.r.size(), 2);
+    run.r.space().start_sum(&norm, 1, comm::Operation::max).wait(&norm);
+    return norm;
   }
   virtual void make_basis(const Run<T, M>& run, int s) = 0;
   /// The sums of a block. False where one of them is not finite.
@@ -343,7 +347,9 @@ class SStepIteration : public Iteration<T, M> {
   const int reach_;
   const std::size_t spare_;
   op::Powers powers_;
-  bool adapts_, max_norm_, first_ = true, lost_ = false, e_is_zero_ = true;
+  bool adapts_, max_norm_;
+  bool estimates_;  // within a block the monitor's norm is estimated, as norm_ times ratio_
+  bool first_ = true, lost_ = false, e_is_zero_ = true;
   Step step_;
   Shifts<T> shifts_;
   Bases<T> bases_;
@@ -374,18 +380,19 @@ class SStepIteration : public Iteration<T, M> {
     Ending ending = Ending::whole;
     int done = 0;
     for (; done < s && more && !late; ++done) {
-      if (max_norm_) monitor.scale_norms(ratio_);
+      if (estimates_) monitor.scale_norms(ratio_);
       ending = iterate(run, monitor, done);
       if (ending == Ending::lost) break;
       if (ending == Ending::broken) more = false;
-      else if (ending == Ending::blurred || (max_norm_ && (done + 1 == s || norm_ * ratio_ <= monitor.goal())))
+      else if (ending == Ending::blurred || (max_norm_ && done + 1 == s) ||
+               (estimates_ && norm_ * ratio_ <= monitor.goal()))
         late = true;
       else more = monitor.go_on(norm_);
     }
     const bool lost = done < s && (ending == Ending::lost || ending == Ending::blurred);
     lost_ = lost && s > 1;
     leave(run, monitor, done, ending, more);
-    if (late) more = monitor.go_on(max_norm_ ? residual_norm_max(run, monitor) : norm_);
+    if (late) more = monitor.go_on(estimates_ ? exact_norm(run, monitor) : norm_);
     if (more && ending == Ending::half)
       more = monitor.breakdown("(s, s)", norm_ * norm_, "the half step leaves nothing to go on with");
     look(run);
@@ -393,9 +400,8 @@ class SStepIteration : public Iteration<T, M> {
     change_step(monitor, s, lost ? done : s, noise_);
     return pays(monitor, done, lost);
   }
-  double residual_norm_max(const Run<T, M>& run, Monitor& monitor) {
-    double norm = largest_of_residual(run);
-    run.r.space().start_sum(&norm, 1, comm::Operation::max).wait(&norm);
+  double exact_norm(const Run<T, M>& run, Monitor& monitor) {
+    const double norm = norm_of_residual(run);
     monitor.scale_norms(1);
     if (norm_ > 0) ratio_ = norm / norm_;
     return norm;

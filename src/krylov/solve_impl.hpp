@@ -4,6 +4,7 @@
 #include "diagnosis/diagnosis.hpp"
 #include "part.hpp"
 #include "plan/plan.hpp"
+#include "plan/prices.hpp"
 #include "plan/system.hpp"
 #include "powers.hpp"
 
@@ -12,7 +13,6 @@
 #include <tacit/krylov/group_methods.hpp>
 #include <tacit/krylov/outer.hpp>
 #include <tacit/krylov/solve.hpp>
-#include <tacit/model/machine.hpp>
 #include "krylov/iteration.hpp"
 #include "layout/unlike.hpp"
 
@@ -332,25 +332,7 @@ class Solve final : public OuterIteration, private Executor {
   int sign_of_diagonal() override { return system_.sign_of_diagonal(); }
   bool diagonal_varies() override { return system_.diagonal_varies(traits_of(plan_.method())); }
   bool is_far_from_hermitian() override { return system_.is_far_from_hermitian(); }
-  Prices prices() override {
-    Prices prices;
-    if constexpr (std::same_as<M, Host>) {
-      const auto& comm = space().comm();
-      const auto machine = model::measure(comm);
-      Vector<T, M> y(space()), z(space());
-      const auto slowest = [&](const op::Operator<T, M>& a, const Vector<T, M>& from, Vector<T, M>& to) {
-        a.apply(from, to);
-        const double begin = wall_time();
-        a.apply(from, to);
-        return comm.all_max(wall_time() - begin);
-      };
-      prices.product = slowest(system_.A(), system_.b(), y);
-      if (system_.P()) prices.precondition = slowest(*system_.P(), y, z);
-      prices.vector = comm.all_max(double(y.size() * sizeof(T))) / machine.bandwidth;
-      prices.sum = space().is_replicated() ? 0 : machine.sum_latency;
-    }
-    return prices;
-  }
+  Prices prices() override { return measured_prices(system_, plan_.method()); }
 
   /// The options, no larger than the space: there are not more directions in it than unknowns.
   Options within_space(const Monitor& monitor) const {

@@ -8,6 +8,7 @@
 #include "csr_rows.hpp"
 #include "powers.hpp"
 #include "recurrence_impl.hpp"
+#include "rows_around.hpp"
 #include "scheduled.hpp"
 
 #include <algorithm>
@@ -32,7 +33,9 @@ struct Csr<T, M>::Parts {
   // By number of columns: the messages, and the received ghosts in M.
   std::map<int, std::unique_ptr<comm::Exchange>> exchanges;
   std::map<int, exec::Array<T, M>> ghosts;
-  std::unique_ptr<Surroundings<T>> around;  // made at the first powers_kernel()
+  std::unique_ptr<Surroundings<T>> around;        // made at the first powers_kernel() or rows_around()
+  std::unique_ptr<RowsAround<T>> rows_around;     // made at the first rows_around()
+  int too_far = std::numeric_limits<int>::max();  // so many products need too many rows around
   // Rows of `ghost` that need the same neighbours (positions in receive_ranks). Made at the first product that is
   // scheduled as split or jobs.
   struct Group {
@@ -194,10 +197,9 @@ void Csr<T, M>::update_values(std::span<const T> values) requires std::same_as<M
     std::vector<T> outside(std::size_t(p.ghost->entries()));
     const auto begin = begin_of_own(*p.own, *p.ghost, this->range().local_size(), left,
                                     [&](Global k, Global g) { outside[std::size_t(g)] = values[std::size_t(k)]; });
-    std::fill(p.diagonal.begin(), p.diagonal.end(), T{});
     p.own->set_values(begin.data(), values.data(), this->range() == from ? p.diagonal.data() : nullptr);
     p.ghost->set_values(outside.data());
-    p.own_adjoint.reset(), p.ghost_adjoint.reset(), p.around.reset();
+    p.own_adjoint.reset(), p.ghost_adjoint.reset(), p.rows_around.reset(), p.around.reset();
     remember_arrays();
     const auto bad = std::find_if(values.begin(), values.end(), [](T v) { return !is_finite(v); });
     find_largest(values, bad == values.end() ? std::string() : fault_at(bad - values.begin()));

@@ -3,6 +3,8 @@
 
 namespace tacit::op {
 
+inline constexpr Global few_rows_around = 4096;  // of others that a rank may always have beside its own
+
 template <Scalar T, Memory M>
 bool Csr<T, M>::has_powers_kernel() const {
   return std::same_as<M, Host> && this->domain() == this->range();
@@ -48,7 +50,8 @@ void Csr<T, M>::powers_kernel(std::span<Vector<T, M>* const> v, std::span<const 
             reach = &known->make(s, [&] { return rows(); });
           });
         } catch (...) {
-          known.reset();  // ranks may have failed at different points, with different levels of ghosts
+          parts_->rows_around.reset(),
+              known.reset();  // ranks may have failed at different points, with different levels of ghosts
           throw;
         }
       }
@@ -122,6 +125,39 @@ void Csr<T, M>::powers_kernel(std::span<Vector<T, M>* const> v, std::span<const 
       extend(steps[c], c > 0 ? v[c - 1] : before, *v[c], *v[c + 1]);
     }
   }
+}
+
+template <Scalar T, Memory M>
+const RowsAround<T>* Csr<T, M>::rows_around(int products) const requires std::same_as<M, Host> {
+  auto& p = *parts_;
+  if (!has_powers_kernel() || products >= p.too_far) return nullptr;
+  if (p.rows_around && (p.rows_around->levels() >= products || this->domain().comm().size() == 1))
+    return p.rows_around.get();
+  const auto& space = this->domain();
+  const auto& comm = space.comm();
+  if (comm.size() == 1) {
+    p.rows_around = std::make_unique<RowsAround<T>>(*p.own);
+    return p.rows_around.get();
+  }
+  try {
+    comm::collective(comm, [&] {
+      p.rows_around.reset();
+      if (!p.around) p.around = std::make_unique<Surroundings<T>>(space, *pattern_);
+      const auto own = rows();
+      const Global most = Global(space.local_size()) + few_rows_around;
+      bool near = true;
+      for (int level = 1; near && level <= products; ++level) {
+        if (p.around->levels() < level) p.around->grow(own);
+        near = comm.all(Global(p.around->ghosts(level)) <= most);
+      }
+      if (near) p.rows_around = std::make_unique<RowsAround<T>>(space, own, *p.around, products, p.format);
+      else p.too_far = products;
+    });
+  } catch (...) {
+    p.rows_around.reset(), p.around.reset();  // ranks may have failed at different points
+    throw;
+  }
+  return p.rows_around.get();
 }
 
 template <Scalar T, Memory M>

@@ -33,6 +33,17 @@ class Surroundings {
   }
 
   Local ghosts(int level) const { return level_end_[std::size_t(level)]; }  ///< up to this level
+  int levels() const { return int(level_end_.size()) - 1; }                 ///< that are known
+  /// One level more. Collective. `own`: this rank's rows.
+  void grow(const Rows<T>& own) { fetch(own); }
+  /// f(global column, value) for the entries of a ghost row.
+  template <class F>
+  void each_entry(Local ghost, F&& f) const {
+    for (Global e = start_[2 * std::size_t(ghost)]; e < start_[2 * std::size_t(ghost) + 2]; ++e) {
+      const Local at = column_[std::size_t(e)];
+      f(at >= 0 ? ghosts_[std::size_t(at)] : space_.begin() + Global(~at), value_[std::size_t(e)]);
+    }
+  }
 
   /// The Reach for a number of steps; null where it is not made yet.
   Reach* find(int steps) {
@@ -44,9 +55,9 @@ class Surroundings {
   Reach& make(int steps, Own&& rows) {
     Reach& r = reaches_[steps];
     const auto& comm = space_.comm();
-    if (int(level_end_.size()) <= steps) {
+    if (levels() < steps) {
       const auto own = rows();
-      while (int(level_end_.size()) <= steps) fetch(own);
+      while (levels() < steps) fetch(own);
     }
     std::vector<Global> needed(ghosts_.begin(), ghosts_.begin() + ghosts(steps));
     std::sort(needed.begin(), needed.end());

@@ -1,5 +1,6 @@
 #include "recurrence_impl.hpp"
 #include "stencil_impl.hpp"
+#include "wavefront.hpp"
 
 #include <tacit/base/trace.hpp>
 
@@ -305,45 +306,35 @@ void Stencil<T>::powers(std::span<Vector<T, Host>* const> v, std::span<const Rec
     return Operator<T, Host>::powers(v, steps, before);
   const exec::Tasks::InOrder in_order(true);
   const Parts& p = *parts_;
-  const auto& comm = this->domain().comm();
   const int levels = int(steps.size());
   const Span span("stencil powers", "op", Trace::on() ? std::int64_t(cost().bytes) * levels : 0);
-  const std::ptrdiff_t slab = std::ptrdiff_t(grid_.slab()), slabs = p.slabs;
-  const auto advance = [&](int c, std::ptrdiff_t from, std::ptrdiff_t to, std::ptrdiff_t pieces) {
-    p.run(v[c]->data(), nullptr, v[c + 1]->data(), 1, false, from, to, comm);
-    const T* const last = c > 0 ? v[c - 1]->data() : before ? before->data() : nullptr;
-    const T* const x = v[c]->data();
-    T* const y = v[c + 1]->data();
-    const std::ptrdiff_t first = from * slab, n = (to - from) * slab;
-    exec::each(std::size_t(pieces), pieces > 1, [&](std::size_t i) {
-      const std::ptrdiff_t k = std::ptrdiff_t(i);
-      extend_rows(steps[std::size_t(c)], last, x, y, first + n * k / pieces, first + n * (k + 1) / pieces);
-    });
-  };
-  std::ptrdiff_t threads = 1;
-  if (slabs * slab >= parallel_elements) threads = exec::threads_now();
-  // group: the slabs by which a step advances; most: the number of steps that advance together.
+  const std::ptrdiff_t slab = std::ptrdiff_t(grid_.slab()), slabs = p.slabs, lines = p.part.ny;
+  // group: the slabs of a block; most: the number of steps that advance together.
   const std::ptrdiff_t group = std::max<std::ptrdiff_t>(1, wave_elements / slab);
+  const int blocks = int((slabs + group - 1) / group);
   const std::ptrdiff_t window = (group + 2) * slab * std::ptrdiff_t(sizeof(T));
-  const int most = int(std::clamp<std::ptrdiff_t>(wave_bytes / window - 1, 1, levels));
   const bool periodic = grid_.boundary[std::size_t(grid_.dimensions) - 1] == Boundary::periodic;
-  if (threads > 1 || periodic || most == 1) {
-    const std::ptrdiff_t pieces = threads > 1 ? 4 * threads : 1;
-    for (int c = 0; c < levels; ++c) advance(c, 0, slabs, pieces);
-    return;
+  const int most = periodic ? 1 : int(std::clamp<std::ptrdiff_t>(wave_bytes / window - 1, 1, std::max(1, levels)));
+  p.with_kernel(nullptr, nullptr, nullptr, 1, false,
+                [](const auto& kernel, auto, auto, auto, auto k) { kernel.prepare(k); });
+  Needs needs;
+  for (int b = 0; b < blocks; ++b) needs.push_back({std::max(b - 1, 0), std::min(b + 2, blocks)});
+  for (int first = 0; first < levels; first += most) {
+    Wavefront wave(blocks);
+    wave.add(needs, std::min(most, levels - first) - 1);
+    wave.run(slabs * slab >= parallel_elements, [&](int stage, int b) {
+      const int c = first + stage;
+      const std::ptrdiff_t from = b * group, to = std::min(from + group, slabs);
+      p.with_kernel(v[c]->data(), nullptr, v[c + 1]->data(), 1, false,
+                    [&](const auto& kernel, auto x, auto ghosts, auto y, auto k) {
+                      kernel.run_lines(x, ghosts, y, k, from * lines, to * lines);
+                    });
+      const T* const last = c > 0 ? v[c - 1]->data() : before ? before->data() : nullptr;
+      extend_rows(steps[std::size_t(c)], last, v[c]->data(), v[c + 1]->data(), from * slab, to * slab);
+    });
   }
-  std::vector<std::ptrdiff_t> done(std::size_t(levels), 0);  // slabs of each step's result
-  for (int begin = 0; begin < levels; begin += most) {
-    const int end = std::min(levels, begin + most);
-    while (done[std::size_t(end) - 1] < slabs)
-      for (int c = begin; c < end; ++c) {
-        auto& at = done[std::size_t(c)];
-        const std::ptrdiff_t readable = c == begin ? at + group : done[std::size_t(c) - 1];
-        // A slab is computed when the next one of its input is complete, unless it is the last.
-        const std::ptrdiff_t to = c > begin && readable < slabs ? readable - 1 : std::min(readable, slabs);
-        if (to > at) advance(c, at, to, 1), at = to;
-      }
-  }
+  const double points = double(slabs * slab) * levels;
+  Trace::work("product", 2 * points * sizeof(T), points * p.operations);
 }
 
 template <Scalar T>

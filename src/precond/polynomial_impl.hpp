@@ -6,7 +6,7 @@
 #include <tacit/op/scaled.hpp>
 #include <tacit/op/spectrum.hpp>
 #include <tacit/precond/polynomial.hpp>
-#include "op/stages.hpp"
+#include "op/wavefront.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -51,11 +51,10 @@ void polynomial_in_waves(const op::LocalMatrix<T>& A, const Steps& steps, const 
   constexpr int few_blocks = 8;
   op::Needs needs;
   op::needs_of_product(A, needs);
-  op::Stages stages;
-  stages.begin(A.blocks());
-  for (std::size_t k = 1; k < steps.size(); ++k) stages.add(needs);
+  op::Wavefront wave(A.blocks());
+  wave.add(needs, int(steps.size()) - 1);
   T* const v[] = {p, q};
-  stages.run(A.blocks() > few_blocks, [&](int k, int b) {
+  wave.run(A.blocks() > few_blocks, [&](int k, int b) {
     const Local first = A.first_row(b), end = A.first_row(b + 1);
     T *const to = v[k % 2], *const from = v[(k + 1) % 2];
     if (k == 0) {

@@ -26,6 +26,17 @@ constexpr Global long_row = 8;
 constexpr std::ptrdiff_t ahead = 2048;
 // Columns that are summed side by side.
 constexpr int together = 8;
+// What rows are filled up with: the sum less this times x_i keeps the sign of a zero, where a row has no entries and
+// b_i is -0.
+template <Scalar T>
+constexpr T filling = T(-real_t<T>(0));
+
+/// a b, in all solves with the same bits.
+template <Scalar T>
+[[gnu::always_inline]] inline T product(T a, T b) {
+  if constexpr (is_complex<T>) return add_product(a, b, T(0));
+  else return a * b;  // a sum with 0 would lose the sign of -0
+}
 
 /// The level of each row, counted anew in each window of so many rows; returns the first level of each window, and
 /// their number.
@@ -78,7 +89,7 @@ std::shared_ptr<const LevelOrder> level_order(const op::LocalRows<T>& lower, con
   if (n > window_rows && n / LevelOrder::lanes / windows.back() < wide_level)
     windows = find_levels(lower, upper, window_rows, level);
   const Local levels = windows.back();
-  if (n == 0 || n < 2 * levels) return nullptr;
+  if (n == 0 || n / 2 < levels) return nullptr;
   std::vector<Local> start(std::size_t(levels) + 1, 0), order(std::size_t(n), 0);
   for (Local i = 0; i < n; ++i) ++start[std::size_t(level[i]) + 1];
   std::partial_sum(start.begin(), start.end(), start.begin());
@@ -209,7 +220,7 @@ void Triangular<T>::store_slices() {
         const Local i = row[p];
         const bool there = e < length(rows_, i);
         const Global k = rows_.start[i] + e;
-        put(at, i, there ? rows_.column[k] : i, there ? rows_.value[k] : T(0));
+        put(at, i, there ? rows_.column[k] : i, there ? rows_.value[k] : filling<T>);
       }
 }
 
@@ -223,7 +234,7 @@ void Triangular<T>::store_adjoint_slices(const op::LocalRows<T>& of) {
   for (std::size_t p = row.size(); p-- > 0;) place[std::size_t(row[p])] = Local(p);
   for (std::size_t s = 0; s + 1 < slice_start_.size(); ++s)
     for (auto k = std::size_t(slice_start_[s]) * lanes; k < std::size_t(slice_start_[s + 1]) * lanes; ++k)
-      put(k, row[s * lanes + k % lanes], row[s * lanes + k % lanes], T(0));
+      put(k, row[s * lanes + k % lanes], row[s * lanes + k % lanes], filling<T>);
   for (Local i = 0; i < count_; ++i)
     for (Global k = of.start[i]; k < of.start[i + 1]; ++k) {
       const Local j = of.column[k];
@@ -289,7 +300,7 @@ inline void Triangular<T>::slice(std::size_t s, Local soon, const Index* column,
     for (Global e = 0; e < steps; ++e, column += lanes, value += lanes)
 #pragma GCC unroll 8
       for (int l = 0; l < lanes; ++l) sum[l] = add_product(-value[l], at(l), sum[l]);
-    for (int l = 0; l < lanes; ++l) x[row[l]] = inverse ? add_product(sum[l], inverse[l], T(0)) : sum[l];
+    for (int l = 0; l < lanes; ++l) x[row[l]] = inverse ? product(sum[l], inverse[l]) : sum[l];
   } else {
     using V = Registers<T, lanes>;
     V sum = V::each_lane([&](int l) { return b[row[l]]; });
@@ -317,7 +328,7 @@ void Triangular<T>::slice(std::size_t s, const T* b, T* x, int columns) const {
       const T* const other = x + std::size_t(j) * std::size_t(columns);
       for (int c = 0; c < columns; ++c) own[c] = add_product(-value_[k], other[c], own[c]);
     }
-    for (int c = 0; inverse_ && c < columns; ++c) own[c] = add_product(own[c], inverse_[std::ptrdiff_t(p)], T(0));
+    for (int c = 0; inverse_ && c < columns; ++c) own[c] = product(own[c], inverse_[std::ptrdiff_t(p)]);
   }
 }
 
@@ -337,7 +348,7 @@ inline void Triangular<T>::row(Local i, const T* b, T* x) const {
     sum -= (part[0] + part[1]) + (part[2] + part[3]);
   }
   for (; k < end; ++k) sum = add_product(-value[k], x[column[k]], sum);
-  x[i] = inverse_ ? add_product(sum, inverse_[i], T(0)) : sum;
+  x[i] = inverse_ ? product(sum, inverse_[i]) : sum;
 }
 
 template <Scalar T>
@@ -363,12 +374,12 @@ void Triangular<T>::row(Local i, const T* b, T* x, int columns) const {
       const T* const other = at(rows_.column[k]);
       for (int c = 0; c < some; ++c) own[c] = add_product(-rows_.value[k], other[c], own[c]);
     }
-    for (int c = 0; inverse_ && c < some; ++c) own[c] = add_product(own[c], inverse_[i], T(0));
+    for (int c = 0; inverse_ && c < some; ++c) own[c] = product(own[c], inverse_[i]);
   }
 }
 
-/// f(s, i) for all slices, in an order in which each can be solved; i: a row of the next window, each cache line of
-/// which comes in turn.
+/// f(s, i) for all slices, in an order in which each can be solved; i: a row to fetch meanwhile. One thread goes
+/// through the cache lines of the next window.
 template <Scalar T>
 template <class F>
 void Triangular<T>::each_slice(const F& f) const {
@@ -376,8 +387,10 @@ void Triangular<T>::each_slice(const F& f) const {
   if (threads_ && exec::threads_now() > 1) {
     for (std::size_t l = 0; l + 1 < start.size(); ++l) {
       const std::size_t level = lower_ ? l : start.size() - 2 - l;
-      exec::parallel_for(std::size_t(start[level + 1] - start[level]), true,
-                         [&](std::size_t s) { f(std::size_t(start[level]) + s, Local(0)); });
+      exec::parallel_for(std::size_t(start[level + 1] - start[level]), true, [&](std::size_t s) {
+        const std::size_t at = std::size_t(start[level]) + s;
+        f(at, order_->row[at * lanes]);  // threads that fetched one line to write would wait for it
+      });
     }
     return;
   }

@@ -33,7 +33,8 @@ InverseDiagonal<T> placed(const std::vector<T>& by_row, const LevelOrder* order)
 
 /// x := T^-1 x, T = D + S with S strictly lower (or upper) triangular. Row by row, every row waits for the one before
 /// it. With a LevelOrder S is stored as in SELL-8, a slice of eight rows is one step, and slices of wide levels are
-/// shared by threads. Rows sum their entries in one order: same bits for any number of threads and of columns.
+/// shared by threads. Rows sum their entries in one order: same bits for any number of threads and, where b is finite,
+/// of columns (but for the signs of complex zeros).
 template <Scalar T>
 class Triangular {
  public:
@@ -78,7 +79,7 @@ class Triangular {
   InverseDiagonal<T> inverse_;
   op::LocalRows<T> rows_;  // without an order
   // With an order: entry e of lane l of slice s stands at (slice_start_[s] + e) lanes + l. Shorter rows are filled up
-  // with zeros in their own column.
+  // with -0 in their own column.
   std::shared_ptr<const LevelOrder> order_;
   std::vector<Global> slice_start_;
   Buffer<std::int16_t> offset_;  // column - row, where 16 bits suffice

@@ -68,8 +68,10 @@ TYPED_TEST(CaCg, FollowsCg) {
               o.max_iterations = 31;
               const auto found = run(*A, b, o, P);
               ASSERT_EQ(found.report.history.size(), 32u);
+              // Where no basis is stored, norms within a block are estimated with P.
+              const double near = P && basis == Basis::chebyshev ? 0.2 : 1e-4;
               for (int k = 0; k <= 31; ++k)
-                EXPECT_NEAR(found.report.history[k], textbook.report.history[k], 1e-4 * textbook.report.history[k])
+                EXPECT_NEAR(found.report.history[k], textbook.report.history[k], near * textbook.report.history[k])
                     << "s = " << s << ", " << to_string(basis) << (P ? " with jacobi" : "") << ", step " << k;
               EXPECT_LE(relative_difference(found.x, textbook.x), 1e-5L);
             }
@@ -88,11 +90,14 @@ TYPED_TEST(CaCg, OneReductionForEachBlock) {
         const precond::Jacobi<T> jacobi(*A);
         for (const op::Operator<T, Host>* P :
              {(const op::Operator<T, Host>*)nullptr, (const op::Operator<T, Host>*)&jacobi})
-          for (const Norm norm : {Norm::two, Norm::max})
+          for (const auto& [norm, powers] : {std::pair{Norm::two, op::Powers::kernel},
+                                             {Norm::two, op::Powers::products},
+                                             {Norm::max, op::Powers::kernel}})
             for (const int s : {2, 4, 8}) {
               auto o = options(s, Basis::chebyshev, 0);
               o.fallbacks = false;
               o.norm = norm;
+              if (powers == op::Powers::products) o.powers = powers;
               o.replacement = 0;
               const auto counts = [&](int iterations) {
                 o.max_iterations = iterations;
@@ -103,11 +108,12 @@ TYPED_TEST(CaCg, OneReductionForEachBlock) {
               const int first = 2 * s - 1, more = 2;
               const auto c1 = counts(first), c2 = counts(first + more * s);
               EXPECT_EQ(c2.reductions - c1.reductions, more * (norm == Norm::max ? 2 : 1)) << s;
-              // Alone and without P no basis is stored, and the iterations have products of their own.
-              const int products = comm.size() == 1 && !P ? 2 : 1;
+              // Where no basis is stored, the iterations have products of their own.
+              const bool swept = comm.size() == 1 || powers == op::Powers::kernel;
+              const int products = swept ? 2 : 1;
               EXPECT_EQ(c2.operator_applies - c1.operator_applies, products * more * s) << s;
-              EXPECT_EQ(c2.preconditioner_applies - c1.preconditioner_applies, P ? more * s : 0) << s;
-              EXPECT_EQ(c2.exchanges - c1.exchanges, comm.size() > 1 ? more * s : 0) << s;
+              EXPECT_EQ(c2.preconditioner_applies - c1.preconditioner_applies, P ? products * more * s : 0) << s;
+              EXPECT_EQ(c2.exchanges - c1.exchanges, comm.size() == 1 ? 0 : swept ? more : more * s) << s;
             }
       },
       {3});

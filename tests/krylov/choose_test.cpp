@@ -20,6 +20,14 @@ TEST(Choose, FewerBytesWhereMemoryDominates) {
   EXPECT_EQ(choose(general, {.product = 4, .vector = 0.4, .sum = 1e-3}), Method::ca_gmres);
   EXPECT_EQ(choose(positive, {.product = 4, .vector = 0.4, .sum = 1e-3}), Method::cg);
 }
+TEST(Choose, SweepsOnlyWhereTheyWereTried) {
+  constexpr Method with_sweeps[] = {Method::cg, Method::ca_cg, Method::pipelined_cg};
+  EXPECT_EQ(choose(with_sweeps, {.product = 4, .vector = 0.4, .sum = 1e-3}), Method::cg);
+  EXPECT_EQ(choose(with_sweeps, {.product = 4, .vector = 0.4, .sum = 1e-3, .cg = 8, .ca_cg = 4}), Method::ca_cg);
+  EXPECT_EQ(choose(with_sweeps, {.product = 4, .vector = 0.4, .sum = 1e-3, .cg = 8, .ca_cg = 7}), Method::cg);
+  // Reductions that cost more than all else.
+  EXPECT_EQ(choose(with_sweeps, {.product = 4, .vector = 0.4, .sum = 9, .cg = 8, .ca_cg = 7}), Method::ca_cg);
+}
 TEST(Choose, ClassicalWhereProductsDominate) {
   EXPECT_EQ(choose(general, {.product = 1000, .vector = 0.4, .sum = 1e-3}), Method::gmres);
   EXPECT_EQ(choose(general, {.product = 1, .precondition = 1000, .vector = 0.4, .sum = 1e-3}), Method::gmres);

@@ -1,6 +1,5 @@
-// The order of the levels of a wavefront, and the blocks that its levels need.
+// The order of the stages of a wavefront, and the blocks that they need.
 #include "op/wavefront.hpp"
-#include "op/stages.hpp"
 #include "support/communicators.hpp"
 #include "support/reference.hpp"
 #include "support/threads.hpp"
@@ -57,12 +56,15 @@ TEST(Wavefront, ComesAfterWhatItReadsAndBeforeWhatItOverwrites) {
         const auto reads = readers(A, a);
         const int blocks = A.blocks();
         ASSERT_GT(blocks, 10);
+        Needs needs;
+        needs_of_product(A, needs);
+        Wavefront wave(blocks);
+        wave.add(needs, 4);
         for (const BlockRange own : {BlockRange{0, blocks}, BlockRange{3, 8}, BlockRange{blocks - 1, blocks}}) {
-          const auto around = blocks_around(A, own, 4);
+          const auto around = blocks_around(needs, own, 4);
           const std::vector<BlockRange> range(around.rbegin(), around.rend());
           std::vector<std::vector<char>> done(range.size(), std::vector<char>(std::size_t(blocks)));
-          std::vector<int> space;
-          wavefront(A, std::span<const BlockRange>(range), space, [&](int k, int b) {
+          wave.run(range, [&](int k, int b) {
             ASSERT_FALSE(done[k][b]);
             ASSERT_TRUE(b >= range[k].begin && b < range[k].end);
             for (int other = 0; k > 0 && other < blocks; ++other) {
@@ -79,14 +81,18 @@ TEST(Wavefront, ComesAfterWhatItReadsAndBeforeWhatItOverwrites) {
       }
 }
 
-TEST(Wavefront, KeepsItsLevelsClose) {
+TEST(Wavefront, KeepsItsStagesClose) {
   if (test::under_mpi()) GTEST_SKIP() << "the same as alone";
   const auto a = scattered(40000, 300, 0);
   const LocalMatrix<double> A(a, Format::sell);
-  // Levels follow each other as closely as the band allows: what they hold between them is in cache.
-  std::vector<int> next(6, 0), space;
+  // Stages follow each other as closely as the band allows: what they hold between them is in cache.
+  std::vector<int> next(6, 0);
   int widest = 0;
-  wavefront(A, 6, space, [&](int k, int b) {
+  Needs needs;
+  needs_of_product(A, needs);
+  Wavefront wave(A.blocks());
+  wave.add(needs, 5);
+  wave.run(false, [&](int k, int b) {
     next[std::size_t(k)] = b + 1;
     widest = std::max(widest, next[0] - next[5]);
   });
@@ -96,7 +102,7 @@ TEST(Wavefront, KeepsItsLevelsClose) {
 
 /// A product with P, four with A of which each overwrites what the one but one before it made, and one with R: every
 /// block once, after what it reads and after what reads the rows that it overwrites.
-TEST(Stages, ComeAfterWhatTheyReadAndBeforeWhatTheyOverwrite) {
+TEST(Wavefront, OfSeveralMatricesOnThreads) {
   if (test::under_mpi()) GTEST_SKIP() << "the same as alone";
   const Local n = 40011;
   for (const int threads : {1, 2, 5})
@@ -113,18 +119,17 @@ TEST(Stages, ComeAfterWhatTheyReadAndBeforeWhatTheyOverwrite) {
         const ReadColumns of_R(r.start, columns);
         Needs of_A, behind_P, to_R;
         needs_of_product(A, of_A), needs_behind(A, of_A, P, behind_P), of_R.needs(R, A, to_R);
-        Stages stages;
-        stages.begin(P.blocks());
-        stages.add(behind_P);
-        for (int k = 0; k < 3; ++k) stages.add(of_A);
-        stages.add(to_R);
+        Wavefront wave(P.blocks());
+        wave.add(behind_P);
+        wave.add(of_A, 3);
+        wave.add(to_R);
         // Which version of a row is in which of two vectors: a stage writes k to the rows of its block.
         std::vector<std::atomic<int>> v[2] = {std::vector<std::atomic<int>>(std::size_t(n)),
                                               std::vector<std::atomic<int>>(std::size_t(n))};
         for (auto& all : v)
           for (auto& row : all) row = -1;
         std::atomic<int> done = 0, wrong = 0;
-        stages.run(true, [&](int stage, int b) {
+        wave.run(true, [&](int stage, int b) {
           ++done;
           const auto& matrix = stage == 0 ? P : stage == 5 ? R : A;
           const auto& rows = stage == 5 ? r : a;

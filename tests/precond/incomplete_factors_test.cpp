@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 namespace tacit::test {
@@ -77,6 +78,23 @@ TYPED_TEST(IncompleteFactors, TriangularSolvesByLevelsInvertTheFactors) {
         }
       }
   });
+}
+
+TYPED_TEST(IncompleteFactors, TriangularSolvesKeepTheSignsOfZeros) {
+  using T = TypeParam;
+  if constexpr (!is_complex<T>) {
+    // In slices of eight rows, the shorter of which are filled up, and row by row.
+    for (const auto& a : {grid<T>(23, 31, 0.3), grid<T>(60, 1), ragged<T>(20000, 100, 5000)}) {
+      const auto A = a.on(comm::Communicator::self());
+      const BlockJacobi<T> P(*A, Incomplete(Factorisation::ilu0));
+      for (const int k : {1, 2}) {
+        Vector<T> x(A->range(), k), y(A->range(), k);
+        layout::fill(x, T(-0.0));
+        P.apply(x, y);
+        for (std::size_t i = 0; i < y.size(); ++i) ASSERT_TRUE(std::signbit(y.data()[i])) << i << " of " << k;
+      }
+    }
+  }
 }
 
 TYPED_TEST(IncompleteFactors, TriangularSolvesByLevelsInvertTheFactorsOfIc0) {

@@ -165,3 +165,15 @@ def test_multigrid_bench_solves(tmp_path: Path) -> None:
     assert set(found["mine"]) == set(names) - {"tacit block"}
     assert all(entry["solved"] for table in found.values() for entry in table.values())
     assert found["beam"]["tacit block"]["iterations"] > found["beam"]["tacit spai0"]["iterations"]
+
+
+def test_values_are_exact_where_tacit_stores_fewer_bits() -> None:
+    from exact_values import BITS, exact
+
+    float32 = np.finfo(np.float32)
+    numbers = [0.0, -0.0, 257, 255 * 2.0**120, float(float32.max), 2.0**128, float(float32.tiny), 2.0**-127, 1 / 3]
+    for v in [*numbers, np.inf, np.nan, 1 + 2.0**-23, 1 + 2.0**-24, 1e-310]:
+        values = np.array([1.0, v])
+        stored = tacit.csr(sp.csr_array((values, ([0, 0], [0, 1])), (1, 2)), format="csr").storage
+        assert ("bfloat16" in stored) == exact(values, BITS["bfloat16"]), (v, stored)
+        assert ("16 values" in stored or "float32 values" in stored) == exact(values, BITS["float32"]), (v, stored)

@@ -53,6 +53,35 @@ except MemoryError as error:
 
 
 @linux_only
+def test_a_matrix_stays_as_it_is_where_new_values_do_not_fit(python: Run) -> None:
+    """Values that need more bits than are stored of them: what cannot be stored changes nothing, nor does it differ
+    from one part to another."""
+    done = python(
+        LIMITED
+        + """
+n = 400_000
+band = sp.diags_array([1.0, 3.0, 1.0], offsets=[-1, 0, 1], shape=(n, n)).tocsr()
+band.data[:] = np.arange(band.nnz) % 255
+A = tacit.csr(band)
+assert "bfloat16" in A.storage, A.storage
+x, new = np.ones(n), (band.data + 7) % 255
+new[-1] += 1 / 3
+before, diagonal = A @ x, A.diagonal()
+leave(4 << 20)
+try:
+    A.update_values(new)
+    print("updated")
+except MemoryError:
+    print("refused")
+    assert "bfloat16" in A.storage, A.storage
+    assert np.array_equal(A @ x, before) and np.array_equal(A.diagonal(), diagonal)
+""",
+        OMP_NUM_THREADS="1",
+    )
+    assert done.stdout.strip() == "refused", done.stdout
+
+
+@linux_only
 @pytest.mark.slow
 def test_tiled_matrices_under_limits_of_address_space(python: Run) -> None:
     ends = set()

@@ -73,6 +73,11 @@ def test_real_operators_take_complex_vectors() -> None:
     x = np.arange(5) + 1j
     assert np.allclose(tacit.csr(a) @ x, a @ x)
     assert np.allclose(tacit.csr(a) @ [1, 2, 3, 4, 5], a @ np.arange(1, 6))
+    x[2] = complex(2, np.inf)  # the real part has no part in that
+    y = tacit.csr(a) @ x
+    assert np.array_equal(y.real, a @ x.real)
+    assert np.array_equal(np.isinf(y.imag), [False, True, True, True, False])
+    assert (tacit.csr(a.astype("float32")) @ x).dtype == np.complex64
 
 
 def test_rectangular() -> None:

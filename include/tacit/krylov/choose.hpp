@@ -14,6 +14,8 @@ struct Prices {
   double product = 0, precondition = 0;  ///< one apply of A, of P
   double vector = 0;                     ///< one pass over a vector
   double sum = 0;                        ///< an all-reduce from its start to its end
+  /// An iteration of cg and of ca-cg without a stored basis, but for their sums; 0 where they were not tried.
+  double cg = 0, ca_cg = 0;
   int restart = default_restart;
 };
 

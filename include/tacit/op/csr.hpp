@@ -54,6 +54,8 @@ Rows<T> rows_of_others(const Space& space, const Rows<T>& own, std::span<const G
 template <Scalar T, Memory M = Host>
 class Csr;
 template <Scalar T>
+class RowsAround;  // private: src/op/rows_around.hpp
+template <Scalar T>
 bool is_hermitian(const Csr<T, Host>& A);
 
 /// y = A x and y = A^H x for a sparse matrix; the parts for the adjoint are made at the first adjoint product. Cost:
@@ -75,7 +77,7 @@ class Csr final : public Operator<T, M> {
   bool has_adjoint() const override { return true; }
   bool has_diagonal() const override { return true; }
   std::vector<T> diagonal() const override;
-  /// On one rank and one thread, in host memory, a banded matrix is read once for all steps (LocalMatrix::powers).
+  /// On one rank, in host memory, a banded matrix is read once for all steps (LocalMatrix::powers).
   void powers(std::span<Vector<T, M>* const> v, std::span<const RecurrenceStep<T>> steps,
               const Vector<T, M>* before = nullptr) const override;
   Cost cost() const override;
@@ -135,6 +137,10 @@ class Csr final : public Operator<T, M> {
   bool own_block_is_hermitian() const requires std::same_as<M, Host>;
   /// The storage of this rank's entries, where it has all of them: on one rank; null on several ranks. Local. Host.
   const LocalMatrix<T, M>* whole() const requires std::same_as<M, Host>;
+  /// This rank's rows with those around them, for so many products after one exchange. Null on all ranks where rows and
+  /// columns are spread differently, or where a rank would have more rows of others than own ones. Made at the first
+  /// call, and kept until values change. Collective. Host.
+  const RowsAround<T>* rows_around(int products) const requires std::same_as<M, Host>;
   const comm::Pattern& pattern() const { return *pattern_; }
   /// The storage as text: "sell-8 (16-bit offsets)".
   std::string storage() const;

@@ -98,9 +98,9 @@ class LocalMatrix {
   int needs(int block) const;
   /// Starts y = A x for one column as tasks; each block of rows waits for the blocks of x that it reads. Host.
   void start(exec::Tasks& tasks, const T* x, T* y) const;
-  /// For a square matrix: v[c + 1] = (A v[c] - alpha_c v[c] - beta_c v[c - 1]) / gamma_c, v[-1] = `before`. On one
-  /// thread all steps advance together, block of rows after block of rows, so that a banded matrix is read from memory
-  /// once; several threads do one step after the other.
+  /// For a square matrix: v[c + 1] = (A v[c] - alpha_c v[c] - beta_c v[c - 1]) / gamma_c, v[-1] = `before`. All
+  /// steps advance together, block of rows after block of rows, so that a banded matrix is read from memory once; the
+  /// same bits for any number of threads.
   void powers(T* const* v, std::span<const RecurrenceStep<T>> steps,
               const T* before) const requires std::same_as<M, Host>;
   LocalRows<T> rows() const;

@@ -201,7 +201,9 @@ class Operator:
             # A real operator takes the real and imaginary parts one by one.
             agreed(comm, lambda: _refuse_result(out))
             real, imaginary = (self._product(part, adjoint, False) for part in (array.real, array.imag))
-            return real + 1j * imaginary
+            both = np.empty(real.shape, np.result_type(real, 1j))
+            both.real, both.imag = real, imaginary  # 1j * inf would make the real part NaN
+            return both
         return self._product(array, adjoint, conjugate, out)
 
     def _taken(self, x: Any, adjoint: bool) -> Any:
@@ -238,10 +240,11 @@ class Operator:
         return _stored_in(out, layout.gather(y, comm) if whole else y)
 
     def matvec(self, x: Any, out: Any = None) -> Any:
-        """A x, for one vector or k columns. Where A is in the memory of a GPU, x may be there too: a
-        :class:`tacit.DeviceArray`, which is used in place, or an array of CuPy, PyTorch, JAX or Numba, which is copied
-        once within that memory; on several ranks this rank's own part. The result is then a :class:`tacit.DeviceArray`,
-        whose elements are there when the GPU's work before it is done. Collective; one product.
+        """A x, for one vector or k columns, in the precision of A: a float64 x is rounded for a float32 A. Where A is
+        in the memory of a GPU, x may be there too: a :class:`tacit.DeviceArray`, which is used in place, or an array of
+        CuPy, PyTorch, JAX or Numba, which is copied once within that memory; on several ranks this rank's own part. The
+        result is then a :class:`tacit.DeviceArray`, whose elements are there when the GPU's work before it is done.
+        Collective; one product.
 
         In host memory an x in C order and of the operator's dtype is read where it lies. `out` is an array for the
         result, in place of a new one: of its shape and the operator's dtype, in C order, and apart from x; else
@@ -250,9 +253,7 @@ class Operator:
         return self._apply(x, False, out=out)
 
     def rmatvec(self, x: Any, out: Any = None) -> Any:
-        """A^H x, the product with the conjugate transpose; x and `out` as for :meth:`matvec`. Collective; one
-        product.
-        """
+        """A^H x, with the conjugate transpose; x and `out` as for :meth:`matvec`. Collective; one product."""
         return self._apply(x, True, out=out)
 
     matmat, rmatmat = matvec, rmatvec

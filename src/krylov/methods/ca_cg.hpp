@@ -23,8 +23,10 @@ struct NoSweeps {
     bool turns = true;
   };
   static constexpr int sums = 6;
+  static constexpr int sums_of(int) { return 0; }
   void set_residual(const T*) {}
   void copy_residual(T*) const {}
+  std::array<W, 2> squares() const { return {}; }
   void turn(double) {}
   void powers(std::span<const op::RecurrenceStep<T>>, std::span<W>) {}
   void iterate(std::span<const Step>, T*) {}
@@ -42,10 +44,12 @@ using SweepsOf = CgSweeps<T>;
 /// the step since the last replacement. A norm below the rounding of the Gram matrix costs one reduction more, a
 /// replacement one product (and an apply of P).
 ///
-/// Swept: without P, with a matrix that is stored whole on this rank in host memory, and a Chebyshev basis, no basis is
-/// stored. Two wavefronts (cg_sweeps.hpp) read A twice for s iterations: its powers give the moments and (p, A p),
-/// from which G follows, and s steps of CG then take the coefficients that follow from G. s products of two columns and
-/// s of one; vectors: 7, d, the step since the last replacement.
+/// Swept: with a Csr matrix in host memory, a diagonal P or none, and a Chebyshev basis, no basis is stored. Two
+/// wavefronts (cg_sweeps.hpp) read A twice for s iterations: its powers give the moments and (p, A p), from which G
+/// follows, and s steps of CG then take the coefficients that follow from G. s products of two columns and s of one, 1
+/// exchange of s levels of ghosts, 1 reduction; vectors: 7 (with P 9), d, the step since the last replacement. With P,
+/// Y is the basis of P A for p and z = P r in the inner product of P^-1; the norm of r is known at the start of a
+/// block, estimated within it, and summed where the estimate is at the goal (one reduction).
 template <Scalar T, Memory M>
 class CaCg final : public SStepIteration<T, M> {
   using Base = SStepIteration<T, M>;
@@ -61,8 +65,8 @@ class CaCg final : public SStepIteration<T, M> {
   explicit CaCg(const Options& options)
       : Base("ca-cg", options, 8, 1, options.fallbacks ? fine : enough, 1),
         clear_(options.fallbacks ? fine : enough),
-        by_moments_(options.powers.value_or(op::Powers::products) == op::Powers::products &&
-                    (!options.basis || *options.basis == Basis::automatic || *options.basis == Basis::chebyshev)) {
+        by_moments_(!options.basis || *options.basis == Basis::automatic || *options.basis == Basis::chebyshev),
+        one_exchange_(options.powers.value_or(op::Powers::kernel) == op::Powers::kernel) {
     const int columns = this->columns(this->step_.most());
     residual_.reserve(columns);
     sums_.resize(2 * exec::pair_gram_size(columns, false));
@@ -76,19 +80,22 @@ class CaCg final : public SStepIteration<T, M> {
     z_is_there_ = false;
   }
 
-  /// Whether this run is swept, which does not depend on the number of threads, as results must not. Few threads are
-  /// used where many would compute more than a quarter of their rows twice.
+  /// Whether this run is swept, which does not depend on the number of threads, as results must not. Collective.
   void begin_sweeps(const Run<T, M>& run) {
     sweeps_.reset();
     if constexpr (std::same_as<M, Host>) {
       const auto* const A = dynamic_cast<const op::Csr<T, Host>*>(&run.A.itself());
-      if (!run.P && by_moments_ && A && A->whole())
-        for (int parts = exec::threads_now(); !sweeps_ || sweeps_->redundancy() > 0.25; parts /= 2)
-          sweeps_.emplace(*A->whole(), this->step_.most(), parts);
+      const auto* const P = run.P ? run.P->pointwise() : nullptr;
+      if (!A || !by_moments_ || bool(P) != bool(run.P)) return;
+      if (!one_exchange_ && run.r.space().comm().size() > 1) return;  // as the caller asked
+      const int most = this->step_.most();
+      if (const auto* const rows = A->rows_around(most)) sweeps_.emplace(*rows, P, most, exec::threads_now());
     }
   }
 
+  bool swept_with_P(const Run<T, M>& run) const { return sweeps_ && run.P; }
   void start(const Run<T, M>& run) override {
+    this->estimates_ = this->max_norm_ || swept_with_P(run);
     if (!sweeps_) return Base::start(run);
     sweeps_->set_residual(run.r.data());
     sweeps_->turn(0);
@@ -97,10 +104,19 @@ class CaCg final : public SStepIteration<T, M> {
     if (!sweeps_) return Base::put_residual(r);
     sweeps_->set_residual(r.data());
   }
-  double largest_of_residual(const Run<T, M>& run) override {
-    if (!sweeps_) return Base::largest_of_residual(run);
+  double norm_of_residual(const Run<T, M>& run) override {
+    if (!sweeps_) return Base::norm_of_residual(run);
+    if (!this->max_norm_) return std::sqrt(real(sum_of_squares(run)[1]));
     sweeps_->copy_residual(run.w[1].data());  // run.r stays what replacements begin with
-    return exec::largest_magnitude<T, M>(run.w[1].data(), run.r.size());
+    double norm = exec::largest_magnitude<T, M>(run.w[1].data(), run.r.size());
+    run.r.space().start_sum(&norm, 1, comm::Operation::max).wait(&norm);
+    return norm;
+  }
+  /// (r, z) and (r, r)
+  auto sum_of_squares(const Run<T, M>& run) {
+    auto sums = sweeps_->squares();
+    run.r.space().start_sum(sums.data(), sums.size()).wait(sums.data());
+    return sums;
   }
 
   void make_basis(const Run<T, M>& run, int s) override {
@@ -108,10 +124,9 @@ class CaCg final : public SStepIteration<T, M> {
     if (sweeps_) {
       chebyshev(run, s);
       const Span span("moments", "krylov");
-      moments_.resize(std::size_t(SweepsOf<T>::sums * (s + 1) + 1));
+      moments_.resize(std::size_t(SweepsOf<T>::sums_of(s)));
       sweeps_->powers(recurrence_, moments_);
-      for (int k = 0; k < s; ++k) run.A.count_apply();
-      return;
+      return count_products(run, s);
     }
     const auto v = this->renew_basis(run, s);
     const Span span("basis", "krylov");
@@ -136,7 +151,17 @@ class CaCg final : public SStepIteration<T, M> {
 
   void enter(const Run<T, M>& run, Monitor&) override {
     rz_ = real(y_.at(1, 1));
-    norm_ = (run.P ? residual_ : y_).column_length(1);
+    norm_ = (residual_is_apart(run) ? residual_ : y_).column_length(1);
+    if (swept_with_P(run) && !this->max_norm_ && norm_ > 0) this->ratio_ = std::sqrt(real(moments_.back())) / norm_;
+  }
+
+  /// Whether the plain lengths of coordinates come from residual_.
+  bool residual_is_apart(const Run<T, M>& run) const { return run.P && !sweeps_; }
+  void count_products(const Run<T, M>& run, int count) {
+    for (int k = 0; k < count; ++k) {
+      run.A.count_apply();
+      if (run.P) run.P->count_apply();
+    }
   }
 
   Ending iterate(const Run<T, M>& run, Monitor&, int j) override {
@@ -144,13 +169,14 @@ class CaCg final : public SStepIteration<T, M> {
     const auto blurs = [&](double size, double value) { return Base::blurs(size, value, clear_); };
     const int n = std::min(2 * (j + 2), y_.columns());
     y_.use(n);
-    if (run.P) residual_.use(n);
-    Trace::work("coordinates", 0, (run.P ? 12.0 : 8.0) * n * n);  // forms with the Gram matrix
+    const bool apart = residual_is_apart(run);
+    if (apart) residual_.use(n);
+    Trace::work("coordinates", 0, (apart ? 12.0 : 8.0) * n * n);  // forms with the Gram matrix
 
     if (!guard_->allows_direction(rz_)) return Ending::broken;
     y_.multiply(a_, Ta_);  // A p = Y (T a)
     // (p, A p). A shift of the basis would cost the digits of a smooth p in the first iteration, which is not tested.
-    const double pv = fresh && sweeps_ ? real(moments_.back()) : real(y_.form(a_, Ta_));
+    const double pv = fresh && sweeps_ ? real(moments_[moments_.size() - 2]) : real(y_.form(a_, Ta_));
     if (blurs(y_.size(a_) * y_.size(Ta_), pv) && !fresh) return Ending::lost;
     if (!guard_->allows_step(rz_, pv)) return Ending::broken;
     const double alpha = rz_ / pv;
@@ -160,12 +186,12 @@ class CaCg final : public SStepIteration<T, M> {
     }
     this->e_is_zero_ = false;
     const double rz = y_.square(c_), size = y_.size(c_);
-    const double rr = run.P ? residual_.square(c_) : rz, rr_size = run.P ? residual_.size(c_) : size;
+    const double rr = apart ? residual_.square(c_) : rz, rr_size = apart ? residual_.size(c_) : size;
     this->drift_.residual(rr_size);
     before_ = rz_;
     steps_taken_.push_back({alpha, 0, false});
     const bool norm_blurred = blurs(rr_size * rr_size, rr);
-    if (norm_blurred || (run.P && blurs(size * size, rz))) return Ending::blurred;
+    if (norm_blurred || (apart && blurs(size * size, rz))) return Ending::blurred;
     const double beta = rz / rz_;  // beta = (r, z) / (r, z of before),  p = r + beta p
     this->shifts_.add(W(alpha), W(beta));
     steps_taken_.back() = {alpha, beta};
@@ -213,7 +239,7 @@ class CaCg final : public SStepIteration<T, M> {
 
   /// The basis of a swept block: T_k of A, whose eigenvalues lie about the Ritz values.
   void chebyshev(const Run<T, M>& run, int s) {
-    const double largest = run.A.largest();
+    const double largest = run.P ? 0 : run.A.largest();
     this->shifts_.renew(run.r.space(), this->A_norm_);
     double least = std::numeric_limits<double>::infinity(), most = -least;
     for (const auto z : this->shifts_.values()) least = std::min(least, z.real()), most = std::max(most, z.real());
@@ -259,19 +285,20 @@ class CaCg final : public SStepIteration<T, M> {
     {
       const Span span("iterations", "krylov");
       sweeps_->iterate(steps_taken_, this->group(run).data());
-      for (std::size_t k = 0; k < steps_taken_.size(); ++k) run.A.count_apply();
+      count_products(run, int(steps_taken_.size()));
     }
     y_.use(y_.columns());
     this->replace_residual(run, y_, done, more);
     if (ending != Ending::blurred) return;
-    sweeps_->copy_residual(run.w[1].data());
-    rz_ = real(layout::dot(run.w[1], run.w[1]));
-    norm_ = std::sqrt(rz_);
+    const auto exact = sum_of_squares(run);
+    rz_ = real(exact[0]);
+    norm_ = std::sqrt(std::max(rz_, 0.0));
+    if (run.P && !this->max_norm_ && norm_ > 0) this->ratio_ = std::sqrt(real(exact[1])) / norm_;
     sweeps_->turn(rz_ / before_);
   }
 
   double clear_;
-  bool by_moments_;  // options allow it
+  bool by_moments_, one_exchange_;  // options allow it: the basis, the powers on several ranks
   std::optional<SweepsOf<T>> sweeps_;
   std::vector<typename SweepsOf<T>::Step> steps_taken_;
   op::Recurrence<T> recurrence_;

@@ -47,7 +47,8 @@ class Executor {
   virtual int sign_of_diagonal() = 0;
   virtual bool diagonal_varies() = 0;
   virtual bool is_far_from_hermitian() = 0;
-  /// Of a product and an apply of P, measured, and of vectors and sums, on this machine.
+  /// Of a product and an apply of P, measured, and of vectors and sums, on this machine; for cg also of its iterations
+  /// and those of ca-cg, where these may be faster.
   virtual Prices prices() = 0;
 };
 

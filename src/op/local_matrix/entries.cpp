@@ -233,34 +233,43 @@ void LocalMatrix<T, M>::count_entries(std::span<Local> count) const {
 }
 
 template <Scalar T, Memory M>
-bool LocalMatrix<T, M>::Storage::replace(const Global* begin, const T* values, T* diagonal_of) {
-  const std::size_t count = std::max(block.size(), std::size_t(1)) - 1;
+bool LocalMatrix<T, M>::Storage::holds(const Global* begin, const T* values) const {
+  if (numbers == Numbers::given) return true;
   std::atomic<bool> exact = true;
-  with_values([&]<class V>(const V* all) {
-    V* const to = const_cast<V*>(all);  // with_values() is of a constant matrix, and this one is not
-    T* const outside = const_cast<T*>(rest.values());
-    exec::parallel_for(count, count > 16, [&](std::size_t b) {
-      bool fits = true;
-      each_value(int(b), [&](Local row, Local k, Global place) {
-        const T v = values[begin[row] + k];
-        if (place < 0) {
-          outside[~place] = v;
-        } else {
-          if constexpr (is_narrower<T, V>) fits = fits && !inexact<V>(v);
-          if (fits) to[place] = shortened<V>(v);
-        }
+  with_values([&]<class V>(const V*) {
+    if constexpr (is_narrower<T, V>)
+      exec::parallel_for(block.size() - 1, block.size() > 16, [&](std::size_t b) {
+        if (!exact.load(std::memory_order_relaxed)) return;
+        auto lost = inexact<V>(T{});
+        each_value(int(b), [&](Local row, Local k, Global) { lost |= inexact<V>(values[begin[row] + k]); });
+        if (lost) exact.store(false, std::memory_order_relaxed);
       });
-      if (!fits) exact.store(false, std::memory_order_relaxed);
-      else if (diagonal_of) copy_diagonal(int(b), diagonal_of);
-    });
   });
   return exact;
 }
 
 template <Scalar T, Memory M>
+void LocalMatrix<T, M>::Storage::replace(const Global* begin, const T* values, T* diagonal_of) {
+  const std::size_t count = std::max(block.size(), std::size_t(1)) - 1;
+  with_values([&]<class V>(const V* all) {
+    V* const to = const_cast<V*>(all);  // with_values() is of a constant matrix, and this one is not
+    T* const outside = const_cast<T*>(rest.values());
+    exec::parallel_for(count, count > 16, [&](std::size_t b) {
+      each_value(int(b), [&](Local row, Local k, Global place) {
+        const T v = values[begin[row] + k];
+        if (place < 0) outside[~place] = v;
+        else to[place] = shortened<V>(v);
+      });
+      if (diagonal_of) copy_diagonal(int(b), diagonal_of);
+    });
+  });
+}
+
+template <Scalar T, Memory M>
 void LocalMatrix<T, M>::set_values(const Global* begin, const T* values, T* diagonal) requires std::same_as<M, Host> {
-  if (!s_->shared && s_->replace(begin, values, diagonal)) return;
-  // Slices with one copy of their values may now differ, or numbers need more bits than are stored of them.
+  if (!s_->shared && s_->holds(begin, values)) return s_->replace(begin, values, diagonal);
+  // Slices with one copy of their values may now differ, or numbers need more bits than are stored of them. The matrix
+  // stays as it is if there is no memory for another one.
   LocalRows<T> a = rows();
   exec::parallel_for(std::size_t(s_->rows), s_->rows > Storage::task_rows, [&](std::size_t r) {
     std::copy_n(values + begin[r], a.start[r + 1] - a.start[r], a.value.data() + a.start[r]);

@@ -390,7 +390,7 @@ void LocalMatrix<T, M>::multiply(const T* x, T* y, int columns, const comm::Comm
   if (Trace::on()) {
     const double k = columns;
     Trace::work("product", bytes() + k * (double(s_->rows) + double(s_->columns)) * sizeof(T),
-                (is_complex<T> ? 8 : 2) * k * double(s_->stored() + std::size_t(s_->rest.entries())));
+                (is_complex<T> ? 8 : 2) * k * double(s_->entries));
   }
 }
 
@@ -465,17 +465,17 @@ void LocalMatrix<T, M>::powers(T* const* v, std::span<const RecurrenceStep<T>> s
                                const T* before) const requires std::same_as<M, Host> {
   const auto& block = s_->block;
   const int blocks = int(block.size()) - 1, levels = int(steps.size());
+  if (levels == 0) return;
   // Block b of v[c + 1]; compiled once, as gcc 12 may fuse complex products in one copy and not in another.
   const auto advance = [&](int c, int b) TACIT_COMPILED_ONCE {
     s_->multiply(b, v[c], v[c + 1], 1);
     extend_rows(steps[c], c > 0 ? v[c - 1] : before, v[c], v[c + 1], block[b].row, block[b + 1].row);
   };
-  if (blocks > poll_blocks && (exec::Tasks::current() || exec::threads_now() > 1)) {
-    for (int c = 0; c < levels; ++c) exec::each(std::size_t(blocks), true, [&](std::size_t b) { advance(c, int(b)); });
-    return;
-  }
-  std::vector<int> next;
-  wavefront(*this, levels, next, advance);
+  Needs needs;
+  needs_of_product(*this, needs);
+  Wavefront wave(blocks);
+  wave.add(needs, levels - 1);
+  wave.run(blocks > poll_blocks, advance);
 }
 
 #define TACIT_INSTANTIATE(T)                                                                                        \

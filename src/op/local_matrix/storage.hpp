@@ -191,9 +191,10 @@ struct LocalMatrix<T, M>::Storage {
   /// Calls f(row, k, place) for entry k of the rows of a block.
   template <class F>
   void each_value(int b, F&& f) const;
-  /// Replaces the values, unless some are not exact as they are stored: then returns false, with some of them replaced.
-  /// Stores the entries (i, i) in diagonal_of[i], where that is not null.
-  bool replace(const Global* begin, const T* values, T* diagonal_of);
+  /// Whether these values are exact as values are stored.
+  bool holds(const Global* begin, const T* values) const;
+  /// Replaces the values by these, which are. Stores the entries (i, i) in diagonal_of[i], where that is not null.
+  void replace(const Global* begin, const T* values, T* diagonal_of);
   /// Stores the entries (i, i) of the rows of a block in diagonal[i].
   void copy_diagonal(int b, T* diagonal) const;
   /// Calls f(row, column, value) for the entries of rows and columns [first, first + count), numbered from 0, by all

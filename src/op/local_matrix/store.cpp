@@ -1,4 +1,6 @@
 // Construction of LocalMatrix: the choice of a format, and the storage by rows and by slices.
+#include <tacit/base/error.hpp>
+
 #include "storage.hpp"
 
 #include <atomic>
@@ -194,6 +196,10 @@ struct LocalMatrix<T, M>::Storage::Kinds {
 template <Scalar T, Memory M>
 LocalMatrix<T, M>::LocalMatrix(const LocalRowsView<T>& a, Format format) : s_(std::make_unique<Storage>()) {
   Storage& s = *s_;
+  // Loops over slices and tasks count beyond the last row.
+  constexpr Local most_rows = std::numeric_limits<Local>::max() - Storage::task_rows;
+  require(a.count() <= most_rows, "a part of ", a.count(), " rows; a rank can store ", most_rows,
+          " rows: use more ranks");
   s.rows = a.count(), s.columns = a.columns;
   s.row_begin = a.row_begin, s.column_begin = a.column_begin;
   s.entries = a.start.back();

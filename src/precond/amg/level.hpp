@@ -7,7 +7,7 @@
 
 #include <tacit/base/trace.hpp>
 #include <tacit/precond/amg.hpp>
-#include "op/stages.hpp"
+#include "op/wavefront.hpp"
 
 #include <memory>
 #include <optional>
@@ -111,7 +111,7 @@ class MatrixLevel {
   const T* rhs_ = nullptr;                     // in place of f, and
   T* result_ = nullptr;                        // of u: see borrow()
   op::ReadColumns reads_;                      // of R
-  op::Stages stages_;
+  op::Wavefront wave_;
   op::Needs needs_of_A_, needs_of_P_, needs_of_R_;
 };
 

@@ -76,14 +76,14 @@ void MatrixLevel<T>::down_in_waves(int sweeps, bool from_zero, layout::Vector<T>
   const auto &A = *A_->whole(), &to_coarse = *R->whole();
   op::needs_of_product(A, needs_of_A_), reads_.needs(to_coarse, A, needs_of_R_);
   const auto steps = steps_of(sweeps);
-  stages_.begin(A.blocks());
-  for (int s = 0; s < sweeps; ++s) stages_.add(needs_of_A_);
-  stages_.add(needs_of_R_);
+  wave_.begin(A.blocks());
+  wave_.add(needs_of_A_, sweeps);
+  wave_.add(needs_of_R_);
   // The approximations are in u and r by turns, and the residual in the other one.
   T* const v[] = {u->data(), r->data()};
   const int offset = from_zero;  // the first sweep reads none, and so may write to u
   const Span span = traced("down", sweeps + !from_zero, *R, (from_zero ? 4 : 5));
-  stages_.run(A.blocks() > few_blocks, [&](int stage, int b) {
+  wave_.run(A.blocks() > few_blocks, [&](int stage, int b) {
     T *const from = v[(stage + offset) % 2], *const to = v[(stage + offset + 1) % 2];
     if (stage < sweeps) return sweep_rows(b, steps[std::size_t(stage)], from_zero && stage == 0 ? nullptr : from, to);
     if (stage > sweeps) return to_coarse.multiply_block(b, from, coarse.data() + to_coarse.first_row(b));
@@ -99,12 +99,12 @@ void MatrixLevel<T>::up_in_waves(int sweeps, const layout::Vector<T>& coarse) {
   const auto &A = *A_->whole(), &from_coarse = *P->whole();
   op::needs_of_product(A, needs_of_A_), op::needs_behind(A, needs_of_A_, from_coarse, needs_of_P_);
   const auto steps = steps_of(sweeps);
-  stages_.begin(from_coarse.blocks());
-  stages_.add(needs_of_P_);
-  for (int s = 1; s < sweeps; ++s) stages_.add(needs_of_A_);
+  wave_.begin(from_coarse.blocks());
+  wave_.add(needs_of_P_);
+  wave_.add(needs_of_A_, sweeps - 1);
   T* const v[] = {u->data(), r->data()};
   const Span span = traced("up", sweeps, *P, 5);
-  stages_.run(A.blocks() > few_blocks, [&](int stage, int b) {
+  wave_.run(A.blocks() > few_blocks, [&](int stage, int b) {
     T* const from = v[stage % 2];
     T* const to = result_ && stage == sweeps ? result_ : v[(stage + 1) % 2];
     if (stage > 0) return sweep_rows(b, steps[std::size_t(stage - 1)], from, to);

@@ -1,4 +1,4 @@
-#include "op/stages.hpp"
+#include "op/wavefront.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -23,7 +23,7 @@ ReadColumns::ReadColumns(std::span<const Global> start, std::span<const Global> 
   for (std::size_t g = groups; g-- > 1;) least_[g - 1] = std::min(least_[g - 1], least_[g]);
 }
 
-bool Stages::divide(int parts) {
+bool Wavefront::divide(int parts) {
   const int stages = this->stages();
   ranges_.resize(std::size_t(parts * stages));
   for (int i = 0; i < parts; ++i) {
