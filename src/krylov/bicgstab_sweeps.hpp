@@ -108,7 +108,7 @@ class BicgstabSweeps {
   struct Part {
     std::vector<op::BlockRange> range;    // of levels with .., 1, 0 levels behind them; the last: its own
     Local first = 0, begin = 0, end = 0;  // of its arrays; own rows
-    std::vector<int> at;                  // the next block of each level
+    std::vector<int> at, next;            // the next block of each level; work space of a wavefront
     exec::Array<T, Host> p, r, product;
     std::vector<MovingRows<T>> power;  // of each level but 0, of p and r
     MovingRows<T> turned, other;       // p - omega v; r and s by turns, in r and here
@@ -150,6 +150,7 @@ class BicgstabSweeps {
 
   const op::LocalMatrix<T>& A_;
   op::Needs needs_;
+  op::Wavefront wave_;  // of the most levels of a sweep
   std::vector<Local> first_row_;
   std::vector<Part> part_;
   std::vector<W> partial_;
@@ -172,7 +173,9 @@ BicgstabSweeps<T>::BicgstabSweeps(const op::LocalMatrix<T>& A, int most, int par
   for (int b = 0; b <= blocks; ++b) first_row_.push_back(A.first_row(b));
   apart_ = rows_apart(A);
   op::needs_of_product(A, needs_);
-  Local longest = 0, computed = 0;
+  wave_.begin(blocks), wave_.add(needs_, 2 * levels);
+  Local longest = 0;
+  double computed = 0;
   for (int b = 0; b < blocks; ++b) longest = std::max(longest, row(b + 1) - row(b));
   part_.resize(std::size_t(parts));
   for (int i = 0; i < parts; ++i) {
@@ -189,7 +192,7 @@ BicgstabSweeps<T>::BicgstabSweeps(const op::LocalMatrix<T>& A, int most, int par
     for (const auto& range : part.levels(levels))
       computed += row(range.end) - row(range.begin) - (part.end - part.begin);
   }
-  if (blocks) redundancy_ = double(computed) / (double(levels) * row(blocks));
+  if (blocks) redundancy_ = computed / (double(levels) * row(blocks));
 }
 
 template <Scalar T>
@@ -270,9 +273,7 @@ void BicgstabSweeps<T>::wave(Part& part, int levels, F&& f) {
   const auto range = part.levels(levels);
   part.at.clear();
   for (const auto& r : range) part.at.push_back(r.begin);
-  op::Wavefront waves(A_.blocks());
-  waves.add(needs_, levels - 1);
-  waves.run(range, [&](int level, int b) {
+  wave_.run(range, part.next, [&](int level, int b) {
     f(level, b);
     ++part.at[std::size_t(level)];
   });

@@ -68,6 +68,7 @@ class CgSweeps {
     std::vector<op::BlockRange> range;    // of levels with .., 1, 0 levels behind them; the last: its own
     Local first = 0, begin = 0, end = 0;  // of its arrays; own rows
     exec::Array<T, Host> p, other, z, power[2], power_of_z[2], product[2];
+    std::vector<int> next;                                     // work space of a wavefront
     std::vector<std::pair<std::size_t, Local>> sends, ghosts;  // places in a message, and rows
     T* of(exec::Array<T, Host>& v) const { return v.data() - first; }
     const T* of(const exec::Array<T, Host>& v) const { return v.data() - first; }
@@ -106,6 +107,7 @@ class CgSweeps {
 
   const op::RowsAround<T>& around_;
   op::Needs needs_;
+  op::Wavefront wave_;                      // of the longest block
   int first_block_ = 0, last_block_ = 0;    // with rows of this rank
   exec::Array<T, Host> scaling_, weights_;  // P and P^-1, of all rows of the matrix
   std::vector<Part> part_;
@@ -171,6 +173,8 @@ template <class F>
 template <Scalar T>
 CgSweeps<T>::CgSweeps(const op::RowsAround<T>& A, const layout::Vector<T>* P, int most, int threads) : around_(A) {
   op::needs_of_product(A.matrix(), needs_);
+  wave_.begin(A.matrix().blocks());
+  wave_.add(needs_, most - 1);
   const auto own = op::blocks_of(A.matrix(), A.begin(), A.end());
   first_block_ = own.begin, last_block_ = own.end;
   const double alone = divide(most, 1);
@@ -400,9 +404,7 @@ template <Scalar T>
 template <bool scaled>
 void CgSweeps<T>::powers_of(Part& part, std::span<const op::RecurrenceStep<T>> steps) {
   const int s = int(steps.size()), width = sums_of(s);
-  op::Wavefront wave(A().blocks());
-  wave.add(needs_, s - 1);
-  wave.run(levels(part, s), [&](int level, int b) {
+  wave_.run(levels(part, s), part.next, [&](int level, int b) {
     const auto& step = steps[std::size_t(level)];
     const bool own = b >= part.range.back().begin && b < part.range.back().end;
     W* const sum = own ? partial_.data() + group_of(b) * std::size_t(width) : nullptr;
@@ -480,9 +482,7 @@ template <Scalar T>
 template <bool scaled>
 void CgSweeps<T>::steps_of(Part& part, std::span<const Step> steps, T* x) {
   const int count = int(steps.size());
-  op::Wavefront wave(A().blocks());
-  wave.add(needs_, count - 1);
-  wave.run(levels(part, count), [&](int j, int b) {
+  wave_.run(levels(part, count), part.next, [&](int j, int b) {
     const bool odd = j % 2 == 1;
     if (j == 0)
       count == 1 ? step<scaled, true, false, true>(part, steps, j, b, x)

@@ -108,9 +108,9 @@ class Wavefront {
   template <class F>
   void run(bool parallel, F&& f);
   /// The same on this thread for the blocks range[k] of stage k, of the first range.size() stages; what these need of
-  /// other blocks is not waited for.
+  /// other blocks is not waited for. `next` is work space: the next block of each stage.
   template <class F>
-  void run(std::span<const BlockRange> range, F&& f) const;
+  void run(std::span<const BlockRange> range, std::vector<int>& next, F&& f) const;
 
  private:
   static constexpr int parts_of_a_thread = 2;
@@ -122,11 +122,12 @@ class Wavefront {
   std::vector<int> count_;
   std::vector<const Needs*> needs_;
   std::vector<BlockRange> ranges_;
+  std::vector<int> next_;
 };
 
 template <class F>
-void Wavefront::run(std::span<const BlockRange> range, F&& f) const {
-  std::vector<int> next;
+void Wavefront::run(std::span<const BlockRange> range, std::vector<int>& next, F&& f) const {
+  next.clear();
   for (const auto& r : range) next.push_back(r.begin);
   const auto stages = range.size();
   for (std::size_t done = 0; done < stages;) {
@@ -148,7 +149,7 @@ void Wavefront::run(bool parallel, F&& f) {
   if (threads == 1) {
     exec::settle();
     divide(1);
-    return run(ranges_, f);
+    return run(ranges_, next_, f);
   }
   int parts = threads * parts_of_a_thread;
   while (parts > 1 && !divide(parts)) parts = parts > threads ? threads : 1;
@@ -158,7 +159,8 @@ void Wavefront::run(bool parallel, F&& f) {
     return;
   }
   exec::each(std::size_t(parts), true, [&](std::size_t i) {
-    run(std::span<const BlockRange>(ranges_).subspan(i * std::size_t(stages()), std::size_t(stages())), f);
+    std::vector<int> next;
+    run(std::span<const BlockRange>(ranges_).subspan(i * std::size_t(stages()), std::size_t(stages())), next, f);
   });
   exec::each(std::size_t(parts - 1), true, [&](std::size_t i) {
     for (int k = 0; k < stages(); ++k)

@@ -290,9 +290,9 @@ TEST(SweepsOfCg, AreNotTriedWhereTooManyRowsAreAround) {
           a.end_row();
         }
         const auto A = a.on(comm);
-        const bool alone = comm.size() == 1;
-        EXPECT_EQ(A->rows_around(4) != nullptr, alone);
-        EXPECT_EQ(A->rows_around(4) != nullptr, alone);  // nor the second time
+        const bool near = comm.size() < 3;  // two ranks have one half each
+        EXPECT_EQ(A->rows_around(4) != nullptr, near);
+        EXPECT_EQ(A->rows_around(4) != nullptr, near);  // nor the second time
         const auto b = random_vector<double>(a.n, 3);
         krylov::Options o;
         o.method = krylov::Method::ca_cg, o.step = 4, o.rtol = 1e-8;

@@ -60,11 +60,12 @@ TEST(Wavefront, ComesAfterWhatItReadsAndBeforeWhatItOverwrites) {
         needs_of_product(A, needs);
         Wavefront wave(blocks);
         wave.add(needs, 4);
+        std::vector<int> space;
         for (const BlockRange own : {BlockRange{0, blocks}, BlockRange{3, 8}, BlockRange{blocks - 1, blocks}}) {
           const auto around = blocks_around(needs, own, 4);
           const std::vector<BlockRange> range(around.rbegin(), around.rend());
           std::vector<std::vector<char>> done(range.size(), std::vector<char>(std::size_t(blocks)));
-          wave.run(range, [&](int k, int b) {
+          wave.run(range, space, [&](int k, int b) {
             ASSERT_FALSE(done[k][b]);
             ASSERT_TRUE(b >= range[k].begin && b < range[k].end);
             for (int other = 0; k > 0 && other < blocks; ++other) {

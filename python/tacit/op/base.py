@@ -251,9 +251,7 @@ class Operator:
         return self._apply(x, False, out=out)
 
     def rmatvec(self, x: Any, out: Any = None) -> Any:
-        """A^H x, the product with the conjugate transpose; x and `out` as for :meth:`matvec`. Collective; one
-        product.
-        """
+        """A^H x, with the conjugate transpose; x and `out` as for :meth:`matvec`. Collective; one product."""
         return self._apply(x, True, out=out)
 
     matmat, rmatmat = matvec, rmatvec

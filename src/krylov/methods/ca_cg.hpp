@@ -87,7 +87,8 @@ class CaCg final : public SStepIteration<T, M> {
       const auto* const A = dynamic_cast<const op::Csr<T, Host>*>(&run.A.itself());
       const auto* const P = run.P ? run.P->pointwise() : nullptr;
       if (!A || !by_moments_ || bool(P) != bool(run.P)) return;
-      if (!one_exchange_ && run.r.space().comm().size() > 1) return;  // as the caller asked
+      // On several ranks columns that are solved together share the exchanges of single products.
+      if ((!one_exchange_ || run.r.space().is_merging()) && run.r.space().comm().size() > 1) return;
       const int most = this->step_.most();
       if (const auto* const rows = A->rows_around(most)) sweeps_.emplace(*rows, P, most, exec::threads_now());
     }
