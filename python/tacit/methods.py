@@ -267,7 +267,8 @@ class CaCg(Method):
     Parameters
     ----------
     step : int, optional
-        S: iterations for one reduction. From 1 to 1000 iterations. Default: ca-gmres 10, ca-cg 8, ca-bicgstab 4.
+        S: iterations for one reduction. From 1 to 1000 iterations. Default: ca-gmres 10, ca-cg 8, ca-bicgstab 4 (2
+        or 1 without a stored basis).
     basis : one of ['auto', 'newton', 'chebyshev', 'monomial'], optional
         The polynomials of the basis. Default: newton once Ritz values are known; in ca-cg and ca-bicgstab
         chebyshev.
@@ -307,7 +308,8 @@ class CaBicgstab(Method):
     Parameters
     ----------
     step : int, optional
-        S: iterations for one reduction. From 1 to 1000 iterations. Default: ca-gmres 10, ca-cg 8, ca-bicgstab 4.
+        S: iterations for one reduction. From 1 to 1000 iterations. Default: ca-gmres 10, ca-cg 8, ca-bicgstab 4 (2
+        or 1 without a stored basis).
     basis : one of ['auto', 'newton', 'chebyshev', 'monomial'], optional
         The polynomials of the basis. Default: newton once Ritz values are known; in ca-cg and ca-bicgstab
         chebyshev.
@@ -348,7 +350,8 @@ class CaGmres(Method):
     block_qr : one of ['cholqr', 'cholqr2', 'shifted-cholqr3', 'mixed-cholqr', 'tsqr'], optional
         With bcgs or bcgs2: how the vectors of a block are made orthonormal. Default: cholqr.
     step : int, optional
-        S: iterations for one reduction. From 1 to 1000 iterations. Default: ca-gmres 10, ca-cg 8, ca-bicgstab 4.
+        S: iterations for one reduction. From 1 to 1000 iterations. Default: ca-gmres 10, ca-cg 8, ca-bicgstab 4 (2
+        or 1 without a stored basis).
     basis : one of ['auto', 'newton', 'chebyshev', 'monomial'], optional
         The polynomials of the basis. Default: newton once Ritz values are known; in ca-cg and ca-bicgstab
         chebyshev.

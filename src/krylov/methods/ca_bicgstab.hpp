@@ -104,7 +104,7 @@ class CaBicgstab final : public SStepIteration<T, M> {
       const auto* const csr = dynamic_cast<const op::Csr<T, Host>*>(&run.A.itself());
       const auto* const A = !run.P && by_products_ && csr ? csr->whole() : nullptr;
       if (!A) return;
-      const double apart = BicgstabSweeps<T>::rows_apart(*A), kept = 12 * apart * sizeof(T);
+      const double apart = BicgstabSweepsOf<T>::rows_apart(*A), kept = 12 * apart * sizeof(T);
       const int most = step_is_given_ ? step_.most() : std::min(step_.most(), kept <= in_cache ? 2 : 1);
       // Levels that are most of the rows apart do not share what is in cache.
       if (2 * (2 * most * apart) > double(run.r.size())) return;
