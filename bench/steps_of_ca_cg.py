@@ -71,21 +71,22 @@ def plot(rows: list[dict[str, Any]], path: str) -> None:
     import matplotlib.pyplot as plt
 
     systems = list(dict.fromkeys(row["system"] for row in rows))
+    most: list[float] = []
     figure, axes = plt.subplots(1, len(systems), figsize=(3.6 * len(systems), 3.4), sharey=True, layout="constrained")
     for axis, name in zip(np.atleast_1d(axes), systems, strict=True):
         own = [row for row in rows if row["system"] == name]
         cg, swept = own[0], own[1:]
         steps = [row["step"] for row in swept]
+        most += [row[key] / cg[key] for row in swept for key in ("ms", "MB")]
         axis.plot(steps, [row["ms"] / cg["ms"] for row in swept], "o-", color="#1f5fa8", label="time")
         axis.plot(steps, [row["MB"] / cg["MB"] for row in swept], "s--", color="#c26a1a", label="bytes, by formula")
-        axis.axhline(1, color="#666666", linewidth=0.8)
-        axis.annotate("cg", (steps[-1], 1), textcoords="offset points", xytext=(-4, 4), color="#666666", ha="right")
+        axis.axhline(1, color="#444444", linewidth=1.2, linestyle=":", label="cg")
         axis.set_title(f"{NAMES.get(name, name)}\ncg: {cg['ms']:.1f} ms, {cg['MB']:.0f} MB", fontsize=9)
         axis.set_xlabel("s, iterations of a block")
         axis.set_xticks(steps)
-        axis.set_ylim(bottom=0)
         axis.grid(alpha=0.3)
     np.atleast_1d(axes)[0].set_ylabel("an iteration of ca-cg over cg's")
+    np.atleast_1d(axes)[0].set_ylim(bottom=0, top=1.05 * max(most))
     np.atleast_1d(axes)[0].legend(frameon=False, fontsize=9)
     figure.savefig(path, dpi=110)
 
