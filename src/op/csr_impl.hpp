@@ -34,7 +34,7 @@ struct Csr<T, M>::Parts {
   std::map<int, std::unique_ptr<comm::Exchange>> exchanges;
   std::map<int, exec::Array<T, M>> ghosts;
   std::unique_ptr<Surroundings<T>> around;        // made at the first powers_kernel() or rows_around()
-  std::unique_ptr<RowsAround<T>> rows_around;     // made at the first rows_around()
+  std::unique_ptr<RowsAround<T>> rows_around;     // on several ranks made at the first rows_around()
   int too_far = std::numeric_limits<int>::max();  // so many products need too many rows around
   // Rows of `ghost` that need the same neighbours (positions in receive_ranks). Made at the first product that is
   // scheduled as split or jobs.
@@ -136,6 +136,9 @@ void Csr<T, M>::store(RowsView<T, Index> rows, Rows<T>* owned, Format format) {
   parts_->own = std::make_unique<LocalMatrix<T, M>>(view, format);
   own = {};
   if (owned) *owned = {};
+  // Made here and not when asked for, since threads may solve with one matrix at the same time.
+  if constexpr (std::same_as<M, Host>)
+    if (comm.size() == 1 && to == from) parts_->rows_around = std::make_unique<RowsAround<T>>(*parts_->own);
   parts_->ghost = std::make_unique<RowList<T, M>>(ghost);
   pattern_ =
       std::make_shared<const comm::Pattern>(comm::Pattern::build(comm, from.partition().offsets(), std::move(needed)));
@@ -199,7 +202,8 @@ void Csr<T, M>::update_values(std::span<const T> values) requires std::same_as<M
                                     [&](Global k, Global g) { outside[std::size_t(g)] = values[std::size_t(k)]; });
     p.own->set_values(begin.data(), values.data(), this->range() == from ? p.diagonal.data() : nullptr);
     p.ghost->set_values(outside.data());
-    p.own_adjoint.reset(), p.ghost_adjoint.reset(), p.rows_around.reset(), p.around.reset();
+    p.own_adjoint.reset(), p.ghost_adjoint.reset();
+    if (p.around) p.rows_around.reset(), p.around.reset();
     remember_arrays();
     const auto bad = std::find_if(values.begin(), values.end(), [](T v) { return !is_finite(v); });
     find_largest(values, bad == values.end() ? std::string() : fault_at(bad - values.begin()));

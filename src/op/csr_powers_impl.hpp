@@ -131,14 +131,9 @@ template <Scalar T, Memory M>
 const RowsAround<T>* Csr<T, M>::rows_around(int products) const requires std::same_as<M, Host> {
   auto& p = *parts_;
   if (!has_powers_kernel() || products >= p.too_far) return nullptr;
-  if (p.rows_around && (p.rows_around->levels() >= products || this->domain().comm().size() == 1))
-    return p.rows_around.get();
   const auto& space = this->domain();
   const auto& comm = space.comm();
-  if (comm.size() == 1) {
-    p.rows_around = std::make_unique<RowsAround<T>>(*p.own);
-    return p.rows_around.get();
-  }
+  if (p.rows_around && (comm.size() == 1 || p.rows_around->levels() >= products)) return p.rows_around.get();
   try {
     comm::collective(comm, [&] {
       p.rows_around.reset();

@@ -172,6 +172,19 @@ def test_independent_solves_do_not_wait_for_each_other() -> None:
     assert true_residual(b, inner[0].x, np.ones(50)) < 1.1e-8
 
 
+def test_first_solves_with_a_matrix_from_several_threads() -> None:
+    """What a matrix makes for s-step cg is there before its first solve."""
+    a = laplacian(3000)
+    b = np.ones(3000)
+    for _ in range(10):
+        A = tacit.csr(a)
+        with ThreadPoolExecutor(4) as pool:
+            solves = [
+                pool.submit(tacit.solve, A, b, method="ca-cg", precond="none", max_iterations=20) for _ in range(4)
+            ]
+            assert len({one.result(LONG).x.tobytes() for one in solves}) == 1
+
+
 def test_callbacks_may_use_the_operator_that_is_solved_with() -> None:
     a = laplacian(40)
     A = tacit.csr(a)
