@@ -33,8 +33,10 @@ struct Csr<T, M>::Parts {
   // By number of columns: the messages, and the received ghosts in M.
   std::map<int, std::unique_ptr<comm::Exchange>> exchanges;
   std::map<int, exec::Array<T, M>> ghosts;
-  std::unique_ptr<Surroundings<T>> around;        // made at the first powers_kernel() or rows_around()
-  std::unique_ptr<RowsAround<T>> rows_around;     // on several ranks made at the first rows_around()
+  std::unique_ptr<Surroundings<T>> around;  // made at the first powers_kernel() or rows_around()
+  // On several ranks made at the first rows_around(); on one with the matrix, as threads may use it for the first time
+  // at once.
+  std::unique_ptr<RowsAround<T>> rows_around;
   int too_far = std::numeric_limits<int>::max();  // so many products need too many rows around
   // Rows of `ghost` that need the same neighbours (positions in receive_ranks). Made at the first product that is
   // scheduled as split or jobs.
@@ -136,7 +138,6 @@ void Csr<T, M>::store(RowsView<T, Index> rows, Rows<T>* owned, Format format) {
   parts_->own = std::make_unique<LocalMatrix<T, M>>(view, format);
   own = {};
   if (owned) *owned = {};
-  // Made here and not when asked for, since threads may solve with one matrix at the same time.
   if constexpr (std::same_as<M, Host>)
     if (comm.size() == 1 && to == from) parts_->rows_around = std::make_unique<RowsAround<T>>(*parts_->own);
   parts_->ghost = std::make_unique<RowList<T, M>>(ghost);
