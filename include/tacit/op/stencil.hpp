@@ -110,8 +110,8 @@ class Stencil final : public Operator<T, Host> {
   /// On grids of two and three dimensions.
   bool has_schedules() const override { return grid_.dimensions > 1; }
   /// On one rank, with a slowest axis that is not periodic, several steps pass over the grid together, each one or two
-  /// slabs behind the one before: where a few slabs of each vector fit the cache, only the first step reads from memory.
-  /// Otherwise step after step. The same bits for any number of threads.
+  /// slabs behind the one before: where a few slabs of each vector fit the cache, only the first step reads from
+  /// memory. Otherwise step after step. The same bits for any number of threads.
   void powers(std::span<Vector<T, Host>* const> v, std::span<const RecurrenceStep<T>> steps,
               const Vector<T, Host>* before = nullptr) const override;
   /// Temporal blocking: several steps are done on a tile of the grid (a few neighbouring lines through many slabs)
