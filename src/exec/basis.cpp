@@ -39,7 +39,9 @@ template <class T>
 // The elements of a row of lanes as real numbers, by name in registers: of several arrays of sums gcc 12 makes as many
 // numbers, each multiplied and added by itself.
 template <class T>
-using Row = Registers<real_t<T>, lanes * int(sizeof(T) / sizeof(real_t<T>))>;
+inline constexpr int numbers_of_row = is_complex<T> ? 2 * lanes : lanes;
+template <class T>
+using Row = Registers<real_t<T>, numbers_of_row<T>>;
 template <class T>
 [[gnu::always_inline]] inline Row<T> load_row(const T* from) {
   return Row<T>::load(reinterpret_cast<const real_t<T>*>(from));
@@ -47,7 +49,8 @@ template <class T>
 // Numbers 2 l + of(0) and 2 l + of(1) of each pair.
 template <auto of, class R>
 [[gnu::always_inline]] inline R in_pairs(const R& a) {
-  return by_parts<R>([](const auto& x) __attribute__((always_inline)) { return shuffled<of>(x, x); }, a);
+  return by_parts<R>(
+      [](const auto& x) __attribute__((always_inline)) { return shuffled<of>(x, x); }, a);
 }
 
 // Conjugates of elements times v, rounded as conj(q) v is.

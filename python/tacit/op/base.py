@@ -54,7 +54,7 @@ class Operator:
     """
 
     __array_ufunc__ = None  # NumPy leaves `array @ operator` to the operator
-    __slots__ = ("_handle", "_hermitian", "comm", "dtype", "shape")
+    __slots__ = ("_alone", "_handle", "_hermitian", "comm", "dtype", "shape")
     _composes = True  # whether others may be made of it
     _composition: ClassVar[type[Any]]  # Composed, set there: it needs matrices, which are operators
     _cure = "make it anew"  # what there is in place of a pickle
@@ -65,6 +65,7 @@ class Operator:
         self.comm = comm
         self.dtype = DTYPES.get(dtype) or np.dtype(dtype)  # type: ignore[arg-type]
         self.shape: tuple[int, int] = (handle.rows, handle.columns)
+        self._alone = comm.size == 1 and self._gpu is None  # no other rank and no other memory has a part in products
 
     ndim = 2
 
@@ -167,6 +168,8 @@ class Operator:
 
     def _apply(self, x: Any, adjoint: bool, conjugate: bool = False, out: Any = None) -> Any:
         """A x, or A^H x, or with `conjugate` A^T x; in `out` where that is given."""
+        if self._alone and type(x) is np.ndarray and not conjugate and self._takes(x, adjoint):
+            return self._multiplied(x, adjoint, out)
         comm = self.comm
         if self._gpu is None:
             x = _device.read_by_numpy(x)
@@ -203,6 +206,18 @@ class Operator:
             real, imaginary = (self._product(part, adjoint, False) for part in (array.real, array.imag))
             return _complex_of(real, imaginary)
         return self._product(array, adjoint, conjugate, out)
+
+    def _takes(self, x: Array, adjoint: bool) -> bool:
+        """Whether the compiled product reads this vector as it is. Local."""
+        return x.dtype is self.dtype and x.ndim == 1 and len(x) == self.shape[not adjoint] and x.flags.c_contiguous
+
+    def _multiplied(self, x: Array, adjoint: bool, out: Any) -> Array:
+        """A product on one rank with a vector that :meth:`_takes`."""
+        if out is None:
+            return self._handle.apply(x, adjoint)  # type: ignore[no-any-return]
+        _check_result(out, x, (self.shape[adjoint],), self.dtype)
+        self._handle.apply_into(x, adjoint, out)
+        return out  # type: ignore[no-any-return]
 
     def _taken(self, x: Any, adjoint: bool) -> Any:
         """The compiled array of an x in the memory of this operator's GPU. Local."""
@@ -258,6 +273,8 @@ class Operator:
 
     def __matmul__(self, x: Any) -> Any:
         """A x for an array x; the operator x -> A (B x) for an operator B."""
+        if type(x) is np.ndarray:
+            return self._apply(x, False)
         if isinstance(x, Operator):
             self._fits(x)
             return self._composed("product", (self, x))

@@ -65,6 +65,12 @@ class Csr(StoredMatrix):
             self._automatic.setdefault(method, core("Automatic", self._scalar)(self._handle, method))
         return self._automatic[method]
 
+    def solves_at_once(self, b: Array) -> bool:
+        """Whether the compiled solve reads this right-hand side as it is, and knows all of the matrix: it is square, on
+        one rank, and no null space goes with it. Local.
+        """
+        return self._alone and self.shape[0] == self.shape[1] and not self.null_spaces and self._takes(b, True)
+
     def is_hermitian(self) -> bool:
         known, version = self._hermitian, self._version
         if known is None:
