@@ -10,7 +10,7 @@ import numpy as np
 from .. import _core, op
 from .. import comm as _comm
 from .._progress import Watch, said_to_somebody, warn_of
-from .._support import core, default_threads, using_threads
+from .._support import SCALAR_OF, core, default_threads, using_threads
 from .callbacks import stopping
 from .compared import agreed_request
 from .placed import OnHost, Placed, place_of
@@ -39,6 +39,8 @@ def _is_in_place(given: Given) -> bool:
     if type(b) is not np.ndarray or not b.flags.c_contiguous or given.device != "host":
         return False
     if not (given.x0 is None and given.callback is None and given.comm is None):
+        return False
+    if given.scalar is not None and (type(given.scalar) is not str or given.scalar != SCALAR_OF.get(b.dtype)):
         return False
     if type(A) is op.Csr:
         return A.solves_at_once(b)

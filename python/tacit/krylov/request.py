@@ -218,7 +218,7 @@ class Choice(NamedTuple):
     precond: Any  # this and the next two: see Request
     automatic: str
     simple: bool
-    bare: bool  # nothing but the method, options of its own and preconditioners that are tried by default
+    bare: bool  # nothing but the method, its options, the scalar, and preconditioners that are tried by default
 
 
 _KEPT: OrderedDict[tuple[Any, ...], Choice] = OrderedDict()  # by all that they are made of
@@ -267,7 +267,7 @@ def _choose(given: Given, place: type[Place]) -> Choice:
     precond, automatic = place.preconditioner(given.precond, options)
     prepares = place.moves_matrix or automatic or given.renumbers or traits.is_chosen(options.method)
     simple = precond is _precond.NONE and not prepares
-    around = given.path, given.threads, given.scalar, *(own.get(what) for what in SPACES)
+    around = given.path, given.threads, *(own.get(what) for what in SPACES)
     bare = (simple or automatic == "default") and all(value is None for value in around)
     bare = bare and not (given.renumbers or given.trace or given.verbose) and given.relative_to == "b"
     return Choice(options, precond, automatic, simple, bare)
