@@ -400,7 +400,7 @@ TEST(SweepsOfBicgstab, AreNotTriedWhereTheyCannotBe) {
         const auto b = random_vector<double>(a.n, 3);
         const auto far = run(*a.on(comm), b, options(2, 1e-8));
         EXPECT_TRUE(far.report.converged());
-        if (comm.size() > 1) expect_swept(far.report, false);
+        if (comm.size() > 2) expect_swept(far.report, false);  // two ranks have one half each
         const auto near = grid<double>(40, 500, 0.3);
         const auto A = near.on(comm);
         auto d = diagonal_of<double>(A->domain());

@@ -62,10 +62,11 @@ class CaBicgstab final : public SStepIteration<T, M> {
   // residual.
   static constexpr double steep = std::same_as<real_t<T>, double> ? 1e-10 : 2e-5;
 
-  // On one rank swept blocks have 2 iterations unless the user says otherwise: longer ones make more sums of products
-  // than they save bytes. They have 1 where the 12 vectors of two, from level to level, and P at all levels, would take
-  // more of the second-level cache.
+  // Swept blocks have 2 iterations unless the user says otherwise: longer ones make more sums of products than they
+  // save bytes. On one rank they have 1 where the 12 vectors of two, from level to level, and P at all levels, would
+  // take more of the second-level cache. On several ranks with few rows each, the messages saved are worth the sums.
   static constexpr double in_cache = 512 * 1024;
+  static constexpr Global few_rows = 4096;
 
  public:
   explicit CaBicgstab(const Options& options)
@@ -109,7 +110,7 @@ class CaBicgstab final : public SStepIteration<T, M> {
       // On several ranks columns that are solved together share the exchanges of single products.
       if (on_ranks && space.is_merging()) return;
       if (P && !space.comm().all(has_inverse(*P))) return;
-      const int most = on_ranks ? step_.most() : most_alone(*A->whole(), run);
+      const int most = on_ranks ? most_on_ranks(space) : most_alone(*A->whole(), run);
       const auto* const rows = most > 0 ? A->rows_around(2 * most) : nullptr;
       if (!rows) return;
       if (most < step_.most()) step_ = Step(most, adapts_, Base::unit, clear);
@@ -122,6 +123,11 @@ class CaBicgstab final : public SStepIteration<T, M> {
     const int most = step_is_given_ ? step_.most() : std::min(step_.most(), kept <= in_cache ? 2 : 1);
     // Levels that are most of the rows apart do not share what is in cache.
     return 2 * (2 * most * apart) > double(run.r.size()) ? 0 : most;
+  }
+  /// The same on several ranks, which store the basis only where they would need too many rows of others.
+  int most_on_ranks(const layout::Space& space) const {
+    const bool few = space.size() <= few_rows * space.comm().size();
+    return step_is_given_ || few ? step_.most() : std::min(step_.most(), 2);
   }
   static bool has_inverse(const Vector& P) {
     return std::all_of(P.data(), P.data() + P.size(), [](T d) { return d != T(0) && is_finite(T(1) / d); });
