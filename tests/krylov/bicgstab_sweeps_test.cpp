@@ -418,6 +418,36 @@ TEST(SweepsOfBicgstab, AreNotTriedWhereTheyCannotBe) {
       {3, 4});
 }
 
+/// An exact P leaves nothing to do after half a step, whose x counts; and with a guess x is added to it.
+TYPED_TEST(BicgstabWaves, TakeHalfStepsWithExactPreconditionersAndGuesses) {
+  using T = TypeParam;
+  on_ranks(
+      [](const comm::Communicator& comm) {
+        std::vector<double> elements;
+        for (int i = 0; i < 9000; ++i) elements.push_back(1 + i % 13);
+        const auto a = diagonal<T>(elements).map([](Global, Global, T v) { return of_parts<T>(1, 0.5) * v; });
+        const auto A = a.on(comm);
+        const precond::Jacobi<T> exact(*A);
+        const auto b = random_vector<T>(a.n, 3), guess = random_vector<T>(a.n, 5);
+        for (const bool guessed : {false, true}) {
+          const auto found =
+              run(*A, b, options(2, is_wide<T> ? 1e-12 : 1e-5), &exact, guessed ? guess : std::vector<T>());
+          EXPECT_TRUE(found.report.converged()) << found.report.detail;
+          EXPECT_EQ(found.report.iterations, 1);
+          EXPECT_LE(residual_of(a, b, found.x), is_wide<T> ? 1e-12L : 1e-5L);
+        }
+        const auto grid_of = grid<T>(30, 60, 0.3);
+        const auto B = grid_of.on(comm);
+        const op::Diagonal<T, Host> P(diagonal_of<T>(B->domain()));
+        const auto c = random_vector<T>(grid_of.n, 3), first = random_vector<T>(grid_of.n, 5);
+        const double rtol = is_wide<T> ? 1e-9 : 1e-4;
+        const auto found = run(*B, c, options(2, rtol), &P, first);
+        EXPECT_TRUE(found.report.converged()) << found.report.detail;
+        EXPECT_LE(residual_of(grid_of, c, found.x), 1.01L * rtol);
+      },
+      {2, 3});
+}
+
 /// After new values the rows around are those of the new matrix.
 TEST(SweepsOfBicgstab, FollowNewValuesOnRanks) {
   on_ranks(
