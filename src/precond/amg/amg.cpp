@@ -114,7 +114,7 @@ struct Amg<T>::Parts {
     rows.value = {};
     narrow = std::make_unique<op::Csr<S>>(
         space, space, op::Rows<S>{std::move(rows.start), std::move(rows.column), {values.begin(), values.end()}});
-    single = std::make_unique<MatrixLevels<S>>(*narrow, o);
+    single = std::make_unique<MatrixLevels<S>>(*narrow, std::move(o));
   }
 
   /// y := one cycle for x, with levels in single precision: for 2^e x, whose largest element is about 1.
@@ -177,7 +177,12 @@ Amg<T>::Amg(const op::Csr<T>& A, const AmgOptions<T>& options)
   require_values();
   comm::collective(comm, [&] {
     if (options_.single_levels && !std::same_as<T, single_t<T>>) parts_->make_single(A, options_);
-    else parts_->own = std::make_unique<MatrixLevels<T>>(A, options_);
+    else {
+      auto near_null = std::exchange(options_.near_null, {});  // which has as many numbers as several vectors
+      AmgOptions<T> given = options_;
+      given.near_null = std::move(near_null);
+      parts_->own = std::make_unique<MatrixLevels<T>>(A, std::move(given));
+    }
   });
   options_.near_null = {};
   describe();
