@@ -263,7 +263,15 @@ op::Cost Amg<T>::cost() const {
     double visits = 1;
     for (std::size_t k = 0; k + 1 < levels.count(); ++k) {
       const auto& level = levels.level(k);
-      add(level.A().cost(), visits * 2 * options_.sweeps + (options_.cycle == Cycle::k && k > 0 ? visits : 0));
+      const op::Cost of_A = level.A().cost();
+      const double sweeps = visits * 2 * options_.sweeps;
+      add(of_A, sweeps + (options_.cycle == Cycle::k && k > 0 ? visits : 0));
+      // A wavefront reads the matrix once for all sweeps before the coarser level, and once for those after it.
+      if (options_.cycle != Cycle::mult_additive && level.waves_for_a_column())
+        all.bytes -= (sweeps - 2 * visits) * of_A.bytes;
+      // Each sweep passes over all rows once more, and multiplies with half of the entries.
+      if (level.smoother() == AmgSmoother::gauss_seidel)
+        all.flops += sweeps / 2 * of_A.flops, all.bytes += sweeps * of_A.bytes;
       add(level.P->cost(), visits);
       add(level.R->cost(), visits);
       if (options_.cycle == Cycle::w || options_.cycle == Cycle::k) visits *= 2;
