@@ -255,6 +255,28 @@ def test_each_slice_ends_at_its_own_noise(method: str) -> None:
     assert error[2] < error[0] < error[1]
 
 
+def test_dead_bins_and_opaque_parts_do_not_end_iterations(tmp_path: Path) -> None:
+    t = half_turn(90)
+    p = sinogram(t, 64, 32.0, 0.5)[:, None]
+    correlations, iterations = [], []
+    for spoilt in (False, True):
+        data, white, dark = counts(p, 1e5)
+        if spoilt:
+            data[:, :, 34:36] = white[:, :, 34:36] = 100
+        scan = tomography.open_scan(str(write_exchange(tmp_path / "s.h5", data, white, dark, t)))
+        s, sigma = scan.measure(0, 1)
+        scan.close()
+        r = tomography.reconstruct(s, scan.angles, deviations=sigma)
+        correlations.append(correlation(r.images[0], image(64, 0.5)))
+        iterations.append(r.slice_iterations[0])
+    assert iterations[1] >= iterations[0] - 1
+    same = tomography.reconstruct(s, scan.angles, iterations=iterations[0])  # of the spoilt one
+    assert correlations[1] > correlation(same.images[0], image(64, 0.5)) - 0.01
+    sigma = np.full((2, 8, 8), 0.1)
+    sigma[1, 3, 3] = 50
+    assert noise.norms(sigma) == pytest.approx([0.8, np.sqrt(63 * 0.01 + 0.16)])
+
+
 def test_options_that_a_method_does_not_have() -> None:
     P, _, b = small(8, 5)
     for method, option, told in (
@@ -402,3 +424,61 @@ def test_rules_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture
             code = ended.code  # type: ignore[assignment]
         assert code == 2, words
         assert told in capsys.readouterr().err
+
+
+# Problems that users of other programs have reported of such methods.
+
+
+def test_factors_stay_bounded_with_noise_beside_the_sample() -> None:
+    """Rays that meet a corner of the image for a tiny length: a factor b / A x there could be anything."""
+    P, x, b = small(48, 100, "float32")
+    x = disc(48, 0.25)
+    b = P.project(x) + 0.3 * np.random.default_rng(10).standard_normal(P.sinogram_shape).astype(np.float32)
+    for method, options in (("mlem", {"iterations": 20}), ("osem", {"subsets": 20, "iterations": 4})):
+        r = tomography.reconstruct(b, projector=P, method=method, **options)  # type: ignore[arg-type]
+        assert np.isfinite(r.images).all()
+        assert r.images.max() < 20 * x.max(), method
+
+
+def test_many_subsets_and_iterations_leave_an_image() -> None:
+    t = half_turn(120)
+    b = sinogram(t, 64, 32.0, 0.5).astype(np.float32)  # zero beside the sample
+    P = tomography.projector(t, 64)
+    for subsets_ in (2, 3, 5, 12, 40):
+        for iterations in (1, 2, 6):
+            r = tomography.reconstruct(b, projector=P, method="osem", subsets=subsets_, iterations=iterations)
+            if subsets_ * iterations > 5:
+                assert correlation(r.images, image(64, 0.5)) > 0.85, (subsets_, iterations)
+
+
+def test_a_part_of_the_field_or_more_than_it() -> None:
+    """Rays that hardly meet the image, and pixels that no ray of a subset meets."""
+    for size in (14, 60):
+        part = tomography.projector(angles_of(36), 32, image=size)
+        inside = disc(size, 0.3 if size < 32 else 0.15)
+        b = part.project(inside)
+        for method in ("sart", "osem", "tikhonov", "tv"):
+            how: dict[str, Any] = {"subsets": 36} if method in ("sart", "osem") else {"deviations": 0.01}
+            r = tomography.reconstruct(b, projector=part, method=method, **how)
+            middle = slice(size // 2 - 6, size // 2 + 6)
+            assert np.abs(r.images[middle, middle] - inside[middle, middle]).max() < 0.45, (method, size)
+            assert np.abs(r.images).max() < 1.6, (method, size)
+
+
+def test_more_of_the_penalty_is_flatter() -> None:
+    P, _, b = small(24, 30, "float32")
+    b = b + np.random.default_rng(11).normal(0, 0.3, b.shape).astype(np.float32)
+    for method in ("tv", "tikhonov"):
+        variations = [
+            float(np.hypot(*regularised.gradient(r.images)).sum())
+            for weight in (0.1, 1.0, 10.0)
+            for r in [tomography.reconstruct(b, projector=P, method=method, deviations=0.3, regularisation=weight)]
+        ]
+        assert variations[0] > 1.3 * variations[1] > 1.3 * variations[2], method
+
+
+def test_iterations_are_whole_numbers() -> None:
+    P, _, b = small(8, 5)
+    for method in ("mlem", "tv", "cgls"):
+        with pytest.raises(ValueError, match=r"iterations is 2.5; a whole number is needed"):
+            tomography.reconstruct(b, projector=P, method=method, iterations=2.5)  # type: ignore[arg-type]

@@ -6,10 +6,11 @@ import numpy as np
 
 from .._support import Array
 
-__all__ = ["estimated", "of_counts"]
+__all__ = ["estimated", "norms", "of_counts"]
 
 FEWEST = 2  # frames of which the differences are noise
 FAR = 5.0  # standard deviations, of differences of frames that are no noise
+MOST = 4.0  # times the median: deviations in a norm
 ACROSS = 5  # projections and bins over which counts are smoothed: weights by single counts would favour low ones
 
 
@@ -59,3 +60,12 @@ def estimated(sinograms: Array) -> Array:
     found = np.median(second.reshape(k, -1), axis=1) / (0.6745 * 6**0.5) if second.size else np.zeros(k)
     most = np.abs(sinograms).reshape(k, -1).max(1)
     return np.asarray(np.maximum(np.maximum(found, 1e-6 * most), 1e-30).reshape(k, 1, 1))
+
+
+def norms(deviations: Array) -> Array:
+    """The norms (k,) of deviations (k, angles, bins), in which none is above :data:`MOST` times the median: dead bins
+    and opaque parts of a sample, where hardly anything is known, would add more than all the others, and iterations
+    would end at once.
+    """
+    usual = np.median(deviations.reshape(len(deviations), -1), axis=1)[:, None, None]
+    return np.asarray(np.sqrt(np.square(np.minimum(deviations, MOST * usual), dtype=np.float64).sum((1, 2))))

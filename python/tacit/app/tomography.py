@@ -117,8 +117,9 @@ def reconstruct(
         "tv" cgls that ends at the noise.
     deviations : array_like, optional
         The standard deviations of the noise: a number, or an array of the shape of a sinogram or of all. A slice ends
-        where |b - A x| is at most their norm (discrepancy principle: Morozov 1966), each slice by its own. "tikhonov"
-        and "tv" weigh rays by them; without them one deviation for each slice is estimated from its sinogram.
+        where |b - A x| is at most their norm (discrepancy principle: Morozov 1966), each slice by its own; in the norm
+        none counts for more than four times their median, as rays without light would. "tikhonov" and "tv" weigh rays
+        by them; without them one deviation for each slice is estimated from its sinogram.
     batch : int
         Number of slices that are computed together, as columns of products. "tikhonov" and "tv" take one at a time.
     callback : callable, optional
@@ -352,7 +353,7 @@ def _batch(
     P: Projector, b: Array, x0: Array | None, sigma: Array | None, o: Any, after: Any, threads: int | None
 ) -> dict[str, Any]:
     """The images of some slices, and what is known of them, by any method. Collective."""
-    goal = np.zeros(len(b)) if sigma is None else _norms(sigma)
+    goal = np.zeros(len(b)) if sigma is None else noise.norms(sigma)
     if o.method in RECONSTRUCT_NAMES:
         return _compiled(P, b, x0, goal, o, after)
     if o.method not in ONE_BY_ONE:
@@ -360,13 +361,9 @@ def _batch(
     if sigma is None:
         sigma = np.broadcast_to(noise.estimated(b), b.shape)
     if x0 is None:
-        x0 = _compiled(P, b, None, _norms(sigma), checked("cgls", {}), lambda *_: False)["images"]
+        x0 = _compiled(P, b, None, noise.norms(sigma), checked("cgls", {}), lambda *_: False)["images"]
         x0 = x0.reshape(len(b), *P.image_shape)
     return regularised(P, b, x0, o, sigma, after, threads)
-
-
-def _norms(b: Array) -> Array:
-    return np.asarray(np.sqrt(np.square(b, dtype=np.float64).sum((1, 2))))
 
 
 def _compiled(P: Projector, b: Array, x0: Array | None, goal: Array, o: Any, after: Any) -> dict[str, Any]:
