@@ -7,12 +7,10 @@ from math import inf
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from .. import _core
 from .._described import RECONSTRUCT, RECONSTRUCT_NAMES
 from .._options import Option, fill
-from .._support import choose, core
+
+# Help texts need the tables, and neither NumPy nor the compiled part.
 
 __all__ = ["METHODS", "NAMES", "OPTIONS", "PENALTIES", "Way", "checked"]
 
@@ -100,6 +98,8 @@ def checked(method: str, options: Mapping[str, Any]) -> Any:
     """The options of a reconstruction, without those of the projector, as an object; ValueError or TypeError for
     options that the method does not take.
     """
+    from .._support import choose
+
     choose("method", method, NAMES)
     for name, value in options.items():
         takers = OPTIONS[name].takers if name in OPTIONS else ()
@@ -123,11 +123,14 @@ _ONLY_HERE = [name for name in OPTIONS if name not in RECONSTRUCT]
 
 
 def _compiled(method: str, options: dict[str, Any]) -> Any:
+    from .. import _core
+    from .._support import core
+
     o = core("ReconstructOptions")()
     o.method = method
     kept = options.get("reorthogonalise")
-    if isinstance(kept, (bool, np.bool_)):
-        options = options | {"reorthogonalise": int(kept)}
+    if type(kept).__name__ in ("bool", "bool_"):  # True: 1
+        options = options | {"reorthogonalise": int(bool(kept))}
     if options.get("iterations", 0) is None:
         options = {name: value for name, value in options.items() if name != "iterations"}
     fill(o, "reconstruct", RECONSTRUCT, options)
