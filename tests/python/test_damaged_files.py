@@ -160,7 +160,7 @@ def test_damaged_files_end_with_an_exit_code(
 CLAIMS = """
 import json, os, resource, sys
 import numpy as np, scipy.sparse as sp, h5py
-import tacit, tacit.app.inference, tacit.app.scans, tacit.app.tomography, tacit.files, tacit.krylov
+import tacit, tacit.app.inference, tacit.app.nexus, tacit.app.tomography, tacit.files, tacit.krylov
 from tacit.cli import command
 used = int(open("/proc/self/statm").read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
 resource.setrlimit(resource.RLIMIT_AS, (used + (700 << 20),) * 2)
