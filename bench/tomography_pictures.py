@@ -45,7 +45,7 @@ def grid(panels, columns, path):
         for ax in axes:
             ax.set_axis_off()
         for ax, (title, image) in zip(axes, panels, strict=False):
-            ax.imshow(image, cmap="gray", vmin=-0.1 * high, vmax=high, interpolation="nearest")
+            ax.imshow(image, cmap="gray", vmin=-0.1 * high, vmax=high, interpolation="hanning")
             ax.set_title(title, fontsize=8)
     shrink(path)
 
