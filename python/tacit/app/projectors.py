@@ -30,9 +30,19 @@ from .._support import (
 )
 from .axis import doubtful_angles
 
-__all__ = ["Projector", "projector", "stacks"]
+__all__ = ["Projector", "for_few_products", "projector", "stacks"]
 
 _GEOMETRY = ("image", "centre", "pixel", "dtype", "threads", "comm", "device")
+#: Options that say how entries are stored.
+_STORED = frozenset(TILED) - {"columns", "groups", "minibatch", "order"}
+
+
+def for_few_products(options: dict[str, Any]) -> dict[str, Any]:
+    """These options of a projector that is used for some tens of products, which do not pay for building it: entries
+    are computed, unless the options say how they are stored, or a GPU has them. Local.
+    """
+    stored = _STORED & set(options) or options.get("device") not in (None, "host")
+    return options if stored else options | {"format": "computed"}
 
 
 class Projector:

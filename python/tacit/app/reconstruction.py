@@ -20,6 +20,7 @@ from .._files import load_arrays
 from . import preparation, scans, tomography
 from .field import Stitched, field_of
 from .filtering import extended
+from .projectors import for_few_products
 from .results import Progress, interrupts
 from .scan_axis import centre_of
 from .views import Views
@@ -121,6 +122,8 @@ class ScanReconstruction:
                 "columns": 1 if method in tomography.ONE_BY_ONE else min(batch, self.count),
                 "comm": self.grid.comm,
             }
+            if self.count <= batch:  # whose iterations are all products that there are
+                options = for_few_products(options)
             self.projector = tomography.projector(self.scan.angles, self.scan.detectors, **options)
             self.outer = None
             if self.field.wide and not self.field.half and self.field.made != self.field.kept:

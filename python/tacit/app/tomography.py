@@ -39,7 +39,7 @@ from .filtering import FILTERS, filtered, shares
 from .methods import OPTIONS, checked
 from .nexus import open_scan
 from .preparation import Paganin, Preparation
-from .projectors import Projector, meets_nothing, projector, stacks
+from .projectors import Projector, for_few_products, meets_nothing, projector, stacks
 from .regularised import regularised
 from .results import Progress, Reconstruction, interrupts
 from .rings import remove_rings
@@ -288,7 +288,8 @@ def fbp(
 
     given = agreed(on, look)
     if projector is None:
-        making: dict[str, Any] = {"columns": 1 if given.ndim == 2 else min(batch, len(given))} | dict(options)
+        columns = 1 if given.ndim == 2 else min(batch, len(given))
+        making = for_few_products({"columns": columns} | dict(options))
         projector = _projector(angles, given.shape[-1], comm=on, **making)
     built, P = time.perf_counter(), projector
     b, _ = stacks(P, given, None)
