@@ -13,12 +13,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .._files import Archive, array_header, existing, load_arrays, reading, refuse, refuse_unwritten
+from .._files import Archive, array_header, existing, load_arrays, refuse
 from .._support import Array, as_array, core
+from . import matlab
 
+_BLOCK = 1 << 22  # bytes of an array of images that are read at a time
 #: The kinds of files of layers, in the order in which they are looked for.
 KINDS = (".npz", ".tsv", ".tsv.gz", ".mat")
-#: Of the challenge's text files.
+#: The names of the matrices in MATLAB files that are written.
 _IMAGE, _VARIABLE = "featureVectors", "W"
 
 
@@ -111,18 +113,17 @@ def write_layers(folder: str | os.PathLike[str], neurons: int, layers: Sequence[
 
 
 def _write_matrix(path: Path, made: Rows, kind: str) -> None:
-    import scipy.io
     import scipy.sparse as sp
 
     # 32 bits where they suffice, as SciPy itself chooses.
     small = made.start[-1] < 2**31
     start = made.start.astype(np.int32) if small else made.start
     w = sp.csc_array((made.value, made.column, start), shape=(made.inputs, len(made.start) - 1))
+    if kind == ".mat":
+        matlab.write(path, _VARIABLE, w)
+        return
     with open(path, "wb") as file:
-        if kind == ".npz":
-            sp.save_npz(file, w, compressed=False)
-        else:
-            scipy.io.savemat(file, {_VARIABLE: sp.csc_matrix(w.astype(np.float64))})
+        sp.save_npz(file, w, compressed=False)
 
 
 # --- images -----------------------------------------------------------------------------------------------------------
@@ -143,7 +144,7 @@ def read_images(path: str | os.PathLike[str], neurons: int, part: int = 0, parts
         kind = core("detect")(file)
         if kind == "npy" or (kind == "npz" or file.endswith((".npy", ".npz"))):
             return _images_of_arrays(file, kind, neurons, part, parts)
-        if file.endswith(".mat"):
+        if file.endswith(".mat") or matlab.is_matlab(file):
             return _some(file, _of_matlab(file, (None, neurons)), neurons, part, parts)
     count, bits, dense = core("read_images")(file, neurons, _piped(file), part, parts)
     packed = len(bits) > 0 or len(dense) == 0
@@ -160,8 +161,8 @@ def _piped(path: str) -> bytes | None:
 
 
 def _images_of_arrays(file: str, kind: str, neurons: int, part: int, parts: int) -> Images:
-    if kind == "npy" and parts > 1:
-        return _some(file, _mapped(file), neurons, part, parts)
+    if kind == "npy" and parts > 1 and (rows := _rows_of_file(file, part, parts)) is not None:
+        return _some(file, rows.images, neurons, 0, 1, total=rows.total)
     if kind == "npz":
         with Archive(file) as archive:
             sparse = "indptr" in archive
@@ -176,33 +177,43 @@ def _images_of_arrays(file: str, kind: str, neurons: int, part: int, parts: int)
     return _some(file, found["bits"] if packed else next(iter(found.values())), neurons, part, parts, packed)
 
 
-def _mapped(file: str) -> Array:
-    """The array of a .npy file, of which a rank reads its rows only."""
+def _rows_of_file(file: str, part: int, parts: int) -> Images | None:
+    """Every parts-th row of the matrix in a .npy file; None where that takes all of it, or something is wrong."""
     with open(file, "rb") as stream:
         head = array_header(file, stream, "the array")
-    size = head.size * head.dtype.itemsize
-    if size == 0 or size > os.path.getsize(file) - head.length:
-        found = load_arrays(file)  # which says what is wrong
-        return found if not isinstance(found, dict) else np.zeros(0)
-    mapped: Array = np.memmap(file, head.dtype, "r", head.length, head.shape, "F" if head.fortran else "C")
-    return mapped
+        size, rows = head.size * head.dtype.itemsize, head.shape[0] if len(head.shape) == 2 else 0
+        if rows == 0 or size == 0 or head.fortran or size != os.path.getsize(file) - head.length:
+            return None
+        width = size // rows
+        some = np.empty((len(range(part, rows, parts)), width), np.uint8)
+        step = max(1, _BLOCK // width) * parts  # which begin with the row `part` of `parts`
+        for first in range(0, rows, step):
+            block = np.fromfile(stream, np.uint8, min(step, rows - first) * width).reshape(-1, width)
+            mine = block[part::parts]
+            some[first // parts : first // parts + len(mine)] = mine
+    if head.dtype == np.bool_ and some.max(initial=0) > 1:
+        refuse(file, f"the array has {some.max()} for a truth value; 0 or 1 is needed")
+    return Images(some.view(head.dtype).astype(head.dtype.newbyteorder("="), copy=False), False, rows)
 
 
-def _some(file: str, found: Any, neurons: int, part: int, parts: int, packed: bool = False) -> Images:
-    """The rows part, part + parts, .. of an array or a sparse matrix, whose shape and type are checked."""
+def _some(
+    file: str, found: Any, neurons: int, part: int, parts: int, packed: bool = False, total: int | None = None
+) -> Images:
+    """The rows part, part + parts, .. of an array or a sparse matrix, whose shape and type are checked. total: those of
+    the file, if these are not all.
+    """
     wanted = (neurons + 7) // 8 if packed else neurons
     if found.ndim != 2 or found.shape[1] != wanted:
         refuse(file, f"an array of shape {found.shape} where (images, {wanted}) is needed")
-    if found.shape[0] == 0:
+    total = found.shape[0] if total is None else total
+    if total == 0:
         refuse(file, f"an array of shape {found.shape}: no images; at least one is needed")
     if found.dtype.kind not in "biuf" or (packed and found.dtype != np.uint8):
         refuse(file, f"an array of {found.dtype} where {'bytes' if packed else 'numbers'} are needed")
     some = found[part::parts]
-    if isinstance(some, np.memmap) and some.dtype == np.bool_ and some.size and some.view(np.uint8).max() > 1:
-        refuse(file, f"the array has {some.view(np.uint8).max()} for a truth value; 0 or 1 is needed")
     if not isinstance(some, np.ndarray):
         packed, some = _unpacked(some)
-    return Images(np.asarray(some), packed, found.shape[0])
+    return Images(np.asarray(some), packed, total)
 
 
 def _unpacked(matrix: Any) -> tuple[bool, Array]:
@@ -226,7 +237,6 @@ def pack(matrix: Any) -> npt.NDArray[np.uint8]:
 
 def write_images(path: str | os.PathLike[str], images: Any, neurons: int, packed: bool) -> None:
     """Writes what read_images reads."""
-    import scipy.io
     import scipy.sparse as sp
 
     from ..report import replacing
@@ -242,8 +252,8 @@ def write_images(path: str | os.PathLike[str], images: Any, neurons: int, packed
             row = np.repeat(np.arange(len(given), dtype=np.int32), np.diff(w.indptr))
             core("write_triples")(name, row, w.indices.astype(np.int32), w.data)
             return
-        with replacing(path) as temporary, open(temporary, "wb") as file:
-            scipy.io.savemat(file, {_IMAGE: sp.csc_matrix(w.astype(np.float64))})
+        with replacing(path) as temporary:
+            matlab.write(temporary, _IMAGE, w)
         return
     with replacing(path) as temporary, open(temporary, "wb") as file:
         if packed or given.dtype == np.bool_:
@@ -300,54 +310,11 @@ def _of_archive(path: str, shape: tuple[int | None, int]) -> Any:
 
 
 def _of_matlab(path: str, shape: tuple[int | None, int]) -> Any:
-    """The only matrix of such a shape in a MATLAB file; one of numbers becomes sparse."""
-    with open(path, "rb") as file:
-        start = file.read(8)
-        file.seek(0)
-        newer = start == b"\x89HDF\r\n\x1a\n" or file.read(1024)[512:520] == b"\x89HDF\r\n\x1a\n"
-    found = _matrices_of_hdf5(path) if newer else _matrices_of_matlab(path)
+    """The only matrix of such a shape in a MATLAB file."""
+    found = matlab.matrices(path)
     fits = {n: m for n, m in found.items() if m.shape[1] == shape[1] and shape[0] in (None, m.shape[0])}
     if len(fits) != 1:
         has = ", ".join(f"{name} {m.shape[0]} x {m.shape[1]}" for name, m in found.items()) or "none"
         wanted = f"{'images' if shape[0] is None else shape[0]} x {shape[1]}"
         refuse(path, f"expected one matrix of {wanted}; its matrices: {has}")
-    w = next(iter(fits.values()))
-    arrays = {"format": w.format, "shape": w.shape, "indptr": w.indptr, "indices": w.indices, "data": w.data}
-    return _checked(path, shape, arrays)
-
-
-def _matrices_of_matlab(path: str) -> dict[str, Any]:
-    import scipy.io
-    import scipy.sparse as sp
-
-    with reading(path, "a MATLAB file"):
-        found = scipy.io.loadmat(path, appendmat=False)
-        kept = {name: m for name, m in found.items() if not name.startswith("__") and getattr(m, "ndim", 0) == 2}
-        return {name: sp.csc_array(m) for name, m in kept.items() if m.dtype.kind in "biuf"}
-
-
-def _matrices_of_hdf5(path: str) -> dict[str, Any]:
-    """Those of a MATLAB file of version 7.3, which is HDF5."""
-    import scipy.sparse as sp
-
-    with reading(path, "a MATLAB file of version 7.3 (which takes h5py)"):
-        import h5py  # type: ignore[import-untyped, unused-ignore]
-
-        made: dict[str, Any] = {}
-        with h5py.File(path, "r") as file:
-            for name, item in file.items():
-                if isinstance(item, h5py.Dataset):
-                    if item.ndim == 2 and item.dtype.kind in "biuf":
-                        refuse_unwritten(path, item)
-                        made[name] = sp.csc_array(item[()].T)
-                elif "MATLAB_sparse" in item.attrs:
-                    parts = [item[part] for part in ("data", "ir", "jc") if part in item]
-                    for part in parts:
-                        refuse_unwritten(path, part)
-                    if len(parts) == 1:  # a matrix without entries
-                        parts = [np.zeros(0), np.zeros(0, np.int64), item["jc"]]
-                    data, row, start = (np.asarray(part[()] if hasattr(part, "id") else part) for part in parts)
-                    size = (int(item.attrs["MATLAB_sparse"]), len(start) - 1)
-                    arrays = {"format": "csc", "shape": size, "indptr": start, "indices": row, "data": data}
-                    made[name] = _checked(path, size, arrays)
-        return made
+    return _checked(path, shape, next(iter(fits.values())).arrays())

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from tacit import _names, launch
 from tacit._options import Option, Table
 
-OK, DIFFERS, USAGE, NOT_CONVERGED, INPUT, ENVIRONMENT, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
+OK, USAGE, NOT_CONVERGED, INPUT, ENVIRONMENT, INTERRUPTED = 0, 2, 3, 4, 5, 130
 SCALARS = ("float64", "float32", "complex128", "complex64")
 OUTPUTS = (".mtx", ".npy", ".npz", ".petsc")
 SIZES = ("s", "m", "l")

@@ -1,8 +1,7 @@
 """The command `tacit`: its arguments and exit codes.
 
-Exit codes: 0 verified convergence (or done, for commands that do not solve), 1 another result than --truth, 2 wrong
-use, 3 not converged, 4 bad input, 5 environment, 130 interrupted. Nothing that is slow to import is imported before a
-command needs it.
+Exit codes: 0 verified convergence (or done, for commands that do not solve), 2 wrong use, 3 not converged, 4 bad input,
+5 environment, 130 interrupted. Nothing that is slow to import is imported before a command needs it.
 """
 
 from __future__ import annotations
@@ -24,9 +23,8 @@ from tacit.cli.settings import Settings, show
 
 EXIT_CODES = """exit codes:
   0  done; of solve: converged, and |b - A x| was recomputed to say so
-  1  of infer: the categories differ from --truth
   2  wrong use
-  3  not converged (the report says why and what to try)
+  3  not converged (the report says why and what to try); of infer: the categories differ from --truth
   4  bad input (the message names file and line)
   5  environment: MPI, memory, device, file system (see tacit doctor)
 """

@@ -8,7 +8,7 @@ from typing import Any
 
 from tacit import report
 from tacit._described import INFERENCE
-from tacit.cli.arguments import DIFFERS, INTERRUPTED, OK, Arguments, WrongUse, destination, given, one_of, whole
+from tacit.cli.arguments import INTERRUPTED, NOT_CONVERGED, OK, Arguments, WrongUse, destination, given, one_of, whole
 from tacit.cli.ranks import on_ranks
 
 TEXT = "sparse network inference by the rules of the Graph Challenge"
@@ -34,7 +34,7 @@ def add(a: Arguments) -> None:
     a.where()
     a.device("host; cuda: weights and outputs on the first GPU; cuda:N: on that GPU")
     a.section("what it leaves")
-    a("--truth FILE", "categories to compare with, one a line, from 1; exit code 1 where they differ")
+    a("--truth FILE", "categories to compare with, one a line, from 1; exit code 3 where they differ")
     a("--output FILE", "write the categories: .tsv, .txt from 1; .npy from 0", destination((".tsv", ".txt", ".npy")))
     a("--write-weights FOLDER", "write the layers as well, as --weights takes them")
     a("--write-format NAME", f"of these: {', '.join(FORMATS)} [npz]", one_of("format", FORMATS), known=FORMATS)
@@ -139,7 +139,7 @@ def _here(a: argparse.Namespace, world: Any, out: Any) -> int:
         _show(facts, out)
     if r.interrupted:
         return INTERRUPTED
-    return OK if truth is None or facts["truth"]["equal"] else DIFFERS
+    return OK if truth is None or facts["truth"]["equal"] else NOT_CONVERGED
 
 
 def _leave(a: argparse.Namespace, categories: Any, facts: dict[str, Any], layers: Any, packed: bool) -> None:
