@@ -5,6 +5,7 @@
 #include <tacit/comm/exchange.hpp>
 #include <tacit/layout/space.hpp>
 #include <tacit/op/csr.hpp>
+#include "local_matrix/add_multiple.hpp"
 
 #include <algorithm>
 #include <map>
@@ -87,7 +88,7 @@ class Surroundings {
         for (Global e = near; e < far; ++e) {
           const T a = value_[e];
           const T* const from = x + std::ptrdiff_t(column_[e]) * k + c0;
-          for (int c = 0; c < m; ++c) sum[c] += a * from[c];
+          for (int c = 0; c < m; ++c) add_product(a, from[c], sum[c]);
         }
         if (far < end) {
           T rest[tile] = {};
@@ -95,7 +96,7 @@ class Surroundings {
             const T a = value_[e];
             const Local at = column_[e];
             const T* const from = (at >= 0 ? x + std::ptrdiff_t(at) * k : own + std::ptrdiff_t(~at) * k) + c0;
-            for (int c = 0; c < m; ++c) rest[c] += a * from[c];
+            for (int c = 0; c < m; ++c) add_product(a, from[c], rest[c]);
           }
           for (int c = 0; c < m; ++c) sum[c] += rest[c];
         }

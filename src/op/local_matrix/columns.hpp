@@ -4,6 +4,7 @@
 // bits that it has with one column.
 #pragma once
 
+#include "add_multiple.hpp"
 #include "narrow.hpp"
 
 #include <tacit/base/types.hpp>
@@ -37,22 +38,6 @@ inline void each_tile(int columns, F&& f) {
   whole(std::make_integer_sequence<int, std::bit_width(unsigned(widest_tile<T>))>{});
 }
 
-/// sum[c] += a x[c] for m columns. Complex numbers as pairs of reals, which gcc vectorises; with the same roundings.
-template <class T, class Width>
-inline void add_multiple(T a, const T* x, T* sum, Width m) {
-  if constexpr (is_complex<T>) {
-    const auto re = a.real(), im = a.imag();
-    const auto* const from = reinterpret_cast<const real_t<T>*>(x);
-    auto* const to = reinterpret_cast<real_t<T>*>(sum);
-    for (int c = 0; c < m; ++c) {
-      const auto real = re * from[2 * c] - im * from[2 * c + 1], imaginary = re * from[2 * c + 1] + im * from[2 * c];
-      to[2 * c] += real, to[2 * c + 1] += imaginary;
-    }
-  } else {
-    for (int c = 0; c < m; ++c) sum[c] += a * x[c];
-  }
-}
-
 /// The sums of m columns of one row: in registers (gcc 12 does not keep an array there), or an array.
 template <class T, int m>
 inline constexpr bool in_registers = !is_complex<T> && m > 1 && std::has_single_bit(unsigned(m));
@@ -69,7 +54,7 @@ struct ColumnSums<T, m> {
   Sum sum;
   [[gnu::always_inline]] void add(T a, const T* x) {
 #pragma GCC unroll 8
-    for (int i = 0; i < Sum::parts; ++i) sum.part[i] += a * Sum::load(x, i);
+    for (int i = 0; i < Sum::parts; ++i) sum.part[i] = mul_add(a, Sum::load(x, i), sum.part[i]);
   }
   [[gnu::always_inline]] void store(T* y) const {
     sum.store(y);
@@ -87,6 +72,9 @@ inline constexpr int rows_at_once = is_complex<T> ? 1 : std::clamp(most / regist
 /// For slices of SELL. Up to two registers a row: all eight rows, whose values and indices are then read once.
 template <class T, int m>
 inline constexpr int rows_of_slice = rows_at_once<T, m, register_bytes == 64 && registers_of<T, m> <= 2 ? 16 : 8>;
+/// For general slices. With sums in several registers each row has work enough to be done alone, without its padding.
+template <class T, int m>
+inline constexpr int rows_of_general = m * sizeof(T) >= 64 ? 1 : rows_of_slice<T, m>;
 
 /// Scattered elements of x are asked for so many entries before they are multiplied.
 inline constexpr std::ptrdiff_t entries_ahead = 24;
@@ -125,24 +113,23 @@ template <int R, int m, class T, class Index, class Columns>
   for (int i = 0; i < R; ++i) sum[i].store(y[i]);
 }
 
-/// Rows of a slice of SELL times m columns, R at once. values(j, n) are those of n steps from j on, at most `piece`;
-/// x_of(j, l) is x for the entry of row l in step j, there(j, l) whether there is one. soon(j, l) is called before
-/// that.
-template <int C, int R, int m, class T, class Columns, class Values, class At, class There, class Soon>
-[[gnu::always_inline]] inline void slice_rows(Values&& values, Local piece, Local steps, int rows, T* y,
-                                              Columns columns, At&& x_of, There&& there, Soon&& soon) {
+/// Rows of a slice of SELL times m columns, R at once. x_of(j, l) is x for the entry of row l in step j, there(j, l)
+/// whether there is one. soon(j, l) is called before that.
+struct Nothing {
+  void operator()(Local, int) const {}
+};
+template <int C, int R, int m, class T, class Columns, class At, class There, class Soon = Nothing>
+[[gnu::always_inline]] inline void slice_rows(const T* values, Local steps, int rows, T* y, Columns columns, At&& x_of,
+                                              There&& there, Soon&& soon = {}) {
   const auto some = [&]<int N>(int first, std::integral_constant<int, N>) __attribute__((always_inline)) {
     ColumnSums<T, m> sum[N];
-    for (Local from = 0; from < steps; from += piece) {
-      const Local to = std::min(steps, from + piece);
-      const T* value = values(from, to - from) + first;
-      for (Local j = from; j < to; ++j, value += C)
+    const T* value = values + first;
+    for (Local j = 0; j < steps; ++j, value += C)
 #pragma GCC unroll 8
-        for (int i = 0; i < N; ++i) {
-          soon(j, first + i);
-          if (there(j, first + i)) sum[i].add(value[i], x_of(j, first + i));
-        }
-    }
+      for (int i = 0; i < N; ++i) {
+        soon(j, first + i);
+        if (there(j, first + i)) sum[i].add(value[i], x_of(j, first + i));
+      }
 #pragma GCC unroll 8
     for (int i = 0; i < N; ++i) sum[i].store(y + (first + i) * columns);
   };
@@ -151,34 +138,34 @@ template <int C, int R, int m, class T, class Columns, class Values, class At, c
   if constexpr (R > 1)
     for (; l < rows; ++l) some(l, std::integral_constant<int, 1>{});
 }
-template <int C, int R, int m, class T, class Columns, class At, class There>
-[[gnu::always_inline]] inline void slice_rows(const T* value, Local steps, int rows, T* y, Columns columns, At&& x_of,
-                                              There&& there) {
-  const auto all = [value](Local, Local) __attribute__((always_inline)) {
-    return value;
-  };
-  slice_rows<C, R, m>(all, std::max<Local>(1, steps), steps, rows, y, columns, x_of, there, [](Local, int) {});
-}
 
-/// One general slice of SELL times m columns. `scattered`: elements of x are asked for some entries before they are
-/// multiplied; as many indices as this slice has follow it then.
-template <int C, int m, class T, class Values, class Index, class Columns>
-[[gnu::always_inline]] inline void general_slice_columns(Values&& values, Local piece, const Index* index, Local steps,
-                                                         int rows, const T* x, T* y, Columns columns, bool scattered) {
-  constexpr int R = rows_of_slice<T, m>;
+/// One general slice of SELL times m columns, of `rows` rows that have `width` entries. `scattered`: elements of x are
+/// asked for some entries before they are multiplied; as many indices as this slice has follow it then.
+template <int C, int m, class T, class Index, class Columns>
+[[gnu::always_inline]] inline void general_slice_columns(const T* values, const Index* index, const Local* width,
+                                                         Local steps, int rows, const T* x, T* y, Columns columns,
+                                                         bool scattered) {
+  constexpr int R = rows_of_general<T, m>;
   for (Local j = 0; j < steps; ++j) __builtin_prefetch(index + std::ptrdiff_t(j) * C + 512);
-  const auto x_of = [&](Local j, int l) __attribute__((always_inline)) {
+  const auto x_of = [=](Local j, int l) __attribute__((always_inline)) {
     return x + std::ptrdiff_t(index[std::ptrdiff_t(j) * C + l]) * columns;
   };
   const auto always = [](Local, int) { return true; };
-  if (!scattered) return slice_rows<C, R, m>(values, piece, steps, rows, y, columns, x_of, always, [](Local, int) {});
+  const auto all = [&](auto&& soon) __attribute__((always_inline)) {
+    if constexpr (R > 1) return slice_rows<C, R, m>(values, steps, rows, y, columns, x_of, always, soon);
+    for (int l = 0; l < rows; ++l)
+      slice_rows<C, 1, m>(
+          values + l, width[l], 1, y + l * columns,
+          columns, [&](Local j, int) __attribute__((always_inline)) { return x_of(j, l); },
+          always, [&](Local j, int) __attribute__((always_inline)) { soon(j, l); });
+  };
+  if (!scattered) return all(Nothing());
   // Of the same step in the rows that come next, which at the end are those of the next slice.
   const std::ptrdiff_t last = std::ptrdiff_t(steps - 1) * C;
-  slice_rows<C, R, m>(
-      values, piece, steps, rows, y, columns, x_of, always, [&](Local j, int l) __attribute__((always_inline)) {
-        const std::ptrdiff_t next = std::ptrdiff_t(j) * C + l + R + (l + R < C ? 0 : last);
-        fetch<m>(x + std::ptrdiff_t(index[next]) * columns);
-      });
+  all([=](Local j, int l) __attribute__((always_inline)) {
+    const std::ptrdiff_t next = std::ptrdiff_t(j) * C + l + R + (l + R < C ? 0 : last);
+    fetch<m>(x + std::ptrdiff_t(index[next]) * columns);
+  });
 }
 
 /// Lane l of part j of m C numbers belongs to this lane of the C values, which have `lanes` lanes in a part.
@@ -209,7 +196,9 @@ requires(!is_complex<T>) inline void diagonal_slice_columns(const T* value, cons
     for (int i = 0; i < Values::parts; ++i) {
       const auto v = Values::load(value, i);
       [&]<int... p>(std::integer_sequence<int, p...>) __attribute__((always_inline)) {
-        ((acc.part[m * i + p] += shuffled<RowOf<Values::lanes, m, p>{}>(v, v) * Sum::load(from, m * i + p)), ...);
+        ((acc.part[m * i + p] =
+              mul_add(shuffled<RowOf<Values::lanes, m, p>{}>(v, v), Sum::load(from, m * i + p), acc.part[m * i + p])),
+         ...);
       }
       (std::make_integer_sequence<int, m>{});
     }

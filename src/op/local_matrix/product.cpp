@@ -16,8 +16,6 @@ namespace {
 
 // The number of blocks that a thread multiplies between two polls: some tens of microseconds.
 constexpr int poll_blocks = 16;
-// Steps of a slice whose values are widened at once for products with several columns: they stay in the nearest cache.
-constexpr Local most_widened = 64;
 
 // Prefetches: without it one core does not keep enough loads of the matrix in flight.
 template <class T>
@@ -63,7 +61,7 @@ inline void general_slice(const V* value, const Index* index, Local steps, const
       fetch_ahead(value), __builtin_prefetch(index + 512);
 #pragma GCC unroll 8
       for (int i = 0; i < Sum::parts; ++i)
-        acc.part[i] += load_widened<Sum>(value, i) * picked<Sum>(x, index + i * Sum::lanes);
+        acc.part[i] = mul_add(load_widened<Sum>(value, i), picked<Sum>(x, index + i * Sum::lanes), acc.part[i]);
     }
     acc.store(sum);
   }
@@ -83,7 +81,7 @@ inline void without_padding(const V* value, const Index* index, const Local* wid
     if (sum[l] == sum[l]) continue;
     sum[l] = T{};
     for (std::ptrdiff_t at = l; at < std::ptrdiff_t(width[l]) * C; at += C)
-      sum[l] += widen<T>(value[at]) * x[index[at]];
+      add_product(widen<T>(value[at]), x[index[at]], sum[l]);
   }
 }
 
@@ -111,7 +109,7 @@ inline void diagonal_slice(const V* value, const Local* diagonal, const std::uin
       fetch_ahead(value);
 #pragma GCC unroll 8
       for (int i = 0; i < Sum::parts; ++i)
-        acc.part[i] += load_widened<Sum>(value, i) * load_masked<Sum>(x + diagonal[j], i, mask[j]);
+        acc.part[i] = mul_add(load_widened<Sum>(value, i), load_masked<Sum>(x + diagonal[j], i, mask[j]), acc.part[i]);
     }
     acc.store(sum);
   }
@@ -138,7 +136,7 @@ inline void alike_slices(const V* value, const Local* diagonal, std::ptrdiff_t c
       for (int i = 0; i < Sum::parts; ++i) {
         const typename Sum::V v = repeats ? own[j][i] : load_widened<Sum>(value + j * C, i);
 #pragma GCC unroll 2
-        for (std::size_t k = 0; k < K; ++k) acc[k].part[i] += v * Sum::load(from[k][j] + l, i);
+        for (std::size_t k = 0; k < K; ++k) acc[k].part[i] = mul_add(v, Sum::load(from[k][j] + l, i), acc[k].part[i]);
       }
     }
 #pragma GCC unroll 2
@@ -328,10 +326,9 @@ void LocalMatrix<T, M>::Storage::multiply_columns(const Index* indices, Local be
     const Slice& q = slices[std::size_t(base / slice)];
     const Local steps = Local(q.steps);
     const int here = std::min<Local>(slice, end - base);
-    const bool wide = numbers == Numbers::given || q.is_diagonal || steps <= most_widened;
-    if (wide && (!before || before->value != q.value || before->steps != q.steps))
+    if (!before || before->value != q.value || before->steps != q.steps)
       values = wide_values(q.first_value(), std::size_t(steps) * slice);
-    before = wide ? &q : nullptr;
+    before = &q;
     const T* const own = x + std::ptrdiff_t(base) * columns;
     T* const to = y + std::ptrdiff_t(base) * columns;
     if (q.is_diagonal) {
@@ -340,19 +337,13 @@ void LocalMatrix<T, M>::Storage::multiply_columns(const Index* indices, Local be
     }
     const Index* const index = indices + q.first_index();
     const T* const from = sizeof(Index) == 2 ? own : x;
-    const auto values_from = [&](Local j, Local n) {
-      return wide ? values + std::ptrdiff_t(j) * slice
-                  : wide_values(q.first_value() + Global(j) * slice, std::size_t(n) * slice);
-    };
-    general_slice_columns<slice, m>(values_from, wide ? std::max<Local>(1, steps) : most_widened, index, steps, here,
-                                    from, to, columns, fetches(q, m));
-    for (int l = 0; l < here; ++l)
-      if (has_nan(to + std::ptrdiff_t(l) * columns, m)) [[unlikely]]
-        slice_rows<slice, 1, m>(
-            wide_values(q.first_value(), std::size_t(steps) * slice) + l, width[std::size_t(base + l)], 1,
-            to + std::ptrdiff_t(l) * columns, columns,
-            [&](Local j, int) { return from + std::ptrdiff_t(index[std::ptrdiff_t(j) * slice + l]) * columns; },
-            [](Local, int) { return true; });
+    const Local* const lengths = width.data() + base;
+    general_slice_columns<slice, m>(values, index, lengths, steps, here, from, to, columns, fetches(q, m));
+    if constexpr (rows_of_general < T, m >> 1)
+      for (int l = 0; l < here; ++l)
+        if (lengths[l] < steps && has_nan(to + std::ptrdiff_t(l) * columns, m)) [[unlikely]]
+          general_slice_columns<slice, m>(values + l, index + l, lengths + l, lengths[l], 1, from,
+                                          to + std::ptrdiff_t(l) * columns, columns, false);
   }
 }
 

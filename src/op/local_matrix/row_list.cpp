@@ -1,6 +1,7 @@
 // RowList: some rows of a matrix; and what the exchange of their vectors needs.
 #include <tacit/base/trace.hpp>
 #include <tacit/op/local_matrix.hpp>
+#include "add_multiple.hpp"
 #include "base/lanes.hpp"
 
 #include <complex>
@@ -27,7 +28,7 @@ namespace {
 template <class T>
 TACIT_COMPILED_ONCE T row_times(const T* value, const Local* column, Global n, const T* x, int columns) {
   T sum{};
-  for (Global k = 0; k < n; ++k) sum += value[k] * x[std::ptrdiff_t(column[k]) * columns];
+  for (Global k = 0; k < n; ++k) add_product(value[k], x[std::ptrdiff_t(column[k]) * columns], sum);
   return sum;
 }
 }  // namespace
