@@ -326,7 +326,10 @@ def challenge(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("ranks", [1, pytest.param(2, marks=needs_mpi), pytest.param(3, marks=needs_mpi)])
+SLOW = [*needs_mpi, pytest.mark.slow]
+
+
+@pytest.mark.parametrize("ranks", [1, pytest.param(2, marks=SLOW), pytest.param(3, marks=SLOW)])
 def test_truth_on_ranks(ranks: int, challenge: Path) -> None:
     words = ["--weights", ".", *NET, "--ranks", ranks, "--threads", 1]
     done = tacit("infer", "i.tsv", *words, "--truth", "t.tsv", "--json", "r.json", "--output", "c.tsv", cwd=challenge)
