@@ -47,7 +47,7 @@ struct Parsed {
 // Parses whole lines. Never reads at or after `end_`.
 class Parser {
  public:
-  Parser(std::string_view text, EveryRow rows, Parsed& to)
+  Parser(std::string_view text, DealtRows rows, Parsed& to)
       : at_(text.data()), end_(at_ + text.size()), rows_(rows), to_(to) {}
 
   void run() {
@@ -73,7 +73,7 @@ class Parser {
     if (!at_line_end()) fail("the end of the line after three numbers", at_);
     ++to_.entries;
     to_.rows = std::max(to_.rows, row + 1);
-    if (rows_.parts > 1 && row % rows_.parts != rows_.part) return;
+    if (rows_.parts > 1 && !rows_.has(row)) return;
     to_.columns = std::max(to_.columns, column + 1);
     to_.kept.row.push_back(Local(row)), to_.kept.column.push_back(Local(column)), to_.kept.value.push_back(number);
   }
@@ -145,7 +145,7 @@ class Parser {
 
   const char* at_;
   const char* const end_;
-  const EveryRow rows_;
+  const DealtRows rows_;
   Parsed& to_;
   const char* last_ = nullptr;  // the text of value_, of size_ bytes
   std::size_t size_ = 0;
@@ -153,7 +153,7 @@ class Parser {
 };
 
 // Parses a text of whole lines, and adds its entries. `line`: of its first line, from 1; becomes that behind it.
-void parse_text(std::string_view text, EveryRow rows, const std::string& path, Global& line, Triples& to) {
+void parse_text(std::string_view text, DealtRows rows, const std::string& path, Global& line, Triples& to) {
   std::vector<std::string_view> parts;
   while (!text.empty()) {
     const std::size_t stop = text.size() > stretch ? text.find('\n', stretch) : text.npos;
@@ -172,7 +172,7 @@ void parse_text(std::string_view text, EveryRow rows, const std::string& path, G
   }
 }
 
-Triples triples_of(const Source& source, EveryRow rows) {
+Triples triples_of(const Source& source, DealtRows rows) {
   require(rows.parts >= 1 && rows.part >= 0 && rows.part < rows.parts, "part ", rows.part, " of ", rows.parts, " of ",
           source.path());
   const Span span("read_triples", "io", source.size());
@@ -217,11 +217,11 @@ std::string_view text_of(float value, std::span<char> room) {
 
 }  // namespace
 
-Triples read_triples(const std::string& path, EveryRow rows) {
+Triples read_triples(const std::string& path, DealtRows rows) {
   return triples_of(Source::open(path), rows);
 }
 
-Triples parse_triples(std::string_view bytes, const std::string& path, EveryRow rows) {
+Triples parse_triples(std::string_view bytes, const std::string& path, DealtRows rows) {
   return triples_of(Source(bytes, path), rows);
 }
 

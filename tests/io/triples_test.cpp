@@ -71,18 +71,29 @@ TEST(Triples, NamesTheFirstWrongLine) {
 }
 
 TEST(Triples, KeepsTheRowsOfAPart) {
-  const std::string text = "1 5 1\n2 6 2\n3 7 3\n4 8 4\n6 1 6\n";
+  std::string text;
+  for (const int row : {1, 16, 17, 40, 48, 49, 100}) text += std::to_string(row) + " 5 1\n";
   std::vector<Local> rows;
   for (int part = 0; part < 3; ++part) {
     const auto t = parse_triples(text, "f.tsv", {part, 3});
-    EXPECT_EQ(t.entries, 5);
-    EXPECT_EQ(t.rows, 6);
+    EXPECT_EQ(t.entries, 7);
+    EXPECT_EQ(t.rows, 100);
     for (const Local row : joined(t).row) {
-      EXPECT_EQ(row % 3, part);
+      EXPECT_EQ(row / 16 % 3, part);
       rows.push_back(row);
     }
   }
-  EXPECT_EQ(rows.size(), 5u);
+  EXPECT_EQ(rows.size(), 7u);
+  for (const Global n : {0, 1, 15, 16, 17, 31, 48, 49, 100})
+    for (int part = 0; part < 3; ++part) {
+      const DealtRows dealt{part, 3};
+      Global place = 0;
+      for (Global row = 0; row < n; ++row)
+        if (dealt.has(row)) {
+          EXPECT_EQ(dealt.place(row), place++);
+        }
+      EXPECT_EQ(dealt.count(n), place);
+    }
   EXPECT_NE(error_of([&] { parse_triples(text, "f.tsv", {3, 3}); }, ErrorKind::usage), "accepted");
 }
 

@@ -121,7 +121,7 @@ def test_images_survive_a_file(name: str, tmp_path: Path) -> None:
         for part in range(3):
             some = network_files.read_images(tmp_path / name, N, part, 3)
             assert some.total == whole.total == 50
-            np.testing.assert_array_equal(some.images, whole.images[part::3])
+            np.testing.assert_array_equal(some.images, whole.images[network_files.dealt(50, part, 3)])
 
 
 def test_images_of_arrays_by_parts(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_images_of_arrays_by_parts(tmp_path: Path) -> None:
         for parts in (1, 3):
             some = network_files.read_images(tmp_path / name, N, parts - 1, parts)
             found = np.unpackbits(some.images, axis=1, count=N) if some.packed else some.images
-            np.testing.assert_array_equal(found, images[parts - 1 :: parts])
+            np.testing.assert_array_equal(found, images[network_files.dealt(50, parts - 1, parts)])
     content = bytearray((tmp_path / "b.npy").read_bytes())
     content[-1] = 7
     (tmp_path / "b.npy").write_bytes(content)
@@ -252,7 +252,7 @@ def test_ranks_share_images(ranks: int, count: int) -> None:
         np.testing.assert_array_equal(whole.categories, np.flatnonzero(expected.any(1)))
 
     def work(c: Any) -> Any:
-        return inference.network(layers).infer(images[c.rank :: c.size], comm=c, **options)
+        return inference.network(layers).infer(images[inference.share(len(images), c)], comm=c, **options)
 
     for r in comm.run_threads(ranks, work):
         np.testing.assert_array_equal(r.categories, whole.categories)
@@ -263,18 +263,30 @@ def test_ranks_share_images(ranks: int, count: int) -> None:
         assert r.edges_worked <= r.edges
 
 
+def test_images_are_dealt_in_turns() -> None:
+    for total in (0, 1, 16, 50, 97, 1000):
+        for parts in (1, 2, 3, 7):
+            all_parts = [network_files.dealt(total, part, parts) for part in range(parts)]
+            np.testing.assert_array_equal(np.sort(np.concatenate(all_parts)), np.arange(total))
+            assert max(map(len, all_parts)) - min(map(len, all_parts)) <= 16
+            for numbers in all_parts:  # neither by parity nor by halves
+                assert abs((numbers % 2).sum() * 2 - len(numbers)) <= 1
+
+
 def test_what_ranks_do_not_agree_on() -> None:
     layers, images = some_layers(), some_images().astype(float)
 
     def shares(c: Any) -> Any:
         return inference.network(layers).infer(images[: 10 + 20 * c.rank], comm=c, bias=-0.25)
 
-    with pytest.raises(ValueError, match=r"has 10 of 40 images; 20 are needed: images\[comm.rank :: comm.size\]"):
+    with pytest.raises(ValueError, match=r"has 10 of 40 images; 24 are needed: images\[inference.share"):
         comm.run_threads(2, shares)
 
     def callbacks(c: Any) -> Any:
         callback = None if c.rank else lambda layers, alive: False
-        return inference.network(layers).infer(images[c.rank :: c.size], comm=c, bias=-0.25, callback=callback)
+        return inference.network(layers).infer(
+            images[inference.share(len(images), c)], comm=c, bias=-0.25, callback=callback
+        )
 
     with pytest.raises(ValueError, match="a callback is given on 1 of 2 ranks"):
         comm.run_threads(2, callbacks)
@@ -282,7 +294,7 @@ def test_what_ranks_do_not_agree_on() -> None:
     bad[3, 4] = np.nan
 
     def numbers(c: Any) -> Any:
-        return inference.network(layers).infer(bad[c.rank :: c.size], comm=c, bias=-0.25)
+        return inference.network(layers).infer(bad[inference.share(len(bad), c)], comm=c, bias=-0.25)
 
     with pytest.raises(library.InputError, match="neuron 4"):
         comm.run_threads(2, numbers)
@@ -297,7 +309,7 @@ def test_callback_of_ranks() -> None:
             return c.rank == 1 and done == 2
 
         net = inference.network(layers)
-        return net.infer(images[c.rank :: c.size], comm=c, bias=-0.25, group=1, callback=callback)
+        return net.infer(images[inference.share(len(images), c)], comm=c, bias=-0.25, group=1, callback=callback)
 
     assert [r.layers_done for r in comm.run_threads(2, work)] == [2, 2]
     alive = inference.network(layers).infer(images, bias=-0.25, report_layers=True).alive

@@ -23,9 +23,18 @@ struct Triples {
   Global columns = 0;  ///< the largest column of the entries kept, from 1
 };
 
-/// The rows part, part + parts, part + 2 parts, .. (from 0).
-struct EveryRow {
+/// Rows dealt to parts, 16 neighbours at a time, so that neither sorted nor alternating rows make parts differ.
+struct DealtRows {
+  static constexpr Global block = 16;
   int part = 0, parts = 1;
+  bool has(Global row) const { return row / block % parts == part; }
+  /// The number of a row within its part.
+  Global place(Global row) const { return row / (block * parts) * block + row % block; }
+  /// The rows of this part among the first n.
+  Global count(Global n) const {
+    const Global round = block * parts, rest = n % round - block * part;
+    return n / round * block + (rest < 0 ? 0 : rest < block ? rest : block);
+  }
 };
 
 /// The entries in these rows of a plain or gzip-compressed file. Numbers are separated by blanks or tabs; lines may end
@@ -34,9 +43,9 @@ struct EveryRow {
 ///
 /// Uses threads; the result does not depend on their number. Memory: 12 bytes for each entry kept, and 64 MiB of text.
 /// Local. Error(input) "FILE:LINE: expected .., found .." for the first line that is anything else.
-Triples read_triples(const std::string& path, EveryRow rows = {});
+Triples read_triples(const std::string& path, DealtRows rows = {});
 /// As read_triples, from the bytes of a file. `path` is only shown in errors.
-Triples parse_triples(std::string_view bytes, const std::string& path, EveryRow rows = {});
+Triples parse_triples(std::string_view bytes, const std::string& path, DealtRows rows = {});
 
 /// Writes such a file with tabs between the numbers, and values as 6.250000e-02 where that is the value to the bit,
 /// with as many digits as it takes elsewhere; gzip-compressed when `path` ends in ".gz". An existing file is replaced

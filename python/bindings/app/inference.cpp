@@ -93,7 +93,7 @@ nb::tuple tuple_of(inference::Layer layer) {
 }
 
 // The lines of a file, or of a text that came through a pipe of this name.
-io::Triples lines_of(const std::filesystem::path& path, const nb::object& text, io::EveryRow rows) {
+io::Triples lines_of(const std::filesystem::path& path, const nb::object& text, io::DealtRows rows) {
   if (text.is_none()) return unlocked([&] { return io::read_triples(path, rows); });
   const auto bytes = nb::cast<nb::bytes>(text);
   const std::string_view all(bytes.c_str(), bytes.size());
@@ -109,7 +109,7 @@ void bind_files(nb::module_& m) {
         return tuple_of(unlocked([&] { return inference::layer_of(lines, neurons, path); }));
       },
       nb::arg(), nb::arg(), nb::arg().none());
-  // (images of the file, bits, numbers) of the images part, part + parts, ..; one of the arrays is empty.
+  // (images of the file, bits, numbers) of the images dealt to a part; one of the arrays is empty.
   m.def(
       "read_images",
       [](const std::filesystem::path& path, Local neurons, const nb::object& text, int part, int parts) {

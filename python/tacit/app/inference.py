@@ -33,7 +33,7 @@ from . import network_files as files
 
 __all__ = [
     "BIAS", "Inference", "Network", "network", "permuted_classes", "radixnet", "radixnet_layers", "read_images",
-    "read_layers", "read_network", "write_images", "write_network",
+    "read_layers", "read_network", "share", "write_images", "write_network",
 ]  # fmt: skip
 
 #: The challenge's bias, by the number of neurons in a layer.
@@ -128,9 +128,8 @@ class Network:
             Numbers or booleans; with `packed`, bits as numpy.packbits(.., axis=1) packs them into bytes.
         packed : bool
         comm : communicator, optional
-            Ranks that share the images: this rank's are images rank, rank + size, rank + 2 size, .. of all, as in
-            ``images[comm.rank :: comm.size]``. Each has the network, and every rank the result for all images. Default:
-            this process alone.
+            Ranks that share the images: this rank's are ``images[share(len(images), comm)]`` of all. Each has the
+            network, and every rank the result for all images. Default: this process alone.
         callback : callable, optional
             ``callback(layers_done, images_alive)`` after each group of layers; returning True ends the inference. On
             several ranks it is given on all of them, gets the images alive on all, and True of any ends it.
@@ -206,12 +205,13 @@ class Network:
 
     def _on_ranks(self, comm: Any, bits: Array, dense: Array, o: Any, callback: Any, threads: int | None) -> Inference:
         """The inference of all ranks' images. Nothing is sent until each has finished its own, without a callback."""
-        count, rank, size = max(len(bits), len(dense)), comm.rank, comm.size
+        count = max(len(bits), len(dense))
         total = comm.all_sum(count)
-        if any(len(part) for part in comm.all_gather(b"" if count == _share(total, rank, size) else b"wrong")):
+        mine = len(share(total, comm))
+        if any(len(part) for part in comm.all_gather(b"" if count == mine else b"wrong")):
             raise ValueError(
-                f"rank {rank} of {size} has {count} of {total} images; {_share(total, rank, size)} are needed:"
-                " images[comm.rank :: comm.size]"
+                f"rank {comm.rank} of {comm.size} has {count} of {total} images; {mine} are needed:"
+                " images[inference.share(len(images), comm)]"
             )
 
         def agreed(layers: int, alive: int) -> bool:
@@ -219,21 +219,24 @@ class Network:
             return bool(comm.all_max(int(wants)))
 
         given = comm.all_sum(int(callback is not None))
-        if given not in (0, size):
-            raise ValueError(f"a callback is given on {given} of {size} ranks; all or none are needed")
+        if given not in (0, comm.size):
+            raise ValueError(f"a callback is given on {given} of {comm.size} ranks; all or none are needed")
         begin = time.perf_counter()
         own, _ = self._infer(bits, dense, o, agreed if given else None, threads)
-        return _joined(comm, own, begin)
+        return _joined(comm, own, total, begin)
 
 
-def _share(total: int, rank: int, size: int) -> int:
-    return (total - rank + size - 1) // size
+def share(count: int, comm: Any) -> npt.NDArray[np.int64]:
+    """The numbers of this rank's images among so many, as :meth:`Network.infer` takes them: dealt in turns, 16
+    neighbours at a time, so that neither sorted nor alternating images make ranks differ.
+    """
+    return files.dealt(count, comm.rank, comm.size)
 
 
-def _joined(comm: Any, own: Inference, begin: float) -> Inference:
+def _joined(comm: Any, own: Inference, total: int, begin: float) -> Inference:
     """The result of all ranks' images, on every rank."""
     parts = [pickle.loads(part) for part in comm.all_gather(pickle.dumps(own))]
-    number = [comm.size * part.categories + rank for rank, part in enumerate(parts)]
+    number = [files.dealt(total, rank, comm.size)[part.categories] for rank, part in enumerate(parts)]
     order = np.argsort(np.concatenate(number), kind="stable")
     kept = [part.outputs for part in parts if part.outputs is not None and len(part.outputs)]
     outputs = own.outputs if not kept else np.concatenate(kept)[order]
@@ -446,7 +449,7 @@ def read_images(path: str | os.PathLike[str], neurons: int, *, comm: Any = None)
     ``.tsv`` or ``.tsv.gz``: lines of image, neuron, value, from 1, with tabs or blanks between them (values of the same
     pixel are added); ``.npy`` of numbers or booleans; ``.npz`` with "bits" (numpy.packbits over neurons), with one
     array, or with the matrix of scipy.sparse.save_npz; ``.mat`` with one matrix of images x neurons. With `comm` the
-    images rank, rank + size, .. of it, as :meth:`Network.infer` takes them. InputError for a file that is anything
+    images of this rank (:func:`share`). InputError for a file that is anything
     else, and for text that numbers more than 2^16 + 64 lines images.
     """
     rank, size = (0, 1) if comm is None else (comm.rank, comm.size)

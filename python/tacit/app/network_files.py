@@ -129,8 +129,21 @@ def _write_matrix(path: Path, made: Rows, kind: str) -> None:
 # --- images -----------------------------------------------------------------------------------------------------------
 
 
+#: Neighbouring images that one rank gets: those of io/triples.hpp.
+DEALT = 16
+
+
+def dealt(total: int, part: int, parts: int) -> npt.NDArray[np.int64]:
+    """The numbers of the images of a part. They are dealt in turns, 16 neighbours at a time, so that neither sorted nor
+    alternating images make parts differ.
+    """
+    number = np.arange(total, dtype=np.int64)
+    mine: npt.NDArray[np.int64] = number[number // DEALT % parts == part]
+    return mine
+
+
 class Images(NamedTuple):
-    """The images part, part + parts, .. of a file."""
+    """The images of a file that are dealt to a part."""
 
     images: Array  #: (images, neurons), or their bits
     packed: bool
@@ -178,19 +191,20 @@ def _images_of_arrays(file: str, kind: str, neurons: int, part: int, parts: int)
 
 
 def _rows_of_file(file: str, part: int, parts: int) -> Images | None:
-    """Every parts-th row of the matrix in a .npy file; None where that takes all of it, or something is wrong."""
+    """The rows of a part of the matrix in a .npy file; None where that takes all of it, or something is wrong."""
     with open(file, "rb") as stream:
         head = array_header(file, stream, "the array")
         size, rows = head.size * head.dtype.itemsize, head.shape[0] if len(head.shape) == 2 else 0
         if rows == 0 or size == 0 or head.fortran or size != os.path.getsize(file) - head.length:
             return None
         width = size // rows
-        some = np.empty((len(range(part, rows, parts)), width), np.uint8)
-        step = max(1, _BLOCK // width) * parts  # which begin with the row `part` of `parts`
+        some = np.empty((len(dealt(rows, part, parts)), width), np.uint8)
+        step, at = max(1, _BLOCK // width // DEALT) * DEALT * parts, 0  # whole turns
         for first in range(0, rows, step):
             block = np.fromfile(stream, np.uint8, min(step, rows - first) * width).reshape(-1, width)
-            mine = block[part::parts]
-            some[first // parts : first // parts + len(mine)] = mine
+            mine = block[dealt(len(block), part, parts)]
+            some[at : at + len(mine)] = mine
+            at += len(mine)
     if head.dtype == np.bool_ and some.max(initial=0) > 1:
         refuse(file, f"the array has {some.max()} for a truth value; 0 or 1 is needed")
     return Images(some.view(head.dtype).astype(head.dtype.newbyteorder("="), copy=False), False, rows)
@@ -199,7 +213,7 @@ def _rows_of_file(file: str, part: int, parts: int) -> Images | None:
 def _some(
     file: str, found: Any, neurons: int, part: int, parts: int, packed: bool = False, total: int | None = None
 ) -> Images:
-    """The rows part, part + parts, .. of an array or a sparse matrix, whose shape and type are checked. total: those of
+    """The rows of a part of an array or a sparse matrix, whose shape and type are checked. total: those of
     the file, if these are not all.
     """
     wanted = (neurons + 7) // 8 if packed else neurons
@@ -210,7 +224,7 @@ def _some(
         refuse(file, f"an array of shape {found.shape}: no images; at least one is needed")
     if found.dtype.kind not in "biuf" or (packed and found.dtype != np.uint8):
         refuse(file, f"an array of {found.dtype} where {'bytes' if packed else 'numbers'} are needed")
-    some = found[part::parts]
+    some = found if parts == 1 else found[dealt(found.shape[0], part, parts)]
     if not isinstance(some, np.ndarray):
         packed, some = _unpacked(some)
     return Images(np.asarray(some), packed, total)

@@ -39,13 +39,13 @@ void put_in_order(Layer& layer) {
 }
 
 // The pixels as bits; false where one is neither 0 nor 1, or there twice.
-bool fill_bits(const io::Triples& lines, Local neurons, int parts, std::vector<std::uint8_t>& bits) {
+bool fill_bits(const io::Triples& lines, Local neurons, io::DealtRows rows, std::vector<std::uint8_t>& bits) {
   const std::size_t bytes = std::size_t(neurons + 7) / 8;
   for (const auto& piece : lines.pieces)
     for (std::size_t k = 0; k < piece.value.size(); ++k) {
       if (piece.value[k] == 0) continue;
       const auto column = std::size_t(piece.column[k]);
-      auto& byte = bits[std::size_t(piece.row[k] / parts) * bytes + column / 8];
+      auto& byte = bits[std::size_t(rows.place(piece.row[k])) * bytes + column / 8];
       const auto bit = std::uint8_t(0x80u >> column % 8);
       if (piece.value[k] != 1 || byte & bit) return false;
       byte |= bit;
@@ -79,7 +79,7 @@ Layer layer_of(const io::Triples& lines, Local neurons, const std::string& path)
   return layer;
 }
 
-Images images_of(const io::Triples& lines, Local neurons, io::EveryRow rows, const std::string& path) {
+Images images_of(const io::Triples& lines, Local neurons, io::DealtRows rows, const std::string& path) {
   check_lines(lines, neurons, "image, neuron, value", path);
   if (lines.rows > most_images(lines.entries))
     throw Error(ErrorKind::input,
@@ -87,14 +87,14 @@ Images images_of(const io::Triples& lines, Local neurons, io::EveryRow rows, con
                         " lines; at most 2^16 + 64 lines = ", most_images(lines.entries), " images are read"));
   Images made;
   made.count = lines.rows;
-  const auto here = std::size_t((made.count - rows.part + rows.parts - 1) / rows.parts), width = std::size_t(neurons);
+  const auto here = std::size_t(rows.count(made.count)), width = std::size_t(neurons);
   made.bits.resize(here * ((width + 7) / 8));
-  if (fill_bits(lines, neurons, rows.parts, made.bits)) return made;
+  if (fill_bits(lines, neurons, rows, made.bits)) return made;
   made.bits = {};
   made.dense.resize(here * width);
   for (const auto& piece : lines.pieces)
     for (std::size_t k = 0; k < piece.value.size(); ++k)
-      made.dense[std::size_t(piece.row[k] / rows.parts) * width + std::size_t(piece.column[k])] += piece.value[k];
+      made.dense[std::size_t(rows.place(piece.row[k])) * width + std::size_t(piece.column[k])] += piece.value[k];
   return made;
 }
 

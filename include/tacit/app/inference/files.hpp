@@ -29,6 +29,6 @@ constexpr Global most_images(Global lines) {
 
 /// Images of lines of image, neuron, value: those of the rows that were read. Values of one pixel are added.
 /// Error(input): no lines, a neuron above `neurons`, an image above most_images().
-Images images_of(const io::Triples& lines, Local neurons, io::EveryRow rows, const std::string& path);
+Images images_of(const io::Triples& lines, Local neurons, io::DealtRows rows, const std::string& path);
 
 }  // namespace tacit::app::inference
