@@ -1,4 +1,5 @@
 #include "computed_parts.hpp"
+#include "computed_wide.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -22,17 +23,10 @@ class Backward final : public Computed<T> {
   using V = Numbers<T>;
   using U = Positions<T>;
   using Bits = typename Lanes<T>::Bits;
+  using Shadow = tomography::Shadow<T>;
   static constexpr Local L = Lanes<T>::count;
   static constexpr std::size_t few = 16;  // angles whose contributions are added in T
 
-  // An angle with a fast kernel. The shadow of pixel (x, y) of the box ends at the position at + x by_x + y by_y on the
-  // detector.
-  struct Shadow {
-    Local angle;
-    Fixed at, by_x, by_y;
-    T most, rest;  // the largest length in units of the slope; the width of the shadow less one bin
-    double scale;
-  };
   template <int K>
   void fill(const T* x, int stride, T* planes, bool parallel, const comm::Communicator* comm) const;
   template <int K, bool Two, int R>
@@ -65,15 +59,7 @@ Backward<T>::Backward(std::shared_ptr<const Part> part) : Computed<T>(std::move(
         continue;
       }
       if ((width >= 1 && width <= 2) != two) continue;
-      const long double c = (long double)b.cos * g.pixel, s = (long double)b.sin * g.pixel;
-      const long double at = (p.left() + p.box.left) * c + (p.top() - p.box.top) * s + g.centre - 0.5L + width / 2;
-      const double top = b.most * g.pixel;
-      const T most = T(top * one<T>), rest = T((width - 1) * one<T>);
-      // The scale corrects for the rounding of `most` and `rest`: errors that all pixels of an angle have in common
-      // harm conjugate gradients much more than others of their size.
-      const double rounded = double(most) * (one<T> + double(rest) - double(most)) / (one<T> * one<T>);
-      shadows_.push_back({i, fixed(at), fixed(c), fixed(-s), most, rest,
-                          std::ldexp(b.slope * top * (width - top) / rounded, -half_bits<T>)});
+      shadows_.push_back(shadow_of<T>(p, i));
     }
     if (two) two_ = shadows_.size();
   }
@@ -225,17 +211,21 @@ void Backward<T>::multiply(const T* x, int x_stride, T* y, int y_stride, int k, 
                            const op::Clamp<T>* clamp) const {
   const bool parallel = part_->entries * Global(k) > 20000;
   this->traced(k, [&] {
-    by_columns(k, [&](auto columns, int c) {
+    by_columns<T>(k, [&](auto columns, int c) {
       constexpr int K = columns;
-      constexpr Local R = 16 / K;
-      auto planes = pool_.take(K, (shadows_.size() + slow_.size()) * K * length_);
-      fill<K>(x + c, x_stride, planes->data(), parallel, comm);
-      const auto wide = std::size_t((part_->box.width() + L - 1) / L),
-                 high = std::size_t((part_->box.height() + R - 1) / R);
-      deal(wide * high, parallel, comm, [&](std::size_t i) {
-        block<K>(Local(i % wide) * L, Local(i / wide) * R, planes->data(), y + c, y_stride, clamp);
-      });
-      pool_.give(K, std::move(planes));
+      if constexpr (K >= least_wide<T>)
+        return backward_wide<K>(*this->part_, x + c, x_stride, y + c, y_stride, parallel, comm, clamp);
+      else {
+        constexpr Local R = 16 / K;
+        auto planes = pool_.take(K, (shadows_.size() + slow_.size()) * K * length_);
+        fill<K>(x + c, x_stride, planes->data(), parallel, comm);
+        const auto wide = std::size_t((this->part_->box.width() + L - 1) / L),
+                   high = std::size_t((this->part_->box.height() + R - 1) / R);
+        deal(wide * high, parallel, comm, [&](std::size_t i) {
+          block<K>(Local(i % wide) * L, Local(i / wide) * R, planes->data(), y + c, y_stride, clamp);
+        });
+        pool_.give(K, std::move(planes));
+      }
     });
   });
 }

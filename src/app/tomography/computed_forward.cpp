@@ -1,4 +1,5 @@
 #include "computed_parts.hpp"
+#include "computed_wide.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -22,22 +23,12 @@ class Forward final : public Computed<T> {
   using V = Numbers<T>;
   using U = Positions<T>;
   using Bits = typename Lanes<T>::Bits;
+  using Line = tomography::Line<T>;
   static constexpr Local L = Lanes<T>::count;
   static constexpr Local together = 8;  // angles that are processed on the same rows of pixels
   static constexpr Local few = 16;      // rows whose contributions are added in T
   static constexpr Local crossed = 32;  // rows of pixels at a time, so that they stay in the nearest cache
 
-  // An angle with a fast kernel. Ray j meets row l of the box (column, where it is not steep) at the position at + l
-  // by_row + j by_ray.
-  struct Line {
-    Local angle;
-    bool steep;
-    Fixed at, by_row, by_ray;
-    double start, step, spacing;  // the same in double
-    T most;                       // the fraction of a position from which a ray is in the last of its two pixels only
-    double whole, part;           // factors from sums to lengths
-    double reach;  // half the width of the image's shadow: rays beyond are set to 0, without rounding errors
-  };
   struct Unit {
     Local first, last, group;  // lines [first, last); rays group L to group L + L - 1
   };
@@ -74,17 +65,7 @@ Forward<T>::Forward(std::shared_ptr<const Part> part) : Computed<T>(std::move(pa
       slow_.push_back(i);
       continue;
     }
-    const bool steep = b.steep();
-    const long double main = steep ? b.cos : b.sin, other = steep ? b.sin : b.cos, bins = g.pixel;
-    const long double first = (0.5L - g.centre) / bins, reach = b.half / std::abs(main);
-    const long double at = steep ? reach - p.left() - p.box.left + (first - (p.top() - p.box.top) * other) / main
-                                 : reach + p.top() - p.box.top - (first - (p.left() + p.box.left) * other) / main;
-    const long double by_row = other / main, by_ray = (steep ? 1 : -1) / (bins * main);
-    const double slant = std::abs(double(by_row)), length = g.pixel / std::abs(double(main));
-    const T most = T(slant * one<T>);
-    lines_.push_back({i, steep, fixed(at), fixed(by_row), fixed(by_ray), double(at), double(by_row), double(by_ray),
-                      most, std::ldexp(length, half_bits<T>), std::ldexp(length / double(most), half_bits<T>),
-                      0.5 * (g.width * std::abs(b.cos) + g.height * std::abs(b.sin)) - shortest / b.slope});
+    lines_.push_back(line_of<T>(p, i));
   }
   std::stable_sort(lines_.begin(), lines_.end(),
                    [](const Line& a, const Line& b) { return a.steep != b.steep ? a.steep : a.step < b.step; });
@@ -269,16 +250,20 @@ void Forward<T>::multiply(const T* x, int x_stride, T* y, int y_stride, int k, c
   const bool parallel = part_->entries * Global(k) > 20000;
   const auto groups = std::size_t((part_->geometry.detectors + L - 1) / L);
   this->traced(k, [&] {
-    by_columns(k, [&](auto columns, int c) {
+    by_columns<T>(k, [&](auto columns, int c) {
       constexpr int K = columns;
-      auto planes = pool_.take(K, plane_size<K>(true) + plane_size<K>(false));
-      draw<K>(x + c, x_stride, planes->data(), parallel, comm);
-      deal(units_.size() + slow_.size() * groups, parallel, comm, [&](std::size_t i) {
-        const std::size_t slow = i - std::min(i, units_.size());
-        if (i < units_.size()) add_up<K>(units_[i], planes->data(), y + c, y_stride, clamp);
-        else add_up_slowly<K>(slow_[slow / groups], Local(slow % groups), planes->data(), y + c, y_stride, clamp);
-      });
-      pool_.give(K, std::move(planes));
+      if constexpr (K >= least_wide<T>)
+        return forward_wide<K>(*this->part_, x + c, x_stride, y + c, y_stride, parallel, comm, clamp);
+      else {
+        auto planes = pool_.take(K, plane_size<K>(true) + plane_size<K>(false));
+        draw<K>(x + c, x_stride, planes->data(), parallel, comm);
+        deal(units_.size() + slow_.size() * groups, parallel, comm, [&](std::size_t i) {
+          const std::size_t slow = i - std::min(i, units_.size());
+          if (i < units_.size()) add_up<K>(units_[i], planes->data(), y + c, y_stride, clamp);
+          else add_up_slowly<K>(slow_[slow / groups], Local(slow % groups), planes->data(), y + c, y_stride, clamp);
+        });
+        pool_.give(K, std::move(planes));
+      }
     });
   });
 }

@@ -12,6 +12,7 @@
 #include <cmath>
 #include <mutex>
 #include <type_traits>
+#include <utility>
 
 namespace tacit::app::tomography {
 
@@ -69,6 +70,73 @@ bool fast_backward(const Beam& b, double pixel) {
   return slanted<T>(b) && 2 * b.half * pixel <= 3 && fits<T>(b.cos * pixel, 2);
 }
 
+// An angle with a fast kernel for A. Ray j meets row l of the box (column, where it is not steep) at the position at +
+// l by_row + j by_ray; at position p it is in the pixels floor(p) - 1 and floor(p).
+template <class T>
+struct Line {
+  Local angle;
+  bool steep;
+  Fixed at, by_row, by_ray;
+  double start, step, spacing;  // the same in double
+  T most;                       // the fraction of a position from which a ray is in the last of its two pixels only
+  double whole, part;           // factors from sums to lengths
+  double reach;  // half the width of the image's shadow: rays beyond are set to 0, without rounding errors
+};
+template <class T>
+Line<T> line_of(const Part& p, Local angle) {
+  const auto& g = p.geometry;
+  const Beam& b = p.beams[std::size_t(angle)];
+  const bool steep = b.steep();
+  const long double main = steep ? b.cos : b.sin, other = steep ? b.sin : b.cos, bins = g.pixel;
+  const long double first = (0.5L - g.centre) / bins, reach = b.half / std::abs(main);
+  const long double at = steep ? reach - p.left() - p.box.left + (first - (p.top() - p.box.top) * other) / main
+                               : reach + p.top() - p.box.top - (first - (p.left() + p.box.left) * other) / main;
+  const long double by_row = other / main, by_ray = (steep ? 1 : -1) / (bins * main);
+  const double slant = std::abs(double(by_row)), length = g.pixel / std::abs(double(main));
+  const T most = T(slant * one<T>);
+  return {angle,
+          steep,
+          fixed(at),
+          fixed(by_row),
+          fixed(by_ray),
+          double(at),
+          double(by_row),
+          double(by_ray),
+          most,
+          std::ldexp(length, half_bits<T>),
+          std::ldexp(length / double(most), half_bits<T>),
+          0.5 * (g.width * std::abs(b.cos) + g.height * std::abs(b.sin)) - shortest / b.slope};
+}
+
+// An angle with a fast kernel for A^T. The shadow of pixel (x, y) of the box ends at the position at + x by_x + y by_y
+// on the detector: just beyond ray floor(p) or at it.
+template <class T>
+struct Shadow {
+  Local angle;
+  Fixed at, by_x, by_y;
+  T most, rest;  // the largest length in units of the slope; the width of the shadow less one bin
+  double scale;
+};
+template <class T>
+Shadow<T> shadow_of(const Part& p, Local angle) {
+  const auto& g = p.geometry;
+  const Beam& b = p.beams[std::size_t(angle)];
+  const double width = 2 * b.half * g.pixel, top = b.most * g.pixel;
+  const long double c = (long double)b.cos * g.pixel, s = (long double)b.sin * g.pixel;
+  const long double at = (p.left() + p.box.left) * c + (p.top() - p.box.top) * s + g.centre - 0.5L + width / 2;
+  const T most = T(top * one<T>), rest = T((width - 1) * one<T>);
+  // The scale corrects for the rounding of `most` and `rest`: errors that all pixels of an angle have in common harm
+  // conjugate gradients much more than others of their size.
+  const double rounded = double(most) * (one<T> + double(rest) - double(most)) / (one<T> * one<T>);
+  return {angle,
+          fixed(at),
+          fixed(c),
+          fixed(-s),
+          most,
+          rest,
+          std::ldexp(b.slope * top * (width - top) / rounded, -half_bits<T>)};
+}
+
 template <class F>
 void deal(std::size_t count, bool parallel, const comm::Communicator* comm, F&& f) {
   const auto polled = [&](std::size_t i) {
@@ -113,14 +181,25 @@ T clamped(T v, const op::Clamp<T>* clamp) {
   return clamp->high < v ? clamp->high : v;
 }
 
-// Calls f(columns, first) for 4, then 2, then 1 columns at a time.
-template <class F>
+/// The widest pass: four registers of columns. Passes of fewer than `least_wide` columns do not pay for the lengths.
+template <class T>
+inline constexpr int most_wide = 4 * Lanes<T>::count;
+template <class T>
+inline constexpr int least_wide = 2 * Lanes<T>::count;
+
+// Calls f(columns, first) for as many columns at a time as there are: most_wide, least_wide, then 4, 2, 1.
+template <class T, class F>
 void by_columns(int k, F&& f) {
   for (int c = 0; c < k;) {
-    const int left = k - c;
-    if (left >= 4) f(std::integral_constant<int, 4>{}, c), c += 4;
-    else if (left >= 2) f(std::integral_constant<int, 2>{}, c), c += 2;
-    else f(std::integral_constant<int, 1>{}, c), c += 1;
+    const auto pass = [&]<int m>(std::integral_constant<int, m> columns) {
+      if (k - c < m) return false;
+      f(columns, c), c += m;
+      return true;
+    };
+    const auto first_that_fits = [&]<int... m>(std::integer_sequence<int, m...>) {
+      (void)(pass(std::integral_constant<int, m>{}) || ...);
+    };
+    first_that_fits(std::integer_sequence<int, most_wide<T>, least_wide<T>, 4, 2, 1>{});
   }
 }
 

@@ -52,12 +52,14 @@ class Projector {
   /// ray_order()), distributed by pixels: every rank has a compact patch of the image and of the sinogram.
   ///
   /// Entries are stored or, with TiledFormat::computed, computed in every product: this takes no time to build, memory
-  /// only for two padded images and a sinogram of up to four columns, and for up to `computed_columns` columns it is
-  /// faster than the stored matrix. `automatic` computes up to this number of columns, and wherever the stored matrix
-  /// would not fit the machine's memory; it stores where options of stored matrices are given (16-bit values or
-  /// vectors, clusters, block_rows, tile), and where many angles have no fast kernel (pixels below 0.71 or above 1.8
-  /// bins). With `tune`, it takes for any number of columns what is faster in a product with A and one with A^T,
-  /// computed entries or the fastest stored matrix; the choice is kept in `tuning_file`.
+  /// only for two padded images and a sinogram of up to four columns, or for a tile and a few angles of 32 or 64
+  /// columns of floats, and for up to `computed_columns` columns it is faster than the stored matrix; with 32 columns
+  /// some 24 iterations take as long as they do with building the matrix. `automatic` computes up to this number of
+  /// columns, and wherever the stored matrix would not fit the machine's memory; it stores where options of stored
+  /// matrices are given (16-bit values or vectors, clusters, block_rows, tile), and where many angles have no fast
+  /// kernel (pixels below 0.71 or above 1.8 bins). With `tune`, it takes for any number of columns what is faster in a
+  /// product with A and one with A^T, computed entries or the fastest stored matrix; the choice is kept in
+  /// `tuning_file`.
   ///
   /// With computed entries, an element that is not finite also spoils results of neighbouring rays or pixels.
   /// Collective. Error(usage): computed together with options of stored matrices. Error(environment), before anything
