@@ -288,8 +288,23 @@ def test_what_ranks_do_not_agree_on() -> None:
             images[inference.share(len(images), c)], comm=c, bias=-0.25, callback=callback
         )
 
-    with pytest.raises(ValueError, match="a callback is given on 1 of 2 ranks"):
+    with pytest.raises(ValueError, match="callback is True on rank 0 and False on rank 1"):
         comm.run_threads(2, callbacks)
+
+    def differ(c: Any, **how: Any) -> Any:
+        mine = images[inference.share(len(images), c)]
+        net = inference.network(layers[: len(layers) - how.pop("fewer", 0)])
+        return net.infer(mine[:, how.pop("first", 0) :], comm=c, **({"bias": -0.25} | how))
+
+    for told, how in {
+        "bias is -0.25 on rank 0 and -0.5 on rank 1": {"bias": -0.5},
+        "group is": {"group": 2},
+        "layers is": {"fewer": 1},
+        "keep_outputs is False on rank 0": {"keep_outputs": True},
+        "rank 1: images has shape": {"first": 1},
+    }.items():
+        with pytest.raises(ValueError, match=told):
+            comm.run_threads(2, lambda c, how=how: differ(c, **(how if c.rank else {})))
     bad = images.copy()
     bad[3, 4] = np.nan
 
@@ -402,7 +417,7 @@ def test_nothing_is_lost_in_writing_or_by_complex_numbers(tmp_path: Path) -> Non
         inference.network([sp.eye_array(4) * 1j])
     net = inference.network([sp.csr_array(np.full((4, 3), -1.0))])
     with pytest.raises(TypeError, match="images are complex128"):
-        net.infer(np.ones((2, 4)) * 1j)
+        net.infer(np.ones((2, 4)) * 1j, bias=0.0)
     r = net.infer(np.ones((2, 4)), bias=0.0, keep_outputs=True)
     assert r.outputs is not None
     assert r.outputs.shape == (0, 3)

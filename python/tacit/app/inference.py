@@ -25,9 +25,9 @@ import numpy.typing as npt
 from .. import comm as _comm
 from .. import device as _device
 from .._described import INFERENCE, InferOptions, NetworkOptions
-from .._options import fill
+from .._options import agree, fill
 from .._outcome import Outcome
-from .._support import Array, as_array, choose, core, thread_count, using_threads
+from .._support import Array, agreed, as_array, choose, core, thread_count, using_threads
 from ..op.base import FromHandle
 from . import network_files as files
 
@@ -84,8 +84,11 @@ class Inference(Outcome):
 
 def _filled(who: str, options: Any, beside: tuple[str, ...] = ()) -> Any:
     """The options of "network" or "infer" as an object of the compiled part."""
-    table = {name: option for name, option in INFERENCE.items() if who in option.takers}
-    return fill(core("InferenceOptions")(), who, table, options, beside)
+    return fill(core("InferenceOptions")(), who, _options_of(who), options, beside)
+
+
+def _options_of(who: str) -> dict[str, Any]:
+    return {name: option for name, option in INFERENCE.items() if who in option.takers}
 
 
 class Network:
@@ -144,16 +147,23 @@ class Network:
         -------
         Inference
         """
-        bits, dense = self._inputs(images, packed)
-        o = _filled("infer", options, ("packed", "comm", "callback", "threads"))
-        if options.get("bias") is None:
-            if self.inputs not in BIAS:
-                raise ValueError(f"the challenge has no bias for {self.inputs} neurons; give one")
-            o.bias = BIAS[self.inputs]
-        thread_count(threads)
+
+        def look() -> tuple[Array, Array, Any]:
+            o = _filled("infer", options, ("packed", "comm", "callback", "threads"))
+            if options.get("bias") is None:
+                if self.inputs not in BIAS:
+                    raise ValueError(f"the challenge has no bias for {self.inputs} neurons; give one")
+                o.bias = BIAS[self.inputs]
+            thread_count(threads)
+            return *self._inputs(images, packed), o
+
         ranks = None if comm is None else _comm.resolve(comm)
         if ranks is None or ranks.size == 1:
+            bits, dense, o = look()
             return self._infer(bits, dense, o, callback, threads)[0]
+        bits, dense, o = agreed(ranks, look)
+        sizes = {"layers": self.layers, "inputs": self.inputs, "outputs": self.outputs}
+        agree(ranks, o, _options_of("infer"), **sizes, callback=callback is not None)
         return ranks.collective(lambda: self._on_ranks(ranks, bits, dense, o, callback, threads))
 
     def _inputs(self, images: Any, packed: bool) -> tuple[Array, Array]:
@@ -216,15 +226,12 @@ class Network:
                 " images[inference.share(len(images), comm)]"
             )
 
-        def agreed(layers: int, alive: int) -> bool:
-            wants = callback is not None and bool(callback(layers, comm.all_sum(alive)))
-            return bool(comm.all_max(int(wants)))
+        def asked(layers: int, alive: int) -> bool:
+            total = comm.all_sum(alive)
+            return bool(comm.all_max(int(agreed(comm, lambda: bool(callback(layers, total))))))
 
-        given = comm.all_sum(int(callback is not None))
-        if given not in (0, comm.size):
-            raise ValueError(f"a callback is given on {given} of {comm.size} ranks; all or none are needed")
         begin = time.perf_counter()
-        own, _ = self._infer(bits, dense, o, agreed if given else None, threads)
+        own, _ = self._infer(bits, dense, o, asked if callback is not None else None, threads)
         return _joined(comm, own, total, begin)
 
 
