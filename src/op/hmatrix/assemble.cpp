@@ -5,6 +5,7 @@
 #include "parts.hpp"
 #include "row_cost.hpp"
 #include "sampled_entries.hpp"
+#include "waves.hpp"
 
 #include <algorithm>
 #include <array>
@@ -352,7 +353,9 @@ void Assembly<T>::compress_own() {
     return tolerance;
   };
   // Entries that need scaling by a power of two are evaluated on the host.
-  BlockMaker<T>* const maker = scaled_ ? nullptr : maker_;
+  BlockMaker<T>* maker = scaled_ ? nullptr : maker_;
+  detail::Waves<T> waves(entry, rows_.order(), columns_.order(), [&] { comm_.check(), comm_.check_interrupt(); });
+  if (!maker && !options.concurrent && options.compress.method != Compression::svd) maker = &waves;
   std::vector<WantedBlock> wanted;
   if (maker)
     for (const std::size_t at : missing) wanted.push_back({packed[at].block, tolerance_of(at)});

@@ -62,7 +62,9 @@ struct HMatrixOptions {
   /// and columns each, and those of up to 2^16 entries (all, where the matrix has up to 2^26) are compared with all
   /// their entries: slow but safe. If the error remains, or verify is off, the report has a warning.
   int sampled_rows = 32;
-  /// Whether the entry function may be called from several threads at once.
+  /// Whether the entry function may be called from several threads at once. If not, and blocks are made by crosses,
+  /// many blocks are made together, and a call is for rows or columns of all of them, which costs less where a call
+  /// itself is slow (Python). The matrix is the same.
   bool concurrent = true;
   /// The largest number of rounds of load balancing: while a rank has less than 0.97 of another's bytes, the cuts
   /// between ranks are moved towards equal bytes, and blocks that a cut has changed are compressed again.
