@@ -305,7 +305,7 @@ TEST(HMatrix, DoesNotDependOnTheNumberOfThreads) {
 // same bits as by blocks.
 template <class T>
 void is_the_same_in_waves(const Communicator& comm) {
-  const Geometry g = sphere(700);
+  const Geometry g = sphere(2100);
   const auto plain = kernel<T>(g);
   const EntryFunction<T> jumps = [&](std::span<const Global> rows, std::span<const Global> columns, T* out) {
     plain(rows, columns, out);
@@ -314,10 +314,10 @@ void is_the_same_in_waves(const Communicator& comm) {
         if (T& a = *out++; distance(g.points[std::size_t(i)], g.points[std::size_t(j)]) > 1.2) a = T(0);
   };
   for (const bool smooth : {true, false})
-    for (const auto method : {Compression::aca_plus, Compression::aca, Compression::svd}) {
-      if (!smooth && method == Compression::svd) continue;
+    for (const auto method : {Compression::aca_plus, Compression::aca}) {
       HMatrixOptions options;
       options.compress.method = method;
+      options.compress.verify = smooth;  // otherwise small blocks are compared with all entries
       std::vector<std::vector<T>> products;
       std::vector<HMatrixReport> reports;
       std::atomic<int> calls = 0;
@@ -328,7 +328,7 @@ void is_the_same_in_waves(const Communicator& comm) {
       };
       for (const bool concurrent : {true, false}) {
         options.concurrent = concurrent;
-        const HMatrix<T> A(Space::distributed(comm, 700), tree_of(g, leaves(16)), counted, options);
+        const HMatrix<T> A(Space::distributed(comm, 2100), tree_of(g, leaves(48)), counted, options);
         const auto x = test::vector_of<T>(A.domain(), 5);
         Vector<T> y(A.range());
         A.apply(x, y);
@@ -339,11 +339,8 @@ void is_the_same_in_waves(const Communicator& comm) {
       EXPECT_EQ(products[1], products[0]);
       EXPECT_EQ(reports[1].ranks, reports[0].ranks);
       EXPECT_EQ(reports[1].estimated_error, reports[0].estimated_error);
-      EXPECT_EQ(reports[1].measured_error, reports[0].measured_error);
-      // Samples beside zero rows are sometimes wanted in vain, and rows of samples are not evaluated again.
-      EXPECT_NEAR(reports[1].entries_evaluated, reports[0].entries_evaluated,
-                  (smooth ? 0.1 : 0.4) * reports[0].entries_evaluated);
-      if (smooth && method != Compression::svd && comm.size() == 1) {
+      EXPECT_NEAR(reports[1].entries_evaluated, reports[0].entries_evaluated, 0.2 * reports[0].entries_evaluated);
+      if (smooth && comm.size() == 1) {
         EXPECT_LE(3 * counts[1], counts[0]);
       }
     }
