@@ -5,12 +5,20 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <cstdio>
 #include <initializer_list>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
 namespace bench {
+
+/// For JSON, to the nanosecond.
+inline std::string seconds(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.9f", value);
+  return text;
+}
 
 /// Stiffness matrix of linear elasticity (lambda = 1, mu = 1/2) on a unit cube of eight nodes, corner a at (a & 1, a >>
 /// 1 & 1, a >> 2): one trilinear element, or five tetrahedra, where the corners of the middle one have the same parity.
@@ -69,21 +77,23 @@ struct ElasticCube {
   }
 };
 
-/// 2d5: 5-point Laplacian on n x n; 3d7: 7-point on n x n x n; cd3: 3d7 with convection, central differences, cell
-/// Peclet number 0.5; 3d27: 26 on the diagonal, -1 for all 26 neighbours. Dirichlet conditions, unit spacing.
-/// hex3, tet3: elasticity of n x n x n nodes with three unknowns each, with a stiffness between 1 and 10 in each cube,
-/// fixed outside; hexahedra in natural order (27 blocks of 3 x 3 per node), or five tetrahedra per cube with the nodes
-/// in random order within some planes, as mesh generators number them (19 or 7 blocks).
+/// 1d3: n rows of -1, a number from 2 to 3, -1; 2d5: 5-point Laplacian on n x n; 3d7: 7-point on n x n x n; cd3: 3d7
+/// with convection, central differences, cell Peclet number 0.5; 3d27: 26 on the diagonal, -1 for all 26 neighbours.
+/// Dirichlet conditions, unit spacing. hex3, tet3: elasticity of n x n x n nodes with three unknowns each, with a
+/// stiffness between 1 and 10 in each cube, fixed outside; hexahedra in natural order (27 blocks of 3 x 3 per node), or
+/// five tetrahedra per cube with the nodes in random order within some planes, as mesh generators number them (19 or 7
+/// blocks).
 struct Problem {
   static constexpr int most = 81;  // entries of a row
   std::string name;
   std::int64_t n;
   bool elastic() const { return name == "hex3" || name == "tet3"; }
   int unknowns() const { return elastic() ? 3 : 1; }  // per node: a rank owns all of them
-  std::int64_t rows() const { return name == "2d5" ? n * n : unknowns() * n * n * n; }
+  std::int64_t rows() const { return name == "1d3" ? n : name == "2d5" ? n * n : unknowns() * n * n * n; }
   /// Writes the columns (ascending) and values of a row; returns their number.
   int row(std::int64_t r, std::int64_t* column, double* value) const {
     const bool flat = name == "2d5";
+    if (name == "1d3") return row3(r, column, value);
     if (name == "3d27") return row27(r, column, value);
     if (elastic()) return elastic_row(r, column, value);
     if (!flat && name != "3d7" && name != "cd3") throw std::invalid_argument("unknown problem " + name);
@@ -104,6 +114,12 @@ struct Problem {
   }
 
  private:
+  int row3(std::int64_t r, std::int64_t* column, double* value) const {
+    int m = 0;
+    for (std::int64_t c = std::max<std::int64_t>(r - 1, 0); c <= std::min(r + 1, n - 1); ++c)
+      column[m] = c, value[m++] = c == r ? 2 + double(r * 7 % 11) / 11 : -1;
+    return m;
+  }
   int row27(std::int64_t r, std::int64_t* column, double* value) const {
     const std::int64_t i = r % n, j = r / n % n, k = r / (n * n);
     int m = 0;

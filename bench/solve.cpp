@@ -126,7 +126,7 @@ void run(int argc, char** argv) {
     for (std::size_t k = 0; k < iterations.size(); ++k) {
       reports[k] = solve(iterations[k]);
       if (i > 0) seconds[k] += ',';
-      seconds[k] += std::to_string(reports[k].seconds);
+      seconds[k] += bench::seconds(reports[k].seconds);
     }
   if (comm.rank() != 0) return;
   for (std::size_t k = 0; k < iterations.size(); ++k) {
@@ -150,7 +150,7 @@ int main(int argc, char** argv) {
   if (argc < 7) {
     std::fprintf(stderr,
                  "usage: %s PROBLEM N METHOD PRECOND ITERATIONS[,ITERATIONS...] REPEATS [NAME=VALUE ...]\n"
-                 "PROBLEM: 2d5, 3d7, 3d27, cd3, hex3, tet3, or file:PATH of a PETSc matrix (N is not used)\n",
+                 "PROBLEM: 1d3, 2d5, 3d7, 3d27, cd3, hex3, tet3, or file:PATH of a PETSc matrix (N is not used)\n",
                  argv[0]);
     return 2;
   }

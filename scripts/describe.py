@@ -266,6 +266,21 @@ PAGES = {
 }
 
 
+def with_python_methods(compiled: dict[str, Any]) -> dict[str, Any]:
+    """The table of reconstructions with the methods of tacit.app.methods."""
+    from tacit.app.methods import METHODS, OPTIONS
+
+    takers = compiled["takers"] + [{"name": name, **way._asdict()} for name, way in METHODS.items()]
+    options = [{"name": name, "needs": "", **option._asdict()} for name, option in OPTIONS.items()]
+    everywhere = [option["name"] for option in options if not option["takers"]]
+    for taker in takers[len(compiled["takers"]) :]:
+        taker["takes"] = " ".join(name for name in taker["takes"].split() if name not in everywhere)
+    for taker in takers[: len(compiled["takers"])]:
+        taker["takes"] += "".join(f" {o['name']}" for o in options if taker["name"] in o["takers"])
+        taker["takes"] = " ".join(dict.fromkeys(taker["takes"].split()))
+    return {"takers": takers, "options": options}
+
+
 def plan_page() -> str:
     """The tables of what a solve tries."""
     text = (
@@ -310,6 +325,8 @@ def files() -> dict[str, str]:
             PRECONDS, "Preconditioner", [described["precond"], described["hmatrix_precond"]]
         ),
     }
+    # Methods of reconstructions that Python makes of products stand beside the compiled ones.
+    described["reconstruct"] = with_python_methods(described["reconstruct"])
     for name, (title, text, *tables) in PAGES.items():
         found[f"docs/reference/{name}.md"] = reference_page(title, text, *(described[table] for table in tables))
     found["docs/reference/plan.md"] = plan_page()

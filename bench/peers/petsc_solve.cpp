@@ -90,7 +90,7 @@ int main(int argc, char** argv) {
       if (!product) KSPSolve(ksp, b, x);
       for (result.done = 0; product && result.done < iterations[k]; ++result.done) MatMult(A, x, r);
       MPI_Barrier(PETSC_COMM_WORLD);
-      result.seconds += (i > 0 ? "," : "") + std::to_string(MPI_Wtime() - from);
+      result.seconds += (i > 0 ? "," : "") + bench::seconds(MPI_Wtime() - from);
       if (!product) {
         KSPGetIterationNumber(ksp, &result.done);
         MatMult(A, x, r);

@@ -268,15 +268,15 @@ class CaCg(Method):
     ----------
     step : int, optional
         S: iterations for one reduction. From 1 to 1000 iterations. Default: ca-gmres 10, ca-cg 8, ca-bicgstab 4 (2
-        or 1 without a stored basis).
+        or 1 without a stored basis, but where ranks have few rows).
     basis : one of ['auto', 'newton', 'chebyshev', 'monomial'], optional
         The polynomials of the basis. Default: newton once Ritz values are known; in ca-cg and ca-bicgstab
         chebyshev.
     powers : one of ['products', 'kernel'], optional
         How the vectors of a block are made: one product after the other with an exchange each, or a matrix powers
         kernel with one exchange for all (sparse matrices on the host, with a diagonal preconditioner or none, with
-        a warning where there is none). Default: products; in ca-cg of a sparse matrix kernel, where a rank needs
-        few rows of others.
+        a warning where there is none). Default: products; ca-cg, ca-bicgstab of a sparse matrix: one exchange,
+        where a rank needs few rows of others.
     replacement : int, optional
         Residual replacement every so many iterations. At least 0 iterations (0: never). Default: when an estimate
         of its error is too large.
@@ -309,15 +309,15 @@ class CaBicgstab(Method):
     ----------
     step : int, optional
         S: iterations for one reduction. From 1 to 1000 iterations. Default: ca-gmres 10, ca-cg 8, ca-bicgstab 4 (2
-        or 1 without a stored basis).
+        or 1 without a stored basis, but where ranks have few rows).
     basis : one of ['auto', 'newton', 'chebyshev', 'monomial'], optional
         The polynomials of the basis. Default: newton once Ritz values are known; in ca-cg and ca-bicgstab
         chebyshev.
     powers : one of ['products', 'kernel'], optional
         How the vectors of a block are made: one product after the other with an exchange each, or a matrix powers
         kernel with one exchange for all (sparse matrices on the host, with a diagonal preconditioner or none, with
-        a warning where there is none). Default: products; in ca-cg of a sparse matrix kernel, where a rank needs
-        few rows of others.
+        a warning where there is none). Default: products; ca-cg, ca-bicgstab of a sparse matrix: one exchange,
+        where a rank needs few rows of others.
     replacement : int, optional
         Residual replacement every so many iterations. At least 0 iterations (0: never). Default: when an estimate
         of its error is too large.
@@ -351,15 +351,15 @@ class CaGmres(Method):
         With bcgs or bcgs2: how the vectors of a block are made orthonormal. Default: cholqr.
     step : int, optional
         S: iterations for one reduction. From 1 to 1000 iterations. Default: ca-gmres 10, ca-cg 8, ca-bicgstab 4 (2
-        or 1 without a stored basis).
+        or 1 without a stored basis, but where ranks have few rows).
     basis : one of ['auto', 'newton', 'chebyshev', 'monomial'], optional
         The polynomials of the basis. Default: newton once Ritz values are known; in ca-cg and ca-bicgstab
         chebyshev.
     powers : one of ['products', 'kernel'], optional
         How the vectors of a block are made: one product after the other with an exchange each, or a matrix powers
         kernel with one exchange for all (sparse matrices on the host, with a diagonal preconditioner or none, with
-        a warning where there is none). Default: products; in ca-cg of a sparse matrix kernel, where a rank needs
-        few rows of others.
+        a warning where there is none). Default: products; ca-cg, ca-bicgstab of a sparse matrix: one exchange,
+        where a rank needs few rows of others.
     storage : one of ['full', 'float32', 'bfloat16'], optional
         The precision that the basis is kept in; arithmetic is that of the scalar. Default: full.
 

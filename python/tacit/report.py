@@ -182,6 +182,33 @@ class Replacement:
         _temporaries.discard(self._temporary)
 
 
+class NewFolder:
+    """A temporary folder beside `destination`, which must not exist: keep() gives it that name, drop() removes it."""
+
+    def __init__(self, destination: str | os.PathLike[str]) -> None:
+        self._into = Path(destination)
+        if os.path.lexists(self._into):
+            raise FileExistsError(errno.EEXIST, "exists, and folders are not replaced", os.fspath(destination))
+        self.path = self._into.parent / f".tacit-{os.urandom(8).hex()}{self._into.suffix}"
+        _temporaries.add(self.path)
+
+    @contextlib.contextmanager
+    def naming(self) -> Iterator[None]:
+        """A context in which errors of writing name the destination."""
+        with _naming(self._into, self.path):
+            yield
+
+    def keep(self) -> None:
+        with _naming(self._into, self.path):
+            os.rename(self.path, self._into)
+        _temporaries.discard(self.path)
+
+    def drop(self) -> None:
+        """Removes the temporary folder; does nothing after keep()."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        _temporaries.discard(self.path)
+
+
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """The path of a Replacement that is kept if all goes well, and dropped otherwise."""

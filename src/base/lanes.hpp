@@ -3,6 +3,8 @@
 // operations; where a fused multiply-add is faster, mul_add() is called explicitly.
 #pragma once
 
+#include "base/fused.hpp"
+
 #include <type_traits>
 #include <utility>
 
@@ -22,24 +24,14 @@
 
 namespace tacit {
 
-/// Whether mul_add() rounds once. On processors without that instruction it rounds the product and then the sum, since
-/// fma() of the C library is slow there.
-#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
-inline constexpr bool has_fused = true;
-#else
-inline constexpr bool has_fused = false;
-#endif
-
 /// a b + c, rounded once where has_fused. For float, double and vectors of them, lane by lane; a may be one number for
 /// all lanes. The same bits in every loop and from every compiler.
 template <class A, class V>
 [[gnu::always_inline]] inline V mul_add(const A& a, const V& b, const V& c) {
   if constexpr (!has_fused) {
     return a * b + c;
-  } else if constexpr (std::is_same_v<V, double>) {
-    return __builtin_fma(a, b, c);
-  } else if constexpr (std::is_same_v<V, float>) {
-    return __builtin_fmaf(a, b, c);
+  } else if constexpr (std::is_arithmetic_v<V>) {
+    return mul_add(V(a), b, c);
   } else if constexpr (std::is_arithmetic_v<A>) {
     return mul_add(V(a - V{}), b, c);
   } else {

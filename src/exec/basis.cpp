@@ -4,6 +4,7 @@
 #include <tacit/exec/sweep.hpp>
 #include <tacit/exec/tasks.hpp>
 #include "base/lanes.hpp"
+#include "base/registers.hpp"
 
 #include <algorithm>
 #include <vector>
@@ -35,6 +36,61 @@ template <class T>
     __builtin_prefetch(reinterpret_cast<const char*>(p) + ahead + byte);
 }
 
+// The elements of a row of lanes as real numbers, by name in registers: of several arrays of sums gcc 12 makes as many
+// numbers, each multiplied and added by itself.
+template <class T>
+inline constexpr int numbers_of_row = is_complex<T> ? 2 * lanes : lanes;
+template <class T>
+using Row = Registers<real_t<T>, numbers_of_row<T>>;
+template <class T>
+[[gnu::always_inline]] inline Row<T> load_row(const T* from) {
+  return Row<T>::load(reinterpret_cast<const real_t<T>*>(from));
+}
+// Numbers 2 l + of(0) and 2 l + of(1) of each pair.
+template <auto of, class R>
+[[gnu::always_inline]] inline R in_pairs(const R& a) {
+  return by_parts<R>(
+      [](const auto& x) __attribute__((always_inline)) { return shuffled<of>(x, x); }, a);
+}
+
+// Conjugates of elements times v, rounded as conj(q) v is.
+template <class T>
+class TimesRow {
+ public:
+  [[gnu::always_inline]] explicit TimesRow(const T* v) : v_(load_row(v)) {
+    if constexpr (is_complex<T>) {
+      const auto signs = Row<T>::each_lane([](int l) { return l & 1 ? -1 : 1; });
+      turned_ = in_pairs<[](int l) { return l ^ 1; }>(v_) * signs;
+    }
+  }
+  [[gnu::always_inline]] Row<T> conjugate(const T* q) const {
+    const Row<T> a = load_row(q);
+    if constexpr (!is_complex<T>) return a * v_;
+    else return in_pairs<[](int l) { return l & ~1; }>(a) * v_ + in_pairs<[](int l) { return l | 1; }>(a) * turned_;
+  }
+
+ private:
+  Row<T> v_, turned_;  // (x, y) and (y, -x)
+};
+
+// acc[g][l] += conj(q_g) v in the rows i of lane l = i mod lanes, over m elements, a multiple of lanes.
+template <int G, class T>
+void add_rows(const T* const (&q)[G], const T* v, std::size_t m, T (&acc)[G][lanes]) {
+  Row<T> sums[G];
+#pragma GCC unroll 8
+  for (int g = 0; g < G; ++g) sums[g] = load_row(acc[g]);
+  for (std::size_t i = 0; i < m; i += lanes) {
+    const TimesRow<T> times(v + i);
+#pragma GCC unroll 8
+    for (int g = 0; g < G; ++g) {
+      fetch_ahead(q[g] + i);
+      sums[g] += times.conjugate(q[g] + i);
+    }
+  }
+#pragma GCC unroll 8
+  for (int g = 0; g < G; ++g) sums[g].store(reinterpret_cast<real_t<T>*>(acc[g]));
+}
+
 // sums[g] = q_g^H v over m elements.
 template <int G, class T>
 void chunk_dots(const T* const* q, const T* v, std::size_t begin, std::size_t m, T* sums) {
@@ -42,15 +98,7 @@ void chunk_dots(const T* const* q, const T* v, std::size_t begin, std::size_t m,
   const T* qg[G];
   for (int g = 0; g < G; ++g) qg[g] = q[g] + begin;
   const std::size_t full = m / lanes * lanes;
-  for (std::size_t i = 0; i < full; i += lanes) {
-    T vi[lanes];
-    for (int l = 0; l < lanes; ++l) vi[l] = v[i + l];
-#pragma GCC unroll 8
-    for (int g = 0; g < G; ++g) {
-      fetch_ahead(qg[g] + i);
-      for (int l = 0; l < lanes; ++l) acc[g][l] += conj(qg[g][i + l]) * vi[l];
-    }
-  }
+  add_rows<G>(qg, v, full, acc);
   for (std::size_t i = full; i < m; ++i)
     for (int g = 0; g < G; ++g) acc[g][i - full] += conj(qg[g][i]) * v[i];
   for (int g = 0; g < G; ++g) sums[g] = lane_sum(acc[g]);

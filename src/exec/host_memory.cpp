@@ -39,7 +39,7 @@ static_assert(least_kept <= large_bytes);
 
 struct Block {
   char* begin = nullptr;
-  std::size_t bytes = 0;  // 0: of aligned_alloc()
+  std::size_t bytes = 0;  // 0: of malloc(), and aligned here: aligned_alloc() of glibc takes several times as long
 };
 
 #if defined(__linux__) && !defined(TACIT_KEEPS_NOTHING)
@@ -221,7 +221,7 @@ void each_page(std::size_t bytes, const F& f) {
 }
 }  // namespace
 
-// The returned memory follows a cache line that stores the block's address and size.
+// The returned memory follows the block's address and size.
 void* host_allocate(std::size_t bytes, bool clear) {
   if (offered.begin && offered.bytes == bytes) {
     void* const p = std::exchange(offered, {}).begin;
@@ -231,13 +231,14 @@ void* host_allocate(std::size_t bytes, bool clear) {
   const bool kept = bytes >= least_kept;
   // Vectors that begin at the same offset in a page would map to the same cache sets, so offsets are varied.
   static std::atomic<unsigned> count{0};
-  const std::size_t shift = alignment + (kept ? count++ % 32 * 5 * alignment : 0);
-  const std::size_t unit = kept ? unit_of_large : alignment, whole = (bytes + shift + unit - 1) / unit * unit;
+  const std::size_t shift = kept ? alignment + count++ % 32 * 5 * alignment : sizeof(Block) + alignment - 1;
+  const std::size_t unit = kept ? unit_of_large : 1, whole = (bytes + shift + unit - 1) / unit * unit;
   Block block;
   if (whole > bytes && kept) block = {Kept::of_process().take(whole), whole};
-  else if (whole > bytes) block.begin = static_cast<char*>(std::aligned_alloc(unit, whole));
+  else if (whole > bytes) block.begin = static_cast<char*>(std::malloc(whole));
   if (!block.begin) throw_out_of_memory(bytes);
-  char* const p = block.begin + shift;
+  char* p = block.begin + shift;
+  if (!kept) p -= reinterpret_cast<std::uintptr_t>(p) % alignment;
   std::memcpy(p - sizeof block, &block, sizeof block);
   if (clear) each_page(bytes, [=](std::size_t at, std::size_t some) { std::memset(p + at, 0, some); });
   return p;

@@ -22,8 +22,9 @@ class GramTiles {
 
   /// Starts sums of so many columns.
   void begin(int columns);
-  /// Adds n rows of them; column c begins at v[c].
-  void add(const T* const* v, std::ptrdiff_t n);
+  /// Adds n rows of them; column c begins at v[c]. weight: multiplies the rows of the first `weighted` columns;
+  /// null: 1.
+  void add(const T* const* v, std::ptrdiff_t n, const T* weight = nullptr, int weighted = 0);
   /// to[b (b + 1) / 2 + a] += (v_a, v_b), a <= b
   void add_to(W* to) const;
 
@@ -39,6 +40,8 @@ class GramTiles {
   template <int I, int J, bool triangle>
   [[gnu::noinline]] static void multiply(const R* const* a, const R* const* b, std::ptrdiff_t n, double* sums);
   void add_rows(const R* const* v, std::ptrdiff_t n);
+  /// Rows of column c, one of the real columns of this one, into an array; with weights times these.
+  static void lay_out(const T* v, int c, std::ptrdiff_t n, const T* weight, R* to);
   double* sums_of(int a, int b) { return sums_.data() + std::ptrdiff_t(b * (b + 1) / 2 + a) * tile * tile * lanes; }
   int tiles() const { return (reals_ + tile - 1) / tile; }
   /// The sum of products of two columns of real numbers, a <= b.
@@ -117,17 +120,32 @@ void GramTiles<T>::add_rows(const R* const* v, std::ptrdiff_t n) {
 }
 
 template <Scalar T>
-void GramTiles<T>::add(const T* const* v, std::ptrdiff_t n) {
+void GramTiles<T>::lay_out(const T* v, int c, std::ptrdiff_t n, const T* weight, R* to) {
+  const R *const x = reinterpret_cast<const R*>(v), *const w = reinterpret_cast<const R*>(weight);
+  const int part = c % parts;
+  if (!weight)
+    for (std::ptrdiff_t i = 0; i < n; ++i) to[i] = x[i * parts + part];
+  else if constexpr (!is_complex<T>)
+    for (std::ptrdiff_t i = 0; i < n; ++i) to[i] = w[i] * x[i];
+  else if (part == 0)
+    for (std::ptrdiff_t i = 0; i < n; ++i) to[i] = w[2 * i] * x[2 * i] - w[2 * i + 1] * x[2 * i + 1];
+  else
+    for (std::ptrdiff_t i = 0; i < n; ++i) to[i] = w[2 * i] * x[2 * i + 1] + w[2 * i + 1] * x[2 * i];
+}
+
+template <Scalar T>
+void GramTiles<T>::add(const T* const* v, std::ptrdiff_t n, const T* weight, int weighted) {
   for (std::ptrdiff_t from = 0; from < n; from += rows) {
     const std::ptrdiff_t here = std::min(rows, n - from), padded = (here + lanes - 1) / lanes * lanes;
     for (int c = 0; c < reals_; ++c) {
-      const R* const column = reinterpret_cast<const R*>(v[c / parts] + from);
-      if (parts == 1 && padded == here) {
-        column_[std::size_t(c)] = column;
+      const T* const column = v[c / parts] + from;
+      const bool with_weight = weight && c / parts < weighted;
+      if (parts == 1 && padded == here && !with_weight) {
+        column_[std::size_t(c)] = reinterpret_cast<const R*>(column);
         continue;
       }
       R* const to = laid_out_.data() + std::ptrdiff_t(c) * rows;
-      for (std::ptrdiff_t i = 0; i < here; ++i) to[i] = column[i * parts + c % parts];
+      lay_out(column, c, here, with_weight ? weight + from : nullptr, to);
       std::fill(to + here, to + padded, R(0));
       column_[std::size_t(c)] = to;
     }

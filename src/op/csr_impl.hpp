@@ -180,6 +180,7 @@ std::shared_ptr<const Operator<in_double_t<T>, M>> Csr<T, M>::in_double() const 
 template <Scalar T, Memory M>
 void Csr<T, M>::copy_values(T* to) const requires std::same_as<M, Host> {
   const auto& p = *parts_;
+  if (p.ghost->entries() == 0) return p.own->copy_values(nullptr, to);
   const auto& ghosts = pattern_->ghosts;
   const Local left = Local(std::lower_bound(ghosts.begin(), ghosts.end(), this->domain().begin()) - ghosts.begin());
   const T* const outside = p.ghost->values();
@@ -198,20 +199,28 @@ void Csr<T, M>::update_values(std::span<const T> values) requires std::same_as<M
     const Local left = Local(std::lower_bound(ghosts.begin(), ghosts.end(), from.begin()) - ghosts.begin());
     require(Global(values.size()) == own_entries_, "the matrix has ", own_entries_, " entries on rank ", comm.rank(),
             " and was given ", values.size(), " values");
-    std::vector<T> outside(std::size_t(p.ghost->entries()));
-    const auto begin = begin_of_own(*p.own, *p.ghost, this->range().local_size(), left,
-                                    [&](Global k, Global g) { outside[std::size_t(g)] = values[std::size_t(k)]; });
-    p.own->set_values(begin.data(), values.data(), this->range() == from ? p.diagonal.data() : nullptr);
-    p.ghost->set_values(outside.data());
+    T* const diagonal = this->range() == from ? p.diagonal.data() : nullptr;
+    if (p.ghost->entries() == 0) {
+      p.own->set_values(nullptr, values.data(), diagonal);
+    } else {
+      std::vector<T> outside(std::size_t(p.ghost->entries()));
+      const auto begin = begin_of_own(*p.own, *p.ghost, this->range().local_size(), left,
+                                      [&](Global k, Global g) { outside[std::size_t(g)] = values[std::size_t(k)]; });
+      p.own->set_values(begin.data(), values.data(), diagonal);
+      p.ghost->set_values(outside.data());
+    }
     p.own_adjoint.reset(), p.ghost_adjoint.reset();
     if (p.around) p.rows_around.reset(), p.around.reset();
     remember_arrays();
-    const auto bad = std::find_if(values.begin(), values.end(), [](T v) { return !is_finite(v); });
-    find_largest(values, bad == values.end() ? std::string() : fault_at(bad - values.begin()));
+    const auto largest = largest_of_pieces(values);
+    const bool finite = std::all_of(largest.begin(), largest.end(), [](T v) { return is_finite(v); });
+    const auto bad =
+        finite ? values.end() : std::find_if(values.begin(), values.end(), [](T v) { return !is_finite(v); });
+    find_largest(largest, finite ? std::string() : fault_at(bad - values.begin()));
   });
 }
 
-/// Sets largest() and fault() from this rank's values and its first fault. Collective.
+/// Sets largest() and fault() from this rank's values, or the largest of them, and its first fault. Collective.
 template <Scalar T, Memory M>
 void Csr<T, M>::find_largest(std::span<const T> values, const std::string& fault) {
   const auto& comm = this->range().comm();

@@ -39,6 +39,19 @@ R largest_magnitude(const R* p, std::size_t n) {
   return value;
 }
 
+/// largest_magnitude() of pieces of these numbers, by all threads.
+template <Scalar T>
+std::vector<T> largest_of_pieces(std::span<const T> values) {
+  constexpr std::size_t piece = 1 << 15;
+  std::vector<T> most((values.size() + piece - 1) / piece);
+  exec::parallel_for(most.size(), most.size() > 16, [&](std::size_t i) {
+    const auto some = values.subspan(i * piece, std::min(piece, values.size() - i * piece));
+    const auto* const parts = reinterpret_cast<const real_t<T>*>(some.data());
+    most[i] = T(largest_magnitude(parts, some.size() * (is_complex<T> ? 2 : 1)));
+  });
+  return most;
+}
+
 /// Looks at all entries, by all threads. `domain`: the columns, of which this rank owns [begin, end).
 template <Scalar T, class Index>
 Survey<T> survey(const RowsView<T, Index>& rows, const Space& domain, Global row_begin, bool with_diagonal) {

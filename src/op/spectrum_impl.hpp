@@ -2,9 +2,10 @@
 // device.
 #pragma once
 
+#include "spectrum_until.hpp"
+
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/parallel.hpp>
-#include <tacit/op/spectrum.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -145,8 +146,8 @@ class LanczosVectors {
 }  // namespace
 
 template <Scalar T, Memory M>
-Spectrum estimate_spectrum(const Operator<T, M>& A, const Operator<T, M>* P, int steps,
-                           const std::function<void(Vector<T, M>&)>& project) {
+Spectrum spectrum_until(double enough, const Operator<T, M>& A, const Operator<T, M>* P, int steps,
+                        const std::function<void(Vector<T, M>&)>& project) {
   const auto estimate = [&]() -> Spectrum {
     require(A.range() == A.domain(), "a spectrum is that of a square operator with rows and columns spread alike");
     require(!P || (P->range() == A.domain() && P->domain() == A.range()), "the spectrum of P A: P and A do not fit");
@@ -175,6 +176,8 @@ Spectrum estimate_spectrum(const Operator<T, M>& A, const Operator<T, M>* P, int
       if (next <= exhausted) break;  // the Krylov space is invariant: the Ritz values are exact
       beta = next / rz;
       rz = next;
+      const auto largest = [&] { return tridiagonal_eigenvalue(diagonal, beside2, j); };
+      if (std::isfinite(enough) && std::isfinite(diagonal.back()) && largest() >= enough) break;
     }
     if (diagonal.empty() || !std::isfinite(diagonal.back())) return {};
     const int k = int(diagonal.size());
@@ -184,6 +187,12 @@ Spectrum estimate_spectrum(const Operator<T, M>& A, const Operator<T, M>* P, int
   };
   // Collective calls are nested, which those of computations that take turns would not be.
   return A.range().is_merging() ? estimate() : comm::collective(A.range().comm(), estimate);
+}
+
+template <Scalar T, Memory M>
+Spectrum estimate_spectrum(const Operator<T, M>& A, const Operator<T, M>* P, int steps,
+                           const std::function<void(Vector<T, M>&)>& project) {
+  return spectrum_until<T, M>(std::numeric_limits<double>::infinity(), A, P, steps, project);
 }
 
 }  // namespace tacit::op

@@ -83,6 +83,62 @@ TEST(Network, FollowsTheRules) {
   }
 }
 
+// Groups of `shared` neurons have the same inputs with weights of their own, multiples of 1/8.
+LayerSource grouped_layers(Local neurons, int shared, int inputs) {
+  return [=](int l) {
+    Layer layer;
+    layer.inputs = neurons;
+    for (Local j = 0; j < neurons; ++j) {
+      const Local group = j * 37 % neurons / shared;  // whose neurons are far from each other
+      std::vector<Local> from;
+      for (int i = 0; i < inputs; ++i) from.push_back(Local((group * 11 + i * (l + 3)) % neurons));
+      std::sort(from.begin(), from.end());
+      from.erase(std::unique(from.begin(), from.end()), from.end());
+      for (const Local i : from) {
+        layer.input.push_back(i);
+        layer.weight.push_back(float((i * 5 + j * 3 + l) % 13 - 5) / 8);
+      }
+      layer.start.push_back(std::int64_t(layer.input.size()));
+    }
+    return layer;
+  };
+}
+
+TEST(Network, MultipliesNeuronsThatShareInputsTogether) {
+  constexpr Local neurons = 101;
+  for (const int shared : {1, 4, 7, 13, 101}) {
+    const auto source = grouped_layers(neurons, shared, 9);
+    const Network net(3, source);
+    for (const Global count : {1, 16, 33, 90, 205}) {
+      std::vector<float> images(std::size_t(count) * neurons);
+      for (std::size_t i = 0; i < images.size(); ++i) images[i] = i / neurons % 4 == 1 ? 0.0F : float(i * 31 % 17 < 5);
+      for (const int panel : {0, 16, 48, 80, 96, 112, 208}) {
+        InferOptions o;
+        o.bias = -0.25F, o.ceiling = 4, o.panel = panel, o.keep_outputs = true;
+        const auto r = net.infer(count, nullptr, images.data(), o);
+        std::size_t at = 0;
+        for (Global c = 0; c < count; ++c) {
+          const auto begin = images.begin() + c * neurons;
+          const auto y = reference(source, 3, {begin, begin + neurons}, -0.25, 4);
+          if (std::none_of(y.begin(), y.end(), [](double v) { return v != 0; })) continue;
+          ASSERT_LT(at, r.categories.size());
+          ASSERT_EQ(r.categories[at], c) << shared << ' ' << count << ' ' << panel;
+          for (std::size_t j = 0; j < neurons; ++j) ASSERT_EQ(double(r.outputs[at * neurons + j]), y[j]);
+          ++at;
+        }
+        ASSERT_EQ(at, r.categories.size());
+      }
+    }
+  }
+  // An input that the layer before does not have.
+  const auto wrong = [](int) {
+    auto layer = grouped_layers(16, 8, 4)(0);
+    layer.inputs = 3;
+    return layer;
+  };
+  EXPECT_THROW(Network(1, wrong), Error);
+}
+
 TEST(Network, StopsByCallbackAndAcceptsNoInputs) {
   const auto source = some_layers({40, 40, 40, 40}, 5);
   const Network net(3, source);

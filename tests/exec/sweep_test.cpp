@@ -153,6 +153,31 @@ TYPED_TEST(Sweep, BasisDotsAndSubtractEqualPlainLoops) {
     }
 }
 
+TYPED_TEST(Sweep, BasisDotsOfRealNumbersAreSumsOfEightLanes) {
+  using T = TypeParam;
+  if constexpr (!is_complex<T>) {
+    for (std::size_t n : {1, 8, 100, 5003})
+      for (int j : {1, 2, 3, 4, 9}) {
+        std::vector<Array<T>> basis;
+        std::vector<const T*> q;
+        for (int i = 0; i < j; ++i) basis.push_back(random_array<T>(n, 10u + unsigned(i)));
+        for (const auto& b : basis) q.push_back(b.data());
+        const auto v = random_array<T>(n, 99);
+        std::vector<T> sums(j);
+        exec::basis_dots<T, Host>(q.data(), j, v.data(), n, sums.data(), false);
+        for (int i = 0; i < j; ++i) {
+          T lanes[8] = {}, expected{};
+          for (std::size_t e = 0; e < n; ++e) {
+            const volatile T product = basis[i][e] * v[e];  // rounded before it is added
+            lanes[e % 8] += product;
+          }
+          for (const T lane : lanes) expected += lane;
+          EXPECT_EQ(sums[i], expected) << n << " elements, vector " << i << " of " << j;
+        }
+      }
+  }
+}
+
 TYPED_TEST(Sweep, NormSurvivesTheWholeRange) {
   using T = TypeParam;
   using R = real_t<T>;

@@ -86,6 +86,7 @@ TYPED_TEST(CaBicgstab, OneReductionForEachBlock) {
               o.fallbacks = false;
               o.norm = norm;
               o.replacement = 0;
+              o.powers = op::Powers::products;  // with a stored basis
               const auto counts = [&](int iterations) {
                 o.max_iterations = iterations;
                 const auto r = run(*A, b, o, P).report;

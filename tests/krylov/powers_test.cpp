@@ -59,6 +59,7 @@ TYPED_TEST(ByPowersKernel, SameIterationsAsWithProducts) {
               o.method = way.method, o.step = way.step, o.rtol = 1e-9;
               if (way.side == Side::left) o.side = way.side;
               if (way.method == Method::ca_cg) o.basis = Basis::newton;  // which is stored, on one rank as well
+              o.powers = Powers::products;
               const auto one = run(*A, b, o, P);
               o.powers = Powers::kernel;
               const auto other = run(*A, b, o, P);

@@ -45,6 +45,44 @@ TEST(IsHermitian, MissesNoEntry) {
       {3});
 }
 
+// Where all entries are in dense blocks, these are compared with their mirror blocks.
+TEST(IsHermitian, ComparesDenseBlocks) {
+  if (test::under_mpi()) GTEST_SKIP() << "the same as alone";
+  using C = std::complex<double>;
+  for (const Global b : {2, 3}) {
+    const auto space = layout::Space::distributed(Communicator::self(), 7 * b);
+    test::Reference<C> a{7 * b, 7 * b, {}};
+    const auto each = [&](auto& of, Global r, Global c, auto&& f) {
+      for (Global i = b * r; i < b * (r + 1); ++i)
+        for (Global j = b * c; j < b * (c + 1); ++j) f(i, j, of.entry[{i, j}]);
+    };
+    for (Global r = 0; r < 7; ++r)
+      for (Global c = 0; c < 7; ++c)
+        if (r == c || (r + c) % 3 == 1)
+          each(a, r, c, [](Global i, Global j, C& v) {
+            v = {double(1 + (i + j) % 5), double((i - j) * (1 + i * j % 4))};
+          });
+    const auto is = [&](const test::Reference<C>& of) {
+      const Csr<C> A(space, space, of.rows_of(space), Format::bsr);
+      EXPECT_EQ(A.storage(), message("bsr-", b, " (16-bit offsets)"));
+      return is_hermitian(A);
+    };
+    EXPECT_TRUE(is(a));
+    for (const auto& [place, v] : a.entry) {
+      auto other = a;
+      other.entry[place] += C(0, 1e-9);
+      EXPECT_FALSE(is(other)) << place.first << " " << place.second;
+    }
+    for (const auto& [r, c] : {std::pair<Global, Global>{0, 6}, {6, 0}}) {  // a block that has no mirror block
+      auto more = a;
+      each(more, r, c, [](Global, Global, C& v) { v = 0; });
+      EXPECT_TRUE(is(more));
+      more.entry[{b * r, b * c}] = 1;
+      EXPECT_FALSE(is(more));
+    }
+  }
+}
+
 TEST(IsHermitian, ComparesWithTheAdjoint) {
   on_ranks([](const Communicator& comm) {
     using C = std::complex<double>;

@@ -5,9 +5,11 @@
 
 #include "op/stored_rows.hpp"
 #include "support/communicators.hpp"
+#include "support/reference.hpp"
 #include "support/scalars.hpp"
 #include "support/threads.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <initializer_list>
@@ -23,6 +25,37 @@ using comm::Communicator;
 using layout::Vector;
 
 namespace {
+
+// With and without entries outside of blocks, whose places lie between those of the blocks.
+TEST(Csr, TakesNewValuesInBlocks) {
+  test::on_ranks([](const Communicator& comm) {
+    for (const bool outside : {false, true}) {
+      const auto space = layout::Space::distributed(comm, 24);
+      test::Reference<double> a{24, 24, {}};
+      for (Global i = 0; i < 24; ++i)
+        for (Global j = 0; j < 24; ++j)
+          if (std::abs(i / 3 - j / 3) < 2 || (outside && (i * j) % 7 == 1)) a.entry[{i, j}] = double(i + 100 * j);
+      const auto rows = a.rows_of(space);
+      Csr<double> A(space, space, rows, Format::bsr);
+      EXPECT_EQ(A.storage().substr(0, 3), "bsr");
+      const auto check = [&](const auto& values) {
+        std::vector<double> copy(rows.value.size());
+        A.copy_values(copy.data());
+        EXPECT_TRUE(std::equal(copy.begin(), copy.end(), values.begin(), values.end()));
+        const auto back = A.rows();
+        EXPECT_EQ(back.column, rows.column);
+        EXPECT_TRUE(std::equal(back.value.begin(), back.value.end(), values.begin(), values.end()));
+        EXPECT_TRUE(A.intact());
+      };
+      check(rows.value);
+      auto other = rows.value;
+      for (double& v : other) v = 1 / (v + 3);
+      A.update_values(other);
+      check(other);
+      EXPECT_EQ(A.largest(), comm.all_max(*std::max_element(other.begin(), other.end())));
+    }
+  });
+}
 
 template <class T>
 class SharedStorage : public testing::Test {};

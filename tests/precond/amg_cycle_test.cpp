@@ -30,6 +30,27 @@ template <class T>
 class AmgCycleOf : public testing::Test {};
 TYPED_TEST_SUITE(AmgCycleOf, Scalars);
 
+// Wavefronts read a matrix as often as with one sweep, and gauss-seidel sweeps pass over it once more each.
+TEST(AmgCycle, CostsWhatItReads) {
+  if (under_mpi()) GTEST_SKIP() << "the same as alone";
+  const auto a = grid<double>(40, 40);
+  const auto A = a.on(Space::distributed(comm::Communicator::self(), a.n));
+  const auto cost = [&](AmgSmoother smoother, int sweeps) {
+    AmgOptions<double> o;
+    o.smoother = smoother, o.sweeps = sweeps;
+    const Amg<double> M(*A, o);
+    EXPECT_EQ(M.levels().size(), 2u);
+    return M.cost();
+  };
+  const op::Cost one = cost(AmgSmoother::spai0, 1), three = cost(AmgSmoother::spai0, 3), product = A->cost();
+  EXPECT_DOUBLE_EQ(three.bytes, one.bytes);
+  EXPECT_DOUBLE_EQ(three.flops - one.flops, 4 * product.flops);
+  const op::Cost single = cost(AmgSmoother::gauss_seidel, 1), twice = cost(AmgSmoother::gauss_seidel, 2);
+  EXPECT_DOUBLE_EQ(single.bytes - one.bytes, 2 * product.bytes);
+  EXPECT_DOUBLE_EQ(twice.bytes - single.bytes, 4 * product.bytes);
+  EXPECT_DOUBLE_EQ(twice.flops - single.flops, 3 * product.flops);
+}
+
 TYPED_TEST(AmgCycleOf, CyclesAreHermitianAndPositiveDefinite) {
   using T = TypeParam;
   on_ranks(

@@ -252,10 +252,10 @@ def writers() -> list[tuple[str, Callable[[Path], None], Callable[[Path], float]
     """Kinds of files that Tacit writes: the suffix, how one is written, and the number read back from it."""
     import h5py
 
-    from tacit.app import scans
+    from tacit.app import volumes
 
     def images(path: Path) -> None:
-        writer = scans.Writer(str(path), 1, (2, 2))
+        writer = volumes.Writer(str(path), 1, (2, 2))
         writer.write(0, np.full((1, 2, 2), 1, np.float32))
         writer.close()
 

@@ -86,13 +86,21 @@ def commands(folder: Path) -> dict[str, tuple[list[bytes], list[list[str]]]]:
     ]
     classes = [archive(row_class=np.tile(np.arange(64) % 4, (2, 1))), archive(row_class=np.full((2, 64), 0.5))]
     bodies = [b"0\n" * 48, array(np.zeros(48, int)), array(np.full(48, np.nan)), array(["a"] * 48), archive(a=[1.0])]
+    pixels = sp.csc_matrix(np.eye(3, 64))
+    images = [
+        IMAGES,
+        gzip.compress(IMAGES),
+        archive(bits=np.ones((3, 8), np.uint8)),
+        written(lambda out: sp.save_npz(out, pixels)),
+        *(written(lambda out, z=z: scipy.io.savemat(out, {"a": pixels}, do_compression=z)) for z in (False, True)),
+    ]
     nested = [b"[" * 100_000, b'{"a":' * 50_000, b'{"base": []}', b'{"levels": [1]}', b"nan", b"{}"]
     return {
         "matrices": (forms, [*look, ["convert", "FILE", "o.mtx"], ["solve", "FILE", "--threads", "1"]]),
         "text": ([(folder / "m.mtx").read_bytes(), (folder / "a.petsc").read_bytes()], look),
         "vectors": (vectors, [*look, ["solve", "m.mtx", "--rhs", "FILE", "--threads", "1"]]),
         "scans": ([scan(folder / "s.h5")], [["reconstruct", "FILE", "--threads", "1", "--iterations", "1"]]),
-        "images": ([IMAGES, gzip.compress(IMAGES), archive(bits=np.ones((3, 8), np.uint8))], [["infer", "FILE", *NET]]),
+        "images": (images, [["infer", "FILE", *NET]]),
         "truths": (truths, [[*inference, "--truth", "FILE"]]),
         "classes": ([*classes, *vectors, LINES], [[*inference, "--classes", "FILE"]]),
         "conductors": ([*bodies, b""], [[*BODY, "--conductors", "FILE"]]),
@@ -160,7 +168,7 @@ def test_damaged_files_end_with_an_exit_code(
 CLAIMS = """
 import json, os, resource, sys
 import numpy as np, scipy.sparse as sp, h5py
-import tacit, tacit.app.inference, tacit.app.scans, tacit.app.tomography, tacit.files, tacit.krylov
+import tacit, tacit.app.inference, tacit.app.nexus, tacit.app.tomography, tacit.files, tacit.krylov
 from tacit.cli import command
 used = int(open("/proc/self/statm").read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
 resource.setrlimit(resource.RLIMIT_AS, (used + (700 << 20),) * 2)

@@ -218,7 +218,8 @@ def test_command_line(tmp_path: Path) -> None:
     words = ["--weights", str(tmp_path), "--neurons", "64", "--layers", "4", "--bias", "-0.2"]
     done = run("infer", str(tmp_path / "images.tsv"), *words, "--truth", str(tmp_path / "false.tsv"))
     assert done.returncode == 3
-    assert f"{len(expected) - 1} of {len(expected) - 1} in common, not equal" in done.stdout
+    part = len(expected) - 1
+    assert f"truth: FAILED, {part} of its {part} categories found, and 1 others" in done.stdout
     (tmp_path / "nothing.tsv").touch()
     for words, code in (
         (["infer", str(tmp_path / "none.tsv")], 4),

@@ -337,6 +337,17 @@ def test_damping_is_of_the_step_in_scipy_and_of_x_in_tacit() -> None:
         assert own.info == 0
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_x0_is_kept_where_no_goal_is_given(method: str) -> None:
+    a, b = problem(40, 15), right(40)
+    near_by = dense(a, b) + 1e-3 * right(15)
+    for steps in (0, 1, 3):
+        r = tacit.lstsq(a, b, near_by, method=method, max_iterations=steps, atol=0.0, btol=0.0)
+        assert not r.warnings
+        assert r.residual <= np.linalg.norm(b - a @ near_by) * (1 + 1e-12)
+    assert near(tacit.lstsq(a, b, near_by, method=method, max_iterations=0, atol=0.0, btol=0.0).x, near_by) <= 1e-14
+
+
 def test_variance() -> None:
     a, b = problem(30, 8).toarray(), right(30)
     for damp in (0.0, 2.0):

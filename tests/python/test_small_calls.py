@@ -43,16 +43,19 @@ def calls_of(work: Callable[[], Any]) -> tuple[int, int]:
 A = laplacian(100)
 OF_CSR = tacit.csr(A)
 B = np.ones(100)
+OUT = np.empty(100)
 
 
 @pytest.mark.parametrize(
     ("work", "most"),
     [
-        pytest.param(lambda: tacit.cg(A, B), (68, 44), id="cg"),
-        pytest.param(lambda: tacit.cg(OF_CSR, B), (44, 30), id="cg of Csr"),
-        pytest.param(lambda: tacit.gmres(OF_CSR, B), (44, 30), id="gmres of Csr"),
-        pytest.param(lambda: tacit.solve(OF_CSR, B), (50, 32), id="solve of Csr"),
-        pytest.param(lambda: tacit.scipy.cg(A, B), (80, 58), id="scipy.cg"),
+        pytest.param(lambda: OF_CSR @ B, (5, 2), id="product"),
+        pytest.param(lambda: OF_CSR.matvec(B, out=OUT), (7, 4), id="product in place"),
+        pytest.param(lambda: tacit.cg(A, B), (56, 34), id="cg"),
+        pytest.param(lambda: tacit.cg(OF_CSR, B), (25, 15), id="cg of Csr"),
+        pytest.param(lambda: tacit.gmres(OF_CSR, B), (26, 15), id="gmres of Csr"),
+        pytest.param(lambda: tacit.solve(OF_CSR, B), (22, 12), id="solve of Csr"),
+        pytest.param(lambda: tacit.scipy.cg(A, B), (61, 45), id="scipy.cg"),
     ],
 )
 def test_a_small_solve_calls_few_functions(work: Callable[[], Any], most: tuple[int, int]) -> None:
@@ -60,6 +63,78 @@ def test_a_small_solve_calls_few_functions(work: Callable[[], Any], most: tuple[
     print(found)
     assert found[0] <= most[0]
     assert found[1] <= most[1]
+
+
+def everything_of(r: Any) -> dict[str, Any]:
+    """What a result says, but for times."""
+    seen = {**r.__getstate__(), "seconds": sorted(r.seconds)}
+    return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in seen.items()}
+
+
+@pytest.mark.parametrize("of", [A, OF_CSR, sp.csc_array(A)], ids=["csr", "Csr", "csc"])
+@pytest.mark.parametrize("method", ["cg", "gmres", "auto", tacit.methods.Bicgstab()], ids=str)
+@pytest.mark.parametrize("more", [{}, {"rtol": 1e-3, "history": False}, {"max_iterations": 2}], ids=str)
+def test_what_needs_no_place_is_solved_as_in_its_place(of: Any, method: Any, more: dict[str, Any]) -> None:
+    found = []
+    for further in ({"threads": _core.threads()}, {}):  # a number of threads changes what is around a solve
+        made_anew = tacit.csr(A) if of is OF_CSR else of  # it has learnt nothing
+        found.append(everything_of(tacit.solve(made_anew, B, method=method, **more, **further)))
+    assert found[0] == found[1]
+
+
+def test_what_needs_a_place_is_not_taken_for_what_needs_none() -> None:
+    with pytest.raises(ValueError, match="b has 99 elements"):
+        tacit.solve(OF_CSR, B[:-1], method="cg")
+    with pytest.raises(ValueError, match="99"):
+        tacit.cg(A, B[:-1])
+    with pytest.raises(ValueError, match="square"):
+        tacit.solve(tacit.csr(A[:, :-1]), B, method="gmres")
+    with pytest.raises(ValueError, match="square"):
+        tacit.solve(A[:, :-1], B, method="gmres")
+    with pytest.raises(tacit.NotConverged):
+        tacit.solve(OF_CSR, B, method="cg", max_iterations=2, raise_on_failure=True)
+    every_other = np.repeat(B, 2)[::2]
+    column, single, whole = B[:, None], B.astype(np.float32), B.astype(int)
+    for b in (every_other, column, single, whole, B.tolist(), np.asfortranarray(B), B.astype(">f8")):
+        r = tacit.solve(OF_CSR, b, method="cg")
+        assert (r.converged, r.scalar, np.shape(r.x)) == (True, "float64", np.shape(b))
+    assert tacit.solve(OF_CSR, 1j * B, method="cg").scalar == "complex128"
+    assert tacit.solve(A.astype(np.float32), single, method="cg").scalar == "float32"
+    for scalar in ("float64", np.float64, np.dtype(np.float64), "float32", np.float32, "complex64"):
+        r = tacit.solve(OF_CSR, B, method="cg", rtol=1e-3, scalar=scalar)
+        assert (r.converged, r.scalar) == (True, np.dtype(scalar).name)
+    singular = tacit.csr(sp.csr_array(np.array([[1.0, -1.0], [-1.0, 1.0]])))
+    singular.set_nullspace("constant")
+    r = tacit.cg(singular, np.array([2.0, 0.0]))
+    assert r.projected_norm == pytest.approx(np.sqrt(2))
+    for f in (lambda: tacit.solve(A, B, method="cg", precond="jacobi"), lambda: tacit.solve(A, B, B, method="cg")):
+        assert f().converged
+    assert tacit.solve(A, B, method="cg", precond="jacobi").precond == "jacobi"
+
+
+@pytest.mark.parametrize("scalar", ["float32", "float64", "complex64", "complex128"])
+def test_products_of_arrays_as_they_are(scalar: str) -> None:
+    rows = sp.random_array((30, 20), density=0.3, rng=np.random.default_rng(1)).astype(scalar)
+    of = tacit.csr(rows, scalar=scalar)
+    x, y = (np.arange(1, n + 1).astype(scalar) for n in (20, 30))
+    both = of.matvec(np.stack([x, -x], axis=1))  # columns are looked at
+    np.testing.assert_array_equal(of @ x, both[:, 0])
+    np.testing.assert_array_equal(of @ np.repeat(x, 2)[::2], both[:, 0])
+    out = np.empty(30, scalar)
+    assert of.matvec(x, out=out) is out
+    np.testing.assert_array_equal(out, both[:, 0])
+    np.testing.assert_allclose(of.rmatvec(y), rows.conj().T @ y, rtol=1e-5)
+    np.testing.assert_allclose(of.T @ y, rows.T @ y, rtol=1e-5)
+    np.testing.assert_allclose(y @ of, y @ rows.toarray(), rtol=1e-5)
+    for wrong in (y, x[:-1], x[:0], x.reshape(4, 5)):
+        with pytest.raises(ValueError, match="x has"):
+            of @ wrong
+    for bad in (out[:-1], np.empty(30, "int64"), out[::-1]):
+        with pytest.raises((ValueError, TypeError), match="out"):
+            of.matvec(x, out=bad)
+    square = tacit.csr(rows[:20])
+    with pytest.raises(ValueError, match="shares memory"):
+        square.matvec(x, out=x)
 
 
 def test_options_of_the_call_before_do_not_count() -> None:

@@ -206,10 +206,12 @@ def test_wrong_words(tmp_path: Path, words: tuple[str, ...], capsys: pytest.Capt
 
 
 def test_names_are_those_of_the_command_line() -> None:
-    from tacit.app import preparation, rings
+    from tacit.app import preparation, rings, volumes
     from tacit.cli import reconstruct
 
     assert rings.RINGS == reconstruct.RINGS
     assert preparation.DEAD == reconstruct.DEAD
     assert tuple(FILTERS) == reconstruct.FILTERS
+    assert volumes.OUTPUTS == reconstruct.IMAGES
+    assert tuple(map(str, volumes.BITS)) == reconstruct.BITS
     assert filtered(np.ones((2, 16))).shape == (2, 16)

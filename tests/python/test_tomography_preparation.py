@@ -10,9 +10,9 @@ import pytest
 from scans_of_phantoms import BODY, TUBE, correlation, counts, half_turn, image, sinogram, write_exchange
 
 from tacit import tomography
-from tacit.app import preparation, repairs, rings, scans
+from tacit.app import preparation, repairs, rings
+from tacit.app.exchange import DataExchange
 from tacit.app.preparation import AS_GIVEN, Preparation
-from tacit.app.scans import DataExchange
 
 pytest.importorskip("h5py")
 N = 256
@@ -181,7 +181,7 @@ def test_frames_that_cannot_be_right(tmp_path: Path) -> None:
     with h5py.File(path, "r+") as f:
         del f["exchange/data"]
         f["exchange/data"] = full.astype(np.uint8)
-    assert "saturated" in " ".join(scans.DataExchange(str(path)).assumed)
+    assert "saturated" in " ".join(DataExchange(str(path)).assumed)
 
 
 def test_line_integrals_are_taken_as_they_are(tmp_path: Path) -> None:
@@ -191,9 +191,9 @@ def test_line_integrals_are_taken_as_they_are(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "s.h5", "w") as f:
         f["exchange/data"], f["exchange/theta"] = s, np.degrees(half_turn(40))
     path = str(tmp_path / "s.h5")
-    np.testing.assert_array_equal(scans.DataExchange(path, data="line-integrals").read(0, 2), s.transpose(1, 0, 2))
+    np.testing.assert_array_equal(DataExchange(path, data="line-integrals").read(0, 2), s.transpose(1, 0, 2))
     with pytest.raises(ValueError, match="zingers needs counts"):
-        scans.DataExchange(path, data="line-integrals", preparation=Preparation(zingers=5)).read(0, 1)
+        DataExchange(path, data="line-integrals", preparation=Preparation(zingers=5)).read(0, 1)
     for wrong in ({"zingers": -1.0}, {"ring_width": 1}, {"rings": "no"}, {"dead": "alive"}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             Preparation(**wrong)  # type: ignore[arg-type]

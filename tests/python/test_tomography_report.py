@@ -14,32 +14,32 @@ from scans_of_phantoms import image as phantom
 
 import tacit
 from tacit import cli
-from tacit.app import scans, views
+from tacit.app import exchange, scan_axis, views
 
 pytest.importorskip("h5py")
 N = 128
 T = half_turn(120)
 
 
-def tilted(path: Path, by: float, beam: float = 1e5) -> scans.DataExchange:
+def tilted(path: Path, by: float, beam: float = 1e5) -> exchange.DataExchange:
     p = np.stack([sinogram(T, N, 62 + by * k / 7) for k in range(8)], 1)
-    return scans.DataExchange(str(write_exchange(path, *counts(p, beam), T)))
+    return exchange.DataExchange(str(write_exchange(path, *counts(p, beam), T)))
 
 
 @pytest.mark.slow
 def test_the_axis_of_several_slices(tmp_path: Path) -> None:
     straight = tilted(tmp_path / "a.h5", 0)
-    axis = scans.centre_of(straight, "auto")
+    axis = scan_axis.centre_of(straight, "auto")
     assert axis == pytest.approx(62, abs=0.1)
     assert straight.assumed == []
     little = tilted(tmp_path / "b.h5", 2.0, 1e6)
-    axis = scans.centre_of(little, "auto")
-    assert isinstance(axis, scans.Axis)
+    axis = scan_axis.centre_of(little, "auto")
+    assert isinstance(axis, scan_axis.Axis)
     assert axis == pytest.approx(63.1, abs=0.3)
     assert axis.uncertainty > 0.3
     assert "moves over the slices" in " ".join(little.assumed)
     with pytest.raises(tacit.InputError, match="slices disagree about the axis"):
-        scans.centre_of(tilted(tmp_path / "c.h5", 6), "auto")
+        scan_axis.centre_of(tilted(tmp_path / "c.h5", 6), "auto")
 
 
 @pytest.mark.slow
@@ -49,9 +49,9 @@ def test_few_photons_rings_and_zingers_move_the_axis_little(tmp_path: Path, beam
     """Within 0.75 bins, or refused."""
     p = np.stack([sinogram(T, N, 58.4, k) for k in (0.8, 0.9, 1.0)], 1)
     spoilt = counts(p, beam, seed, rings=0.05, share=0.1, zingers=2e-4)
-    scan = scans.DataExchange(str(write_exchange(tmp_path / "s.h5", *spoilt, T)))
+    scan = exchange.DataExchange(str(write_exchange(tmp_path / "s.h5", *spoilt, T)))
     try:
-        assert abs(scans.centre_of(scan, "auto") - 58.4) < 0.75
+        assert abs(scan_axis.centre_of(scan, "auto") - 58.4) < 0.75
     except tacit.InputError as error:
         assert "axis" in str(error)  # noqa: PT017
 

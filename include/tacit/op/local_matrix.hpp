@@ -106,7 +106,7 @@ class LocalMatrix {
   LocalRows<T> rows() const;
   /// The same into arrays of the caller: row i from `begin[i]` on, columns counted from `shift`. Host.
   void copy_rows(const Global* begin, Global shift, Global* column, T* value) const requires std::same_as<M, Host>;
-  /// Values alone. Host.
+  /// Values alone; `begin` may be null: all rows in turn. Host.
   void copy_values(const Global* begin, T* to) const requires std::same_as<M, Host>;
   /// Rows and columns [first, first + count), numbered from 0. `with_upper`: not only its lower part and diagonal. Two
   /// passes over the storage by all threads; no memory but the result. Host.
@@ -124,7 +124,7 @@ class LocalMatrix {
   void add_node_couplings(int b, double* sums) const requires std::same_as<M, Host>;
   /// Adds the number of entries of each row to count[row]. Host.
   void count_entries(std::span<Local> count) const;
-  /// Replaces the values: those of row i, columns ascending, are values[begin[i]], values[begin[i] + 1], ... Stores the
+  /// Replaces the values: those of row i, by columns, from values[begin[i]] on; null: of all rows in turn. Stores the
   /// entries (i, i) in diagonal[i], where that is not null. One pass, by all threads. Host.
   void set_values(const Global* begin, const T* values, T* diagonal) requires std::same_as<M, Host>;
   /// Of everything that a product reads. Host.

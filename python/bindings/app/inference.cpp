@@ -2,11 +2,13 @@
 #include "../described.hpp"
 #include "../on_gpu.hpp"
 
+#include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/function.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <tacit/app/inference/files.hpp>
 #include <tacit/app/inference/network.hpp>
 #include <tacit/app/inference/on_device.hpp>
 
@@ -85,6 +87,44 @@ inference::LayerSource source_of(nb::object source) {
   };
 }
 
+nb::tuple tuple_of(inference::Layer layer) {
+  return nb::make_tuple(layer.inputs, array_of(std::move(layer.start)), array_of(std::move(layer.input)),
+                        array_of(std::move(layer.weight)));
+}
+
+// The lines of a file, or of a text that came through a pipe of this name.
+io::Triples lines_of(const std::filesystem::path& path, const nb::object& text, io::DealtRows rows) {
+  if (text.is_none()) return unlocked([&] { return io::read_triples(path, rows); });
+  const auto bytes = nb::cast<nb::bytes>(text);
+  const std::string_view all(bytes.c_str(), bytes.size());
+  return unlocked([&] { return io::parse_triples(all, path, rows); });
+}
+
+void bind_files(nb::module_& m) {
+  // The rows of a layer of lines, as radixnet_layer's.
+  m.def(
+      "read_layer",
+      [](const std::filesystem::path& path, Local neurons, const nb::object& text) {
+        const auto lines = lines_of(path, text, {});
+        return tuple_of(unlocked([&] { return inference::layer_of(lines, neurons, path); }));
+      },
+      nb::arg(), nb::arg(), nb::arg().none());
+  // (images of the file, bits, numbers) of the images dealt to a part; one of the arrays is empty.
+  m.def(
+      "read_images",
+      [](const std::filesystem::path& path, Local neurons, const nb::object& text, int part, int parts) {
+        const auto lines = lines_of(path, text, {part, parts});
+        auto images = unlocked([&] { return inference::images_of(lines, neurons, {part, parts}, path); });
+        return nb::make_tuple(images.count, array_of(std::move(images.bits)), array_of(std::move(images.dense)));
+      },
+      nb::arg(), nb::arg(), nb::arg().none(), nb::arg(), nb::arg());
+  m.def("write_triples", [](const std::filesystem::path& path, const Elements<std::int32_t>& row,
+                            const Elements<std::int32_t>& column, const Elements<float>& value) {
+    const WithoutGil free;
+    io::write_triples(path, {row.data(), row.size()}, {column.data(), column.size()}, {value.data(), value.size()});
+  });
+}
+
 // gpu: below 0 in host memory.
 nb::object made(int layers, const inference::LayerSource& source, const Request& o, int gpu) {
   return made_on(gpu, comm::Communicator::self(), [&]<class M>(M) {
@@ -113,10 +153,9 @@ void bind_inference(nb::module_& m) {
   // The rows of layer l of the same, for files and checks.
   m.def("radixnet_layer",
         [](int layer, const std::vector<int>& radices, int width, float weight, const Classes& classes) {
-          auto made = radixnet_of(radices, width, weight, classes)(layer);
-          return nb::make_tuple(made.inputs, array_of(std::move(made.start)), array_of(std::move(made.input)),
-                                array_of(std::move(made.weight)));
+          return tuple_of(unlocked([&] { return radixnet_of(radices, width, weight, classes)(layer); }));
         });
+  bind_files(m);
 }
 
 }  // namespace tacit::python

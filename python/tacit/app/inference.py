@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pickle
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,15 +24,17 @@ import numpy.typing as npt
 
 from .. import comm as _comm
 from .. import device as _device
-from .._core import InputError
 from .._described import INFERENCE, InferOptions, NetworkOptions
-from .._files import existing, load_arrays, read_numbers
 from .._options import fill
 from .._outcome import Outcome
-from .._support import Array, as_array, core, thread_count, using_threads
+from .._support import Array, as_array, choose, core, thread_count, using_threads
 from ..op.base import FromHandle
+from . import network_files as files
 
-__all__ = ["BIAS", "Inference", "Network", "network", "radixnet", "read_images", "read_network"]
+__all__ = [
+    "BIAS", "Inference", "Network", "network", "permuted_classes", "radixnet", "radixnet_layers", "read_images",
+    "read_layers", "read_network", "share", "write_images", "write_network",
+]  # fmt: skip
 
 #: The challenge's bias, by the number of neurons in a layer.
 BIAS = {1024: -0.3, 4096: -0.35, 16384: -0.4, 65536: -0.45}
@@ -111,19 +115,24 @@ class Network:
         images: Any,
         *,
         packed: bool = False,
+        comm: Any = None,
         callback: Callable[[int, int], Any] | None = None,
         threads: int | None = None,
         **options: Unpack[InferOptions],
     ) -> Inference:
-        """Runs all images through all layers.
+        """Runs all images through all layers. Collective over `comm`.
 
         Parameters
         ----------
         images : array_like, (k, inputs)
             Numbers or booleans; with `packed`, bits as numpy.packbits(.., axis=1) packs them into bytes.
         packed : bool
+        comm : communicator, optional
+            Ranks that share the images: this rank's are ``images[share(len(images), comm)]`` of all. Each has the
+            network, and every rank the result for all images. Default: this process alone.
         callback : callable, optional
-            ``callback(layers_done, images_alive)`` after each group of layers; returning True ends the inference.
+            ``callback(layers_done, images_alive)`` after each group of layers; returning True ends the inference. On
+            several ranks it is given on all of them, gets the images alive on all, and True of any ends it.
         threads : int, optional
         **options
             ``bias`` (added to every sum, not above 0; default: the challenge's for this number of neurons), ``ceiling``
@@ -134,42 +143,53 @@ class Network:
         -------
         Inference
         """
-        given = as_array(images, "images")
-        if given.ndim != 2:
-            raise ValueError(f"images has shape {given.shape}; (images, {self.inputs}) is needed")
-        if packed:
-            if given.dtype != np.uint8:
-                raise TypeError(f"packed images are bytes (uint8); these are {given.dtype}")
-            bits, dense = np.ascontiguousarray(given), np.zeros((0, 0), np.float32)
-        else:
-            if given.shape[1] != self.inputs:
-                raise ValueError(f"images has shape {given.shape}; (images, {self.inputs}) is needed")
-            if given.dtype == np.bool_:
-                bits, dense = np.packbits(given, axis=1), np.zeros((0, 0), np.float32)
-            else:
-                bits, dense = np.zeros((0, 0), np.uint8), np.ascontiguousarray(given, np.float32)
-        o = _filled("infer", options, ("packed", "callback", "threads"))
+        bits, dense = self._inputs(images, packed)
+        o = _filled("infer", options, ("packed", "comm", "callback", "threads"))
         if options.get("bias") is None:
             if self.inputs not in BIAS:
                 raise ValueError(f"the challenge has no bias for {self.inputs} neurons; give one")
             o.bias = BIAS[self.inputs]
         thread_count(threads)
-        interrupted = False
+        ranks = None if comm is None else _comm.resolve(comm)
+        if ranks is None or ranks.size == 1:
+            return self._infer(bits, dense, o, callback, threads)[0]
+        return ranks.collective(lambda: self._on_ranks(ranks, bits, dense, o, callback, threads))
+
+    def _inputs(self, images: Any, packed: bool) -> tuple[Array, Array]:
+        """Bits and numbers of the images, one of them empty."""
+        given = as_array(images, "images")
+        wanted = (self.inputs + 7) // 8 if packed else self.inputs
+        if given.ndim != 2:
+            raise ValueError(f"images has shape {given.shape}; (images, {wanted}) is needed")
+        no_bits, no_numbers = np.zeros((0, 0), np.uint8), np.zeros((0, 0), np.float32)
+        if packed:
+            if given.dtype != np.uint8:
+                raise TypeError(f"packed images are bytes (uint8); these are {given.dtype}")
+            return np.ascontiguousarray(given), no_numbers
+        if given.shape[1] != self.inputs:
+            raise ValueError(f"images has shape {given.shape}; (images, {self.inputs}) is needed")
+        if given.dtype == np.bool_:
+            return np.packbits(given, axis=1), no_numbers
+        return no_bits, np.ascontiguousarray(given, np.float32)
+
+    def _infer(self, bits: Array, dense: Array, o: Any, callback: Any, threads: int | None) -> tuple[Inference, bool]:
+        """The inference of this process, and whether the callback ended it."""
+        interrupted = ended = False
 
         def after(layers: int, alive: int) -> bool:
-            nonlocal interrupted
+            nonlocal interrupted, ended
             try:
-                return bool(callback(layers, alive)) if callback is not None else False
+                ended = bool(callback(layers, alive)) if callback is not None else False
             except KeyboardInterrupt:
-                interrupted = True
-                return True
+                interrupted = ended = True
+            return ended
 
         # Ctrl-C is noticed in the callback only, so there always is one on the main thread.
         progress = after if callback is not None or threading.current_thread() is threading.main_thread() else None
         with using_threads(threads) if threads else contextlib.nullcontext():
             r = self._handle.infer(bits, dense, o, progress)
         n = len(r["categories"])
-        return Inference(
+        made = Inference(
             categories=r["categories"],
             edges=r["edges"],
             edges_worked=r["edges_worked"],
@@ -181,6 +201,58 @@ class Network:
             outputs=r["outputs"].reshape(n, len(r["outputs"]) // n if n else 0) if o.keep_outputs else None,
             interrupted=interrupted,
         )
+        return made, ended
+
+    def _on_ranks(self, comm: Any, bits: Array, dense: Array, o: Any, callback: Any, threads: int | None) -> Inference:
+        """The inference of all ranks' images. Nothing is sent until each has finished its own, without a callback."""
+        count = max(len(bits), len(dense))
+        total = comm.all_sum(count)
+        mine = len(share(total, comm))
+        if any(len(part) for part in comm.all_gather(b"" if count == mine else b"wrong")):
+            raise ValueError(
+                f"rank {comm.rank} of {comm.size} has {count} of {total} images; {mine} are needed:"
+                " images[inference.share(len(images), comm)]"
+            )
+
+        def agreed(layers: int, alive: int) -> bool:
+            wants = callback is not None and bool(callback(layers, comm.all_sum(alive)))
+            return bool(comm.all_max(int(wants)))
+
+        given = comm.all_sum(int(callback is not None))
+        if given not in (0, comm.size):
+            raise ValueError(f"a callback is given on {given} of {comm.size} ranks; all or none are needed")
+        begin = time.perf_counter()
+        own, _ = self._infer(bits, dense, o, agreed if given else None, threads)
+        return _joined(comm, own, total, begin)
+
+
+def share(count: int, comm: Any) -> npt.NDArray[np.int64]:
+    """The numbers of this rank's images among so many, as :meth:`Network.infer` takes them: dealt in turns, 16
+    neighbours at a time, so that neither sorted nor alternating images make ranks differ.
+    """
+    return files.dealt(count, comm.rank, comm.size)
+
+
+def _joined(comm: Any, own: Inference, total: int, begin: float) -> Inference:
+    """The result of all ranks' images, on every rank."""
+    parts = [pickle.loads(part) for part in comm.all_gather(pickle.dumps(own))]
+    number = [files.dealt(total, rank, comm.size)[part.categories] for rank, part in enumerate(parts)]
+    order = np.argsort(np.concatenate(number), kind="stable")
+    kept = [part.outputs for part in parts if part.outputs is not None and len(part.outputs)]
+    outputs = own.outputs if not kept else np.concatenate(kept)[order]
+    seconds = {"solve": time.perf_counter() - begin, "weights": max(part.seconds["weights"] for part in parts)}
+    return Inference(
+        categories=np.concatenate(number)[order],
+        edges=sum(part.edges for part in parts),
+        edges_worked=sum(part.edges_worked for part in parts),
+        seconds=seconds,
+        layers=own.layers,
+        layers_done=min(part.layers_done for part in parts),
+        alive=np.sum([part.alive for part in parts], axis=0),
+        sums=np.sum([part.sums for part in parts], axis=0),
+        outputs=outputs,
+        interrupted=any(part.interrupted for part in parts),
+    )
 
 
 def radixnet(
@@ -261,12 +333,48 @@ def radixnet_layer(
     classes: Any = None,
 ) -> Any:
     """Layer `layer` (from 0) of :func:`radixnet` as a SciPy matrix of inputs x outputs."""
-    import scipy.sparse as sp
+    return radixnet_layers(neurons, layer + 1, radices=radices, weight=weight, classes=classes)[layer]
 
+
+class _RadixLayers(files.Layers):
+    """The layers of a RadiX-Net, made where they are accessed."""
+
+    def __init__(self, neurons: int, layers: int, *numbers: Any) -> None:
+        super().__init__(layers)
+        self.neurons, self._numbers = neurons, numbers
+
+    def rows(self, layer: int) -> files.Rows:
+        return files.Rows(*core("radixnet_layer")(layer, *self._numbers))
+
+
+def radixnet_layers(
+    neurons: int = 1024,
+    layers: int = 120,
+    *,
+    radices: Sequence[int] | None = None,
+    weight: float | None = None,
+    classes: Any = None,
+) -> _RadixLayers:
+    """The layers of :func:`radixnet` as a sequence of SciPy matrices of inputs x outputs, each made where it is
+    accessed: for :func:`write_network`, and for other programs.
+    """
     numbers, width, weight = _radix_numbers(neurons, radices, weight)
-    made = core("radixnet_layer")(int(layer), numbers, width, weight, _class_table(classes))
-    inputs, start, index, value = made
-    return sp.csr_array((value, index, start), shape=(neurons, inputs)).T.tocsr()
+    return _RadixLayers(int(neurons), int(layers), numbers, width, weight, _class_table(classes))
+
+
+def permuted_classes(
+    neurons: int = 1024, layers: int = 120, *, seed: int = 0, radices: Sequence[int] | None = None
+) -> npt.NDArray[np.int32]:
+    """``classes`` of :func:`radixnet`: the neurons permuted at random before every block of layers but the first.
+
+    The challenge's networks are made so. The seeds of theirs are not published, so that the categories of a network of
+    this function are not the published ones.
+    """
+    numbers, width, _ = _radix_numbers(neurons, radices, None)
+    plain = np.arange(neurons, dtype=np.int32) % (neurons // width)
+    rng = np.random.default_rng(seed)
+    blocks = -(-int(layers) // len(numbers))
+    return np.stack([plain, *(rng.permutation(plain) for _ in range(blocks - 1))])
 
 
 def network(layers: Sequence[Any], *, device: str = "host", **options: Unpack[NetworkOptions]) -> Network:
@@ -276,60 +384,31 @@ def network(layers: Sequence[Any], *, device: str = "host", **options: Unpack[Ne
     `layers` may be any sequence. With `weight_bytes` its items are accessed again in every inference, from another
     thread, so that the sequence can read them from files.
     """
-    import scipy.sparse as sp
-
     o = _filled("network", options, ("device",))
     gpu = _device.place(device, _comm.self_())
 
-    def source(layer: int) -> tuple[int, Array, Array, Array]:
-        w = layers[layer]
-        t = sp.csr_array(w).T.tocsr()
-        t.sort_indices()
-        t.sum_duplicates()
-        return t.shape[1], t.indptr.astype(np.int64), t.indices.astype(np.int32), t.data.astype(np.float32)
+    def source(layer: int) -> tuple[Any, ...]:
+        return layers.rows(layer) if isinstance(layers, files.Layers) else files.rows_of(layers[layer])
 
     return Network(core("network")(len(layers), source, o, gpu))
 
 
-class _Files(Sequence[Any]):
-    """The challenge's weight files n{neurons}-l1.tsv, ..: lines of input, output, weight, from 1."""
+def read_layers(folder: str | os.PathLike[str], neurons: int, layers: int) -> files.LayerFiles:
+    """The layers n{neurons}-l1 to -l{layers} of a folder as a sequence of SciPy matrices of inputs x outputs, each read
+    where it is accessed.
 
-    def __init__(self, folder: str | os.PathLike[str], neurons: int, layers: int) -> None:
-        self.neurons, self.layers = neurons, layers
-        self.paths = [Path(folder) / f"n{neurons}-l{k + 1}.tsv" for k in range(layers)]
-        for path in self.paths:
-            existing(path)
+    All files are of one kind, the first that is there for layer 1: ``.npz`` (csr or csc of scipy.sparse.save_npz),
+    ``.tsv`` or ``.tsv.gz`` (the challenge's lines of input, output, weight, from 1), ``.mat`` (the only matrix of
+    neurons x neurons of a MATLAB file, up to version 7.3).
 
-    def __len__(self) -> int:
-        return self.layers
-
-    def __getitem__(self, k: Any) -> Any:
-        import scipy.sparse as sp
-
-        row, column, value = _triples(self.paths[k], "input, output, weight")
-        if row.min() < 1 or column.min() < 1 or row.max() > self.neurons or column.max() > self.neurons:
-            raise InputError(f"{self.paths[k]}: neurons from 1 to {self.neurons} are needed")
-        return sp.coo_array((value, (row - 1, column - 1)), shape=(self.neurons, self.neurons)).tocsr()
-
-
-# Images that a file may number: so many, and so many for each of its lines. An image takes memory and time whether or
-# not it has pixels, and one line can give it any number.
-_IMAGES, _IMAGES_PER_LINE = 1 << 16, 64
-
-
-def _triples(path: Path, what: str) -> tuple[Array, Array, Array]:
-    """The lines of three numbers in a file, at least one; `what` describes them in errors."""
-    table = read_numbers(path, f"lines of {what}")
-    if table.size == 0:
-        raise InputError(f"{path}: no entries ({path.stat().st_size} bytes); lines of {what}, from 1, are expected")
-    if table.shape[1] != 3:
-        raise InputError(f"{path}: lines of {what} are expected, found {table.shape[1]} numbers")
-    whole = table[:, :2]
-    wrong = ~(np.isfinite(table).all(1) & ((whole == np.floor(whole)) & (whole < 2**31)).all(1))
-    if wrong.any():
-        k = int(np.argmax(wrong))
-        raise InputError(f"{path}: entry {k + 1} is {table[k].tolist()}; two whole numbers and a value are needed")
-    return table[:, 0].astype(np.int64), table[:, 1].astype(np.int64), table[:, 2].astype(np.float32)
+    Raises
+    ------
+    FileNotFoundError
+        If the file of a layer is missing.
+    InputError
+        Where a layer is accessed whose file is damaged, or has another shape.
+    """
+    return files.LayerFiles(folder, neurons, layers)
 
 
 def read_network(
@@ -340,50 +419,54 @@ def read_network(
     device: str = "host",
     **options: Unpack[NetworkOptions],
 ) -> Network:
-    """A network from the challenge's files n{neurons}-l1.tsv to -l{layers}.tsv in a folder; `device` and options as for
-    :func:`radixnet`.
+    """A network of the files of :func:`read_layers`; `device` and options as for :func:`radixnet`."""
+    return network(read_layers(folder, neurons, layers), device=device, **options)
+
+
+def write_network(folder: str | os.PathLike[str], layers: Sequence[Any], *, format: str = "npz") -> list[Path]:
+    """Writes the files that :func:`read_layers` reads, and returns their paths.
+
+    Parameters
+    ----------
+    folder : path-like
+        Made if it is not there.
+    layers : sequence of sparse matrices
+        Of neurons x neurons, such as :func:`radixnet_layers`.
+    format : str
+        "npz", the fastest to read; "tsv", the challenge's text, or "tsv.gz"; "mat".
     """
-    return network(_Files(folder, neurons, layers), device=device, **options)
+    choose("format", format, [kind[1:] for kind in files.KINDS])
+    if len(layers) == 0:
+        raise ValueError("a network of 0 layers; at least one is needed")
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    neurons = layers.neurons if hasattr(layers, "neurons") else layers[0].shape[0]
+    return list(files.write_layers(folder, neurons, layers, f".{format}"))
 
 
-def read_images(path: str | os.PathLike[str], neurons: int) -> tuple[Array, bool]:
-    """Images of a file, and whether they are packed bits: .tsv (lines of image, neuron, value, from 1, with tabs or
-    blanks between them; values of the same pixel are added), .npy of numbers or booleans, .npz with "bits"
-    (numpy.packbits over neurons) or one array. InputError for a .tsv file that numbers more than 2^16 + 64 lines
-    images."""
-    file = Path(existing(path))
-    if file.suffix in (".npy", ".npz"):
-        found, packed = load_arrays(file), False
-        if isinstance(found, dict):
-            packed = "bits" in found
-            if not packed and len(found) != 1:
-                raise InputError(f'{file}: arrays {", ".join(found) or "of no name"}; "bits" or a single one is needed')
-            found = found["bits"] if packed else next(iter(found.values()))
-        wanted = (neurons + 7) // 8 if packed else neurons
-        if found.ndim != 2 or found.shape[1] != wanted:
-            raise InputError(f"{file}: an array of shape {found.shape} where (images, {wanted}) is needed")
-        if len(found) == 0:
-            raise InputError(f"{file}: an array of shape {found.shape}: no images; at least one is needed")
-        if found.dtype.kind not in "biuf" or (packed and found.dtype != np.uint8):
-            raise InputError(f"{file}: an array of {found.dtype} where {'bytes' if packed else 'numbers'} are needed")
-        return found, packed
-    row, column, value = _triples(file, "image, neuron, value")
-    if row.min() < 1 or column.min() < 1 or column.max() > neurons:
-        raise InputError(f"{file}: images from 1 and neurons from 1 to {neurons} are needed")
-    count, most = int(row.max()), _IMAGES + _IMAGES_PER_LINE * len(row)
-    if count > most:
-        raise InputError(
-            f"{file}: image {count} in a file of {len(row)} lines; at most 2^16 + 64 lines = {most} images are read"
-        )
-    pixel, place = np.unique((row - 1) * neurons + (column - 1), return_inverse=True)
-    if len(pixel) < len(row):  # values of one pixel add up, as the entries of a sparse matrix do
-        value = np.bincount(place.ravel(), weights=value).astype(np.float32)
-        row, column = pixel // neurons + 1, pixel % neurons + 1
-    if np.isin(value, (0, 1)).all():  # a bit for each neuron instead of four bytes
-        at, bit = column - 1, value.astype(np.uint8)
-        bits = np.zeros((count, (neurons + 7) // 8), np.uint8)
-        np.bitwise_or.at(bits, (row - 1, at // 8), bit << (7 - at % 8).astype(np.uint8))
-        return bits, True
-    images = np.zeros((count, neurons), np.float32)
-    images[row - 1, column - 1] = value
-    return images, False
+def read_images(path: str | os.PathLike[str], neurons: int, *, comm: Any = None) -> tuple[Array, bool]:
+    """Images of a file, and whether they are packed bits.
+
+    ``.tsv`` or ``.tsv.gz``: lines of image, neuron, value, from 1, with tabs or blanks between them (values of the same
+    pixel are added); ``.npy`` of numbers or booleans; ``.npz`` with "bits" (numpy.packbits over neurons), with one
+    array, or with the matrix of scipy.sparse.save_npz; ``.mat`` with one matrix of images x neurons. With `comm` the
+    images of this rank (:func:`share`). InputError for a file that is anything
+    else, and for text that numbers more than 2^16 + 64 lines images.
+    """
+    rank, size = (0, 1) if comm is None else (comm.rank, comm.size)
+    found = files.read_images(path, neurons, rank, size)
+    return found.images, found.packed
+
+
+def write_images(
+    path: str | os.PathLike[str], images: Any, *, neurons: int | None = None, packed: bool = False
+) -> None:
+    """Writes images as :func:`read_images` reads them, by the end of the name: .tsv, .tsv.gz, .mat, or else .npz.
+
+    `images` as for :meth:`Network.infer`; packed ones need the number of neurons.
+    """
+    given = as_array(images, "images")
+    if neurons is None:
+        if packed or given.ndim != 2:
+            raise ValueError("packed images need neurons=, the number of bits of an image")
+        neurons = given.shape[1]
+    files.write_images(path, given, neurons, packed)

@@ -12,8 +12,9 @@ import numpy as np
 from .._core import InputError
 from .._files import reading, refuse_unwritten
 from .._support import Array
+from .exchange import DataExchange, opened
 from .preparation import Preparation
-from .scans import DataExchange, Frames, check_levels, largest, missing_frames, opened
+from .scans import Frames, largest, missing_frames
 from .tiffs import TIFF, Tiffs
 
 __all__ = ["NXtomo", "open_scan"]
@@ -30,17 +31,13 @@ def open_scan(
     theta: str | None = None,
     preparation: Preparation | None = None,
 ) -> Frames:
-    """A scan by what `path` is: an HDF5 file with /exchange (:class:`scans.DataExchange`) or of NXtomo
+    """A scan by what `path` is: an HDF5 file with /exchange (:class:`exchange.DataExchange`) or of NXtomo
     (:class:`NXtomo`), or TIFF files, as a pattern (``proj_*.tif``), a folder, or one file with many pages
-    (:class:`tiffs.Tiffs`). InputError for others.
+    (:class:`tiffs.Tiffs`). InputError for others. Options as of :class:`scans.Frames`.
     """
-    more: dict[str, Any] = {"data": data, "theta": theta, "preparation": preparation}
+    more: dict[str, Any] = {"data": data, "white": white, "dark": dark, "theta": theta, "preparation": preparation}
     if glob.has_magic(path) or os.path.isdir(path) or path.lower().endswith(TIFF):
-        return Tiffs(path, white=white, dark=dark, **more)
-    for name, level in (("white", white), ("dark", dark)):
-        if isinstance(level, str):
-            raise ValueError(f'{name} is "{level}": frames in files are for TIFF projections; {path} takes a number')
-    more |= {"white": white, "dark": dark}
+        return Tiffs(path, **more)
     with opened(path) as file, reading(path, "groups of a scan"):
         nexus = "exchange" not in file and next(_entries(file), None) is not None
     return NXtomo(path, **more) if nexus else DataExchange(path, **more)
@@ -62,24 +59,13 @@ def _entries(file: Any) -> Iterator[str]:
 
 class NXtomo(Frames):
     """NeXus files of the application definition NXtomo: instrument/detector/data (frames, slices, bins) with image_key
-    (0 projection, 1 white, 2 dark, 3 invalid) and sample/rotation_angle. Options as of :class:`scans.DataExchange`.
+    (0 projection, 1 white, 2 dark, 3 invalid) and sample/rotation_angle. Options as of :class:`scans.Frames`.
 
     Of several entries the first is read, and `assumed` names the others. Levels of `white` and `dark` replace frames.
     """
 
-    def __init__(
-        self,
-        path: str,
-        *,
-        data: str = "counts",
-        white: float | None = None,
-        dark: float | None = None,
-        theta: str | None = None,
-        preparation: Preparation | None = None,
-    ) -> None:
-        check_levels(data, white, dark)
-        self.file = opened(path)
-        self.path, self.kind, self.assumed = path, data, []
+    def _open(self) -> int:
+        self.file, path = opened(self.path), self.path
         found = list(_entries(self.file))
         if not found:
             raise InputError(f"{path}: no group has instrument/detector/data, as those of NXtomo have")
@@ -100,17 +86,15 @@ class NXtomo(Frames):
         refuse_unwritten(path, self.data, frames * self.detectors * (self.data.dtype.itemsize + 4))
         self.limit = largest(self.data.dtype)
         keys = self._keys(frames)
-        self.levels = {"white": white, "dark": dark}
         self.which = {"white": np.flatnonzero(keys == WHITE), "dark": np.flatnonzero(keys == DARK)}
         self.rows = np.flatnonzero(keys == PROJECTION)
         if not len(self.rows):
             raise InputError(f"{path}: image_key has no 0: none of {frames} frames is a projection")
-        if data == "counts":
+        if self.kind == "counts":
             for name, level in self.levels.items():
                 if level is None and not len(self.which[name]):
                     raise missing_frames(path, f"{name} frame (image_key {WHITE if name == 'white' else DARK})", name)
-        self.angles = self._theta(frames) if theta is None else np.zeros(len(self.rows))
-        self._begin(theta, preparation)
+        return len(self.rows)
 
     def _first(self, names: tuple[str, ...]) -> Any:
         """The first dataset of these names in the entry, or None."""
@@ -142,15 +126,11 @@ class NXtomo(Frames):
             self.assumed.append(f"{self.path}: {bad} of {frames} frames are invalid by their image_key, and left out")
         return keys
 
-    def _theta(self, frames: int) -> Array:
+    def _theta(self, count: int) -> Array:
         """The angles of the projections in radians; those of all frames or of the projections are in the file."""
-        found, count = self._first(("sample/rotation_angle", "data/rotation_angle")), len(self.rows)
+        found, frames = self._first(("sample/rotation_angle", "data/rotation_angle")), len(self.data)
         if found is None:
-            self.assumed.append(
-                f"{self.path}: no rotation_angle in /{self.entry}: {count} angles evenly over half a turn are assumed,"
-                f" 0 to 180 degrees in steps of {180 / count:.6g}, without the last; --theta FILE gives others"
-            )
-            return np.arange(count) * np.pi / count
+            return self._equal_steps(count, f"no rotation_angle in /{self.entry}")
         with reading(self.path, f"angles in {self.angle_source}, with their units"):
             angles = np.asarray(found[()], np.float64).reshape(-1)
             units = found.attrs.get("units", "")

@@ -20,13 +20,20 @@ from .._files import load_arrays
 from . import preparation, scans, tomography
 from .field import Stitched, field_of
 from .filtering import extended
+from .projectors import for_few_products
+from .results import Progress, interrupts
+from .scan_axis import centre_of
 from .views import Views
+from .volumes import Scale, Writer
 
 
 def split_evenly(n: int, parts: int) -> list[tuple[int, int]]:
     """Ranges of 0 .. n - 1 whose lengths differ by at most one, such as 342, 341, 341."""
     cuts = [n // parts * i + min(i, n % parts) for i in range(parts + 1)]
     return list(itertools.pairwise(cuts))
+
+
+NOISY = 0.02  #: noise of counts, relative to the line integrals, from which penalties are advised
 
 
 class Grid:
@@ -58,7 +65,8 @@ class Grid:
 class ScanReconstruction:
     """Slices `slices` (first, end) of a scan: :meth:`build` makes the projector, :meth:`run` the images.
 
-    `centre` is a number of bins, "auto" or None, as for :func:`scans.centre_of`; `start` a .npy file of initial images.
+    `centre` is a number of bins, "auto" or None, as for :func:`scan_axis.centre_of`; `start` a .npy file of initial
+    images.
     """
 
     def __init__(
@@ -76,7 +84,7 @@ class ScanReconstruction:
         if not low < high <= scan.slices:
             raise ValueError(f"--slices {low}:{high} of a scan with slices 0 to {scan.slices - 1}")
         self.low, self.count = low, high - low
-        self.centre = scans.centre_of(scan, centre)
+        self.centre = centre_of(scan, centre)
         self.stitched = stitch and field_of(scan, self.centre, None, 1.0, 0).half
         if self.stitched:
             self.scan = joined = Stitched(scan, self.centre)
@@ -92,13 +100,15 @@ class ScanReconstruction:
             raise InputError(f"{start}: one array (.npy) is needed")
         self.start = images
         self.history: dict[int, tuple[Any, int, str, float]] = {}  # by slice: residuals, iterations, end, last residual
+        self.noise_shares: dict[int, float] = {}  # by slice: |deviations| / |b|, where they are known
+        self.scale = Scale()  # of values in TIFF files
         self.repairs = Counter[str]()
         self.interrupted = False
         self.seconds = {"read": 0.0, "build": 0.0, "solve": 0.0}
 
-    def build(self, batch: int, *, pad: int | None = None, **options: Any) -> None:
-        """Makes the projector, with the options of :func:`tomography.projector`, and `pad` of :func:`field_of`.
-        Collective.
+    def build(self, batch: int, *, pad: int | None = None, method: str = "cgls", **options: Any) -> None:
+        """Makes the projector for a method, with the options of :func:`tomography.projector`, and `pad` of
+        :func:`field_of`. Collective.
         """
         begin = time.perf_counter()
         self.batch = batch
@@ -109,9 +119,11 @@ class ScanReconstruction:
             options |= {
                 "centre": self.axis,
                 "image": self.field.made,
-                "columns": min(batch, self.count),
+                "columns": 1 if method in tomography.ONE_BY_ONE else min(batch, self.count),
                 "comm": self.grid.comm,
             }
+            if self.count <= batch:  # whose iterations are all products that there are
+                options = for_few_products(options)
             self.projector = tomography.projector(self.scan.angles, self.scan.detectors, **options)
             self.outer = None
             if self.field.wide and not self.field.half and self.field.made != self.field.kept:
@@ -135,14 +147,15 @@ class ScanReconstruction:
     def run(
         self,
         paths: list[str | None],
-        show: Callable[[tomography.Progress], Any],
+        show: Callable[[Progress], Any],
         views: Views | None = None,
+        noise: bool = True,
         **options: Any,
     ) -> None:
         """Reconstructs all slices, and writes their images to the files `paths` (those that are not None) and what is
-        shown of them to `views`, on the first rank. `show` is called with the progress, slices counted from the first;
-        `options`: those of :func:`tomography.reconstruct`, or for the method "fbp" of :func:`tomography.fbp`.
-        Collective.
+        shown of them to `views`, on the first rank. `show` is called with the progress, slices counted from the first.
+        `noise`: iterations end by the noise of counts, and penalties weigh by it, where the scan tells. `options`:
+        those of :func:`tomography.reconstruct`, or for the method "fbp" of :func:`tomography.fbp`. Collective.
         """
         shares = split_evenly(self.count, self.grid.groups)
         first, end = shares[self.grid.group]
@@ -151,12 +164,16 @@ class ScanReconstruction:
         self._progress = _Progress(first, end - first, show)
         with contextlib.ExitStack() as files:
             wanted = [path for path in paths if path] if self.grid.world.rank == 0 else []
-            shape = self.field.kept
-            writers = [files.enter_context(scans.Writer(path, self.count, shape)) for path in wanted]
+            scales = [self.scale if path.lower().endswith((".tif", ".tiff")) else None for path in wanted]
+            writers = [
+                files.enter_context(Writer(path, self.count, self.field.kept, scale))
+                for path, scale in zip(wanted, scales, strict=True)
+            ]
             begin, waited = time.perf_counter(), 0.0
-            stream = scans.ahead(self.scan.read, ranges)
+            self.noise = noise
+            stream = scans.ahead(self.scan.measure, ranges)
             # Ctrl-C between two batches ends the next one at its start.
-            with contextlib.closing(self.scan), tomography.interrupts():
+            with contextlib.closing(self.scan), interrupts():
                 if views is not None and self.grid.world.rank == 0:
                     views.look(self.scan)
                 for _ in range(-(-shares[0][1] // self.batch)):
@@ -164,7 +181,8 @@ class ScanReconstruction:
                     item = next(stream, None)
                     waited += time.perf_counter() - before
                     found = None if item is None or self.interrupted else self._batch(*item, options)
-                    for at, images, histories, whole in self.grid.gather(found):
+                    for at, images, histories, whole, shares_ in self.grid.gather(found):
+                        self.noise_shares |= dict(enumerate(shares_, at))
                         for writer in writers:
                             writer.write(at, images)
                         if views is not None:
@@ -191,12 +209,14 @@ class ScanReconstruction:
         return made
 
     def _batch(
-        self, slices: tuple[int, int], sinograms: Any, options: dict[str, Any]
-    ) -> tuple[int, Any, list[Any], Any]:
-        """The first slice of a batch, its images, the history of each slice, and with the pixels beside it the image of
-        the slice that a report shows, if it is among them. Collective over the group.
+        self, slices: tuple[int, int], measured: tuple[Any, Any], options: dict[str, Any]
+    ) -> tuple[int, Any, list[Any], Any, list[float]]:
+        """The first slice of a batch, its images, the history of each slice, with the pixels beside it the image of
+        the slice that a report shows, if it is among them, and each slice's noise relative to its sinogram, where it is
+        known. Collective over the group.
         """
         first, end = (n - self.low for n in slices)
+        sinograms, deviations = measured
         how = {"projector": self.projector, "batch": self.batch, **options}
         if how["method"] == "fbp":
             names = ("projector", "batch", "filter")
@@ -204,14 +224,27 @@ class ScanReconstruction:
                 sinograms, self.scan.angles, wide=self.field.wide, **{name: how[name] for name in names if name in how}
             )
         else:
-            start = self._begin(sinograms) if self.start is None else self.start[first:end]
-            result = tomography.reconstruct(sinograms, start=start, callback=lambda s: self._progress(first, s), **how)
+            how |= {"start": self._begin(sinograms) if self.start is None else self.start[first:end]}
+            how |= {"deviations": deviations if self.noise else None}
+            result = tomography.reconstruct(sinograms, callback=lambda s: self._progress(first, s), **how)
         self.interrupted = result.interrupted
         columns = result.residual.T, result.slice_iterations, result.end, result.final_residual
         histories = list(zip(*columns, strict=True))
         at = -1 if self._middle is None else self._middle - slices[0]
         whole = np.array(result.images[at]) if 0 <= at < len(result.images) else None
-        return first, self.field.crop(result.images), histories, whole
+        return first, self.field.crop(result.images), histories, whole, _shares(sinograms, deviations)
+
+    def advice(self, method: str) -> list[str]:
+        """What would do better with the noise of this scan, as sentences; on the first rank."""
+        noisy = [at for at, share in self.noise_shares.items() if share > NOISY]
+        if not noisy or method in tomography.ONE_BY_ONE:
+            return []
+        most = max(self.noise_shares[at] for at in noisy)
+        return [
+            f"the noise of the counts is up to {most:.0%} of the line integrals ({len(noisy)} of"
+            f" {len(self.noise_shares)} slices above {NOISY:.0%}): --method tv keeps flat parts and edges at such"
+            " noise, --method tikhonov is smooth"
+        ]
 
     @property
     def spoilt(self) -> list[int]:
@@ -250,20 +283,30 @@ class ScanReconstruction:
             "prepared": preparation.sentences(
                 self.repairs - Counter({kind: self.repairs[kind] for kind in preparation.LOST})
             ),
+            "scale": self.scale.facts(),
+            "noise": [self.noise_shares[i] for i in sorted(self.noise_shares)],
             "warnings": scan.assumed,
         }
+
+
+def _shares(sinograms: Any, deviations: Any) -> list[float]:
+    """|deviations| / |b| of each slice."""
+    if deviations is None:
+        return []
+    norms = [np.sqrt(np.square(a, dtype=np.float64).sum((1, 2))) for a in (deviations, sinograms)]
+    return [float(v) for v in np.divide(norms[0], norms[1], out=np.zeros(len(sinograms)), where=norms[1] > 0)]
 
 
 class _Progress:
     """Turns the progress of a batch into that of all slices of this rank, from `first`, and shows it."""
 
-    def __init__(self, first: int, count: int, show: Callable[[tomography.Progress], Any]) -> None:
+    def __init__(self, first: int, count: int, show: Callable[[Progress], Any]) -> None:
         self.first, self.count, self.show, self.begin = first, count, show, time.perf_counter()
 
-    def __call__(self, at: int, state: tomography.Progress) -> Any:
-        batch = len(state.slices)
+    def __call__(self, at: int, state: Progress) -> Any:
+        batch, at = len(state.slices), at + state.slices.start
         done = (at - self.first + batch * state.iteration / max(1, state.iterations)) / max(1, self.count)
         left = (time.perf_counter() - self.begin) * (1 - done) / done if done > 0 else math.nan
         slices = range(at, at + batch)
-        made = tomography.Progress(state.iteration, state.iterations, slices, state.residual, state.seconds, left)
+        made = Progress(state.iteration, state.iterations, slices, state.residual, state.seconds, left)
         return self.show(made)

@@ -11,8 +11,7 @@ import numpy as np
 
 from .._core import InputError
 from .._support import Array
-from .preparation import Preparation
-from .scans import Frames, check_levels, largest, missing_frames
+from .scans import Frames, largest, missing_frames
 
 __all__ = ["TIFF", "Stack", "Tiffs"]
 
@@ -93,49 +92,30 @@ class Stack:
 
 
 class Tiffs(Frames):
-    """Projections, one page of a TIFF file each (8, 16 or 32 bits, BigTIFF too): rows are slices.
-
-    `path` is a pattern, a folder or a file. `white` and `dark` are likewise, or levels. `theta` is as for
-    :class:`scans.DataExchange`, or a text file of degrees (.txt, .csv, .dat); without it equal steps over half a turn
-    are assumed, and `assumed` says so.
+    """Projections, one page of a TIFF file each (8, 16 or 32 bits, BigTIFF too): rows are slices. `path` is a pattern,
+    a folder or a file; `white` and `dark` are likewise, or levels. Other options as of :class:`scans.Frames`.
     """
 
-    def __init__(
-        self,
-        path: str,
-        *,
-        data: str = "counts",
-        white: float | str | None = None,
-        dark: float | str | None = None,
-        theta: str | None = None,
-        preparation: Preparation | None = None,
-    ) -> None:
-        levels = [value if isinstance(value, float | int) else None for value in (white, dark)]
-        check_levels(data, *levels)
-        if data != "counts" and isinstance(white if white is not None else dark, str):
-            raise ValueError(f'white and dark frames are of counts, and the data are "{data}"')
-        self.stack = Stack(path)
-        self.path, self.kind, self.assumed = path, data, []
+    frames_in_files = True
+
+    def _open(self) -> int:
+        self.stack = Stack(self.path)
         self.slices, self.detectors = self.stack.shape
         self.limit = largest(self.stack.dtype)
         self.frames: list[Stack | float] = []
-        for name, value in (("white", white), ("dark", dark)) if data == "counts" else ():
+        for name, value in self.levels.items() if self.kind == "counts" else ():
             if value is None:
-                raise missing_frames(path, f"{name} frames (--{name} 'FILES')", name)
+                raise missing_frames(self.path, f"{name} frames (--{name} 'FILES')", name)
             self.frames.append(Stack(value) if isinstance(value, str) else float(value))
             if isinstance(made := self.frames[-1], Stack) and made.shape != self.stack.shape:
                 raise InputError(
                     f"{value}: {made.shape[0]} x {made.shape[1]} pixels where the projections have"
                     f" {self.slices} x {self.detectors}"
                 )
-        count = len(self.stack)
-        if theta is None:
-            self.assumed.append(
-                f"{path}: TIFF files have no angles: {count} angles evenly over half a turn are assumed, 0 to 180"
-                f" degrees in steps of {180 / count:.6g}, without the last; --theta FILE gives others"
-            )
-        self.angles = np.arange(count) * np.pi / count
-        self._begin(theta, preparation)
+        return len(self.stack)
+
+    def _theta(self, count: int) -> Array:
+        return self._equal_steps(count, "TIFF files have no angles")
 
     def _stored(self, first: int, last: int) -> tuple[Array, Array, Array]:
         shape = (last - first, self.detectors)

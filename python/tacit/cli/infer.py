@@ -8,23 +8,37 @@ from typing import Any
 
 from tacit import report
 from tacit._described import INFERENCE
-from tacit.cli.arguments import INTERRUPTED, NOT_CONVERGED, OK, Arguments, WrongUse, destination, given, whole
+from tacit.cli.arguments import INTERRUPTED, NOT_CONVERGED, OK, Arguments, WrongUse, destination, given, one_of, whole
+from tacit.cli.ranks import on_ranks
 
 TEXT = "sparse network inference by the rules of the Graph Challenge"
 _LEFT_OUT = ("report_layers", "keep_outputs")
+FORMATS = ("npz", "tsv", "tsv.gz", "mat")  # app/network_files.py, which a test compares
+IMAGES = (".tsv", ".gz", ".npz", ".mat")
 
 
 def add(a: Arguments) -> None:
-    a("images IMAGES", "lines of image, neuron, value from 1 (.tsv; repeated ones add), arrays (.npy), bits (.npz)")
-    a("--weights FOLDER", "n1024-l1.tsv, .. of the Graph Challenge [a RadiX-Net, generated]")
-    a("--classes FILE.npz", 'of a generated net: "row_class", the class of every neuron in each block')
+    a("images IMAGES", "lines of image, neuron, value from 1 (.tsv; repeated ones add), .npy, .npz, .mat")
+    a.section("network")
+    a("--weights FOLDER", "n1024-l1, .. of the Graph Challenge: .npz, .tsv, .tsv.gz, .mat [a RadiX-Net, generated]")
     a("--neurons N", "of a generated net 16 times a power of two", whole(1), 1024)
     a("--layers N", "", whole(1), 120)
+    a(
+        "--permute SEED",
+        "of a generated net: neurons permuted at random between blocks, as the challenge does",
+        whole(0),
+    )
+    a("--classes FILE.npz", 'instead: "row_class", the class of every neuron in each block')
     a.options(INFERENCE, [name for name in INFERENCE if name not in _LEFT_OUT], takers=False)
-    a.where(ranks=False)
+    a.section("where and how it runs")
+    a.where()
     a.device("host; cuda: weights and outputs on the first GPU; cuda:N: on that GPU")
+    a.section("what it leaves")
     a("--truth FILE", "categories to compare with, one a line, from 1; exit code 3 where they differ")
     a("--output FILE", "write the categories: .tsv, .txt from 1; .npy from 0", destination((".tsv", ".txt", ".npy")))
+    a("--write-weights FOLDER", "write the layers as well, as --weights takes them")
+    a("--write-format NAME", f"of these: {', '.join(FORMATS)} [npz]", one_of("format", FORMATS), known=FORMATS)
+    a("--write-images FILE", "write the images as well: .tsv, .tsv.gz, .npz (bits), .mat", destination(IMAGES))
     a.json()
 
 
@@ -63,62 +77,117 @@ def _classes(path: str) -> Any:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    if arguments.weights and arguments.classes:
-        raise WrongUse("--classes is of a generated net; --weights FOLDER brings its own")
+    if arguments.weights:
+        for name in ("classes", "permute"):
+            if getattr(arguments, name) is not None:
+                raise WrongUse(f"--{name} is of a generated net; --weights FOLDER brings its own")
+    if arguments.classes and arguments.permute is not None:
+        raise WrongUse("--classes and --permute are given; they say the same of a generated net")
+    if arguments.write_format and not arguments.write_weights:
+        raise WrongUse("--write-format is of --write-weights FOLDER, which is not given")
+    return on_ranks(arguments, _here)
+
+
+def _layers(a: argparse.Namespace) -> Any:
+    """The layers as a sequence that makes or reads each where it is accessed."""
+    from tacit.app import inference
+
+    if a.weights:
+        return inference.read_layers(a.weights, a.neurons, a.layers)
+    classes = _classes(a.classes) if a.classes else None
+    if a.permute is not None:
+        classes = inference.permuted_classes(a.neurons, a.layers, seed=a.permute)
+    return inference.radixnet_layers(a.neurons, a.layers, classes=classes)
+
+
+def _here(a: argparse.Namespace, world: Any, out: Any) -> int:
+    """The inference, on every rank of `world`. Only the first prints and writes."""
     import numpy as np
 
     from tacit.app import inference
 
-    out = report.console(stderr=arguments.json == "-")
     begin = time.perf_counter()
-    images, packed = inference.read_images(arguments.images, arguments.neurons)
-    truth = _truth(arguments.truth) if arguments.truth else None
-    options: Any = given(arguments, INFERENCE)
+    images, packed = inference.read_images(a.images, a.neurons, comm=world)
+    truth = _truth(a.truth) if a.truth else None
+    options: Any = given(a, INFERENCE)
     making: Any = {name: options.pop(name) for name in [*options] if "network" in INFERENCE[name].takers}
-    making["device"] = arguments.device
-    if arguments.weights:
-        net = inference.read_network(arguments.weights, arguments.neurons, arguments.layers, **making)
-    else:
-        classes = _classes(arguments.classes) if arguments.classes else None
-        net = inference.radixnet(arguments.neurons, arguments.layers, classes=classes, **making)
-    read = time.perf_counter() - begin
-    r = net.infer(images, packed=packed, threads=arguments.threads, **options)
-    facts: dict[str, Any] = report.header("tacit.infer/1", arguments.words) | {
+    layers = _layers(a)
+    net = inference.network(layers, device=a.device, **making)
+    read = world.all_max_real(time.perf_counter() - begin)
+    r = net.infer(images, packed=packed, comm=world, threads=a.threads, **options)
+    total, peak = world.all_sum(len(images)), sum(int(part) for part in world.all_gather(b"%d" % report.peak_memory()))
+    facts: dict[str, Any] = report.header("tacit.infer/1", a.words) | {
         "layers": r.layers_done,
-        "neurons": arguments.neurons,
-        "images": len(images),
+        "neurons": a.neurons,
+        "images": total,
+        "ranks": world.size,
         "device": net.device,
         "edges": r.edges,
         "edges_worked": r.edges_worked,
         "edges_per_second": r.edges_per_second,
         "seconds": {"read": read, "infer": r.seconds["solve"], "weights": r.seconds["weights"]},
-        "peak_memory_bytes": report.peak_memory(),
+        "peak_memory_bytes": peak,
         "reason": "interrupted" if r.interrupted else "done",
         "categories": [int(c) + 1 for c in r.categories],
-        "output": None if r.interrupted else arguments.output,
+        "output": None if r.interrupted else a.output,
     }
-    equal = True
     if truth is not None:
         common, equal = int(np.isin(r.categories, truth).sum()), bool(np.array_equal(r.categories, truth))
         facts["truth"] = {"given": len(truth), "common": common, "equal": equal}
-    if arguments.output and not r.interrupted:  # after an interrupt the remaining inputs are not categories
-        with report.replacing(arguments.output) as temporary:
-            if arguments.output.endswith(".npy"):
-                np.save(temporary, r.categories)
+    if world.rank == 0:
+        _leave(a, r.categories, facts, layers, packed)
+        _show(facts, out)
+    if r.interrupted:
+        return INTERRUPTED
+    return OK if truth is None or facts["truth"]["equal"] else NOT_CONVERGED
+
+
+def _leave(a: argparse.Namespace, categories: Any, facts: dict[str, Any], layers: Any, packed: bool) -> None:
+    """Writes the files that were asked for."""
+    import numpy as np
+
+    from tacit.app import inference
+
+    if facts["output"]:  # after an interrupt the remaining inputs are not categories
+        with report.replacing(a.output) as temporary:
+            if a.output.endswith(".npy"):
+                np.save(temporary, categories)
             else:
-                np.savetxt(temporary, r.categories + 1, fmt="%d")
-    place = "" if net.device == "host" else f"{net.device}: "
-    if arguments.json:
-        report.write_json(facts, arguments.json)
+                np.savetxt(temporary, categories + 1, fmt="%d")
+    if a.write_weights:
+        inference.write_network(a.write_weights, layers, format=a.write_format or "npz")
+    if a.write_images:
+        images, packed = inference.read_images(a.images, a.neurons)
+        inference.write_images(a.write_images, images, neurons=a.neurons, packed=packed)
+    if a.json:
+        report.write_json(facts, a.json)
+
+
+def _show(facts: dict[str, Any], out: Any) -> None:
+    seconds, edges = facts["seconds"], facts["edges"]
+    place = "" if facts["device"] == "host" else f"{facts['device']}: "
+    place += "" if facts["ranks"] == 1 else f"{facts['ranks']} ranks: "
     out.print(
-        f"{len(images):,} images through {r.layers_done} layers of {arguments.neurons:,} neurons:"
-        f" {len(r.categories):,} categories"
+        f"{facts['images']:,} images through {facts['layers']} layers of {facts['neurons']:,} neurons:"
+        f" {len(facts['categories']):,} categories"
     )
     out.print(
-        f"{place}read {read:.2f} s, infer {r.seconds['solve']:.3f} s: {r.edges_per_second / 1e9:.1f} G edges/s"
-        f" ({r.edges_worked / max(r.edges, 1):.1%}"
-        " of them multiplied, the rest belong to images without outputs)"
+        f"{place}read {seconds['read']:.2f} s, infer {seconds['infer']:.3f} s;"
+        f" {facts['peak_memory_bytes'] / 1e9:.2f} GB"
     )
-    if truth is not None:
-        out.print(f"truth: {common} of {len(truth)} in common, {'equal' if equal else 'not equal'}")
-    return INTERRUPTED if r.interrupted else OK if equal else NOT_CONVERGED
+    out.print(
+        f"score {facts['edges_per_second'] / 1e9:.1f} G edges/s: {edges / 1e9:,.1f} G edges (images x weights) in that"
+        f" time ({facts['edges_worked'] / max(edges, 1):.1%} of them multiplied, the rest belong to images without"
+        " outputs)"
+    )
+    if "truth" in facts:
+        truth, found = facts["truth"], len(facts["categories"])
+        if facts["reason"] == "interrupted":
+            out.print("truth: not compared, as the inference was interrupted")
+        elif truth["equal"]:
+            out.print(f"truth: PASSED, all {truth['given']:,} categories")
+        else:
+            out.print(
+                f"truth: FAILED, {truth['common']:,} of its {truth['given']:,} categories found, and"
+                f" {found - truth['common']:,} others"
+            )

@@ -10,15 +10,22 @@ from dataclasses import replace
 from typing import Any
 
 from tacit import report
-from tacit._described import RECONSTRUCT, RECONSTRUCT_NAMES, TILED
+from tacit._described import TILED
 from tacit._progress import working
+from tacit.app.methods import NAMES, OPTIONS
 from tacit.cli import arguments as cli
 from tacit.cli.ranks import on_ranks
 
 TEXT = "images from the sinograms of a parallel-beam scan"
-IMAGES = (".tif", ".tiff", ".h5", ".hdf5", ".npy", ".png")
+IMAGES = (".tif", ".tiff", ".h5", ".hdf5", ".npy", ".zarr", ".png")  # app/volumes.py, which a test compares
+BITS = ("8", "16", "32")
 DEAD = ("interpolate", "none")
 RINGS = ("offset", "none", "sorting", "filtering", "wavelet", "all")  # app/rings.py, which a test compares
+NOISE = ("counts", "none")
+NOISE_TEXT = (
+    "counts: iterations end at the noise of the counts, by their white and dark frames, and tikhonov and tv weigh by it"
+    "; none; not with discrepancy, tolerance or l-curve [counts]"
+)
 FILTERS = ("shepp-logan", "ramp", "cosine", "hamming", "hann")  # app/filtering.py, likewise
 RINGS_TEXT = "offset: of each bin; none; of algotom: sorting, filtering, wavelet, all [offset]"
 # The options of the projector, whose `columns` is the batch.
@@ -46,6 +53,17 @@ def level(strictly: bool) -> Any:
         return float(cli.real(0, strictly)(text))
 
     return check
+
+
+def ends(text: str) -> tuple[float, float]:
+    """The ends of a range of values."""
+    try:
+        low, high = map(float, text.split(","))
+        if not (math.isfinite(low) and math.isfinite(high) and low < high):
+            raise ValueError
+    except ValueError:
+        raise argparse.ArgumentTypeError(f'expected LOW,HIGH in ascending order, found "{text}"') from None
+    return low, high
 
 
 def zingers(text: str) -> float:
@@ -108,9 +126,10 @@ def add(a: cli.Arguments) -> None:
     a("--rings NAME", RINGS_TEXT, cli.one_of("rings", RINGS), known=RINGS)
     a("--ring-width BINS", "bins to smooth across [21]", cli.whole(3))
     a.section("method")
-    a.choice("--method", (*RECONSTRUCT_NAMES, "fbp"))
+    a.choice("--method", (*NAMES, "fbp"))
     a("--filter NAME", f"fbp: window of the ramp: {', '.join(FILTERS)} [{FILTERS[0]}]", cli.one_of("filter", FILTERS))
-    a.options(RECONSTRUCT)
+    a.options(OPTIONS)
+    a("--noise NAME", NOISE_TEXT, cli.one_of("noise", NOISE), known=NOISE)
     a("--no-reorthogonalisation", "cgls as it stands: one image less in memory")
     a("--start FILE.npy", "images to start from")
     a.section("where and how it runs")
@@ -122,6 +141,12 @@ def add(a: cli.Arguments) -> None:
     a("--grid DATAxBATCH", "ranks that share an image x groups that share the slices [Nx1]", grid)
     a.section("what it leaves")
     a("--output FILE", f"images: {', '.join(IMAGES)}", cli.destination(IMAGES))
+    a("--bits N", f".tif: of a value, {', '.join(BITS)} (as it is) [32]", cli.one_of("bits", BITS), known=BITS)
+    a(
+        "--range LOW,HIGH",
+        "8 or 16 bits: the values that 0 and the largest number stand for [of the first slices]",
+        ends,
+    )
     a("--preview FILE.png", "the middle slice as a picture", cli.destination((".png",)))
     a("--report FILE.html", "a page: slices, the axis, sinograms, what was done", cli.destination((".html",)))
     a("--monitor", "print progress (a terminal always shows it)")
@@ -177,27 +202,32 @@ def _preparation(a: argparse.Namespace, usual: Any) -> Any:
 
 def _here(a: argparse.Namespace, world: Any, out: Any) -> int:
     """The reconstruction itself, on every rank of `world`. Only the first prints and writes."""
-    from tacit.app import reconstruction, tomography
+    from tacit.app import reconstruction
+    from tacit.app.methods import checked
+    from tacit.app.volumes import Scale
     from tacit.plot import scan as scan_page
 
-    options: dict[str, Any] = cli.given(a, RECONSTRUCT)
+    options: dict[str, Any] = cli.given(a, OPTIONS)
     if a.no_reorthogonalisation:
         options["reorthogonalise"] = 0
     if a.method == "fbp":
         options = {} if a.filter is None else {"filter": a.filter}
     else:
-        tomography.checked(a.method, options)
+        checked(a.method, options)
     grid = reconstruction.Grid(world, a.grid)
     begin = time.perf_counter()
     scan = _scan(a)
     job = reconstruction.ScanReconstruction(scan, grid, a.slices, a.centre, a.start, a.stitch or a.method == "fbp")
+    job.scale = Scale(int(a.bits or 32), a.range)
     doubts = len(scan.assumed)
     for text in scan.assumed:
         out.print(f"warning: {text}", style="yellow")
     job.seconds["read"] = time.perf_counter() - begin
     making = {name: getattr(a, name) for name in ("image", "pixel", "threads", "device")} | {"dtype": a.scalar}
     with working("building the projector", out, world.rank == 0):
-        job.build(a.batch, pad=None if a.pad == "auto" else a.pad, **making, **cli.given(a, TILED, PROJECTOR))
+        job.build(
+            a.batch, pad=None if a.pad == "auto" else a.pad, method=a.method, **making, **cli.given(a, TILED, PROJECTOR)
+        )
     for text in scan.assumed[doubts:]:
         out.print(f"warning: {text}", style="yellow")
     doubts = len(scan.assumed)
@@ -205,7 +235,7 @@ def _here(a: argparse.Namespace, world: Any, out: Any) -> int:
     line = Line((bool(a.monitor) or sys.stderr.isatty()) and world.rank == 0, job.count)
     try:
         more = options if a.method == "fbp" else options | {"threads": a.threads}
-        job.run([a.output, a.preview], line, views, method=a.method, **more)
+        job.run([a.output, a.preview], line, views, _ends_by_noise(a), method=a.method, **more)
     finally:
         line.end()
     spoilt = job.spoilt
@@ -214,6 +244,7 @@ def _here(a: argparse.Namespace, world: Any, out: Any) -> int:
             out.print(f"warning: {text}", style="yellow")
         given_files = {"method": a.method, "output": a.output, "preview": a.preview, "report": a.report}
         facts = report.header("tacit.reconstruct/1", a.words) | job.facts() | given_files
+        facts["advice"] = job.advice(a.method)
         if views is not None:
             views.finish(job.scan, job.axis, job.field, a.pixel)
             scan_page.write_page(a.report, facts, views)
@@ -253,6 +284,14 @@ def show(facts: dict[str, Any], out: Any) -> None:
         f"read {seconds['read']:.2f} s, build {seconds['build']:.2f} s, solve {seconds['solve']:.2f} s;"
         f" {facts['peak_memory_bytes'] / 1e9:.2f} GB"
     )
+    if facts["scale"]["range"] is not None and facts["output"]:
+        low, high = facts["scale"]["range"]
+        out.print(
+            f"{facts['scale']['bits']} bits: 0 to {2 ** facts['scale']['bits'] - 1} are {low:.6g} to {high:.6g};"
+            f" {facts['scale']['outside']:.2%} of the values are outside"
+        )
+    for text in facts["advice"]:
+        out.print(f"advice: {text}")
     for name in ("output", "preview", "report"):
         if facts[name]:
             out.print(f"{name} {facts[name]}")
@@ -260,19 +299,35 @@ def show(facts: dict[str, Any], out: Any) -> None:
         out.print("interrupted: images are those of the moment")
 
 
+def _ends_by_noise(a: argparse.Namespace) -> bool:
+    """Whether the noise of the counts is to be used: unless it is not wanted, or slices end by another rule."""
+    return a.noise != "none" and not (a.discrepancy or a.tolerance or a.l_curve)
+
+
 def _check_method(arguments: argparse.Namespace) -> None:
     if arguments.method != "fbp":
         if arguments.filter is not None:
             raise cli.WrongUse(f"--filter is of --method fbp, and the method is {arguments.method}")
         return
-    given = [name for name in (*RECONSTRUCT, "start") if getattr(arguments, name) is not None]
+    given = [name for name in (*OPTIONS, "noise", "start") if getattr(arguments, name) is not None]
     given += ["no_reorthogonalisation"] if arguments.no_reorthogonalisation else []
     if given:
         raise cli.WrongUse(f"--{given[0].replace('_', '-')} is of iterations, and --method fbp has none")
 
 
+def _check_output(arguments: argparse.Namespace) -> None:
+    if arguments.bits in ("8", "16") and not (arguments.output or "").endswith((".tif", ".tiff")):
+        raise cli.WrongUse(f"--bits {arguments.bits} is of --output FILE.tif")
+    if arguments.range is not None and arguments.bits not in ("8", "16"):
+        raise cli.WrongUse("--range is of --bits 8 or 16; with 32 values stay as they are")
+
+
 def _check(arguments: argparse.Namespace) -> None:
     _check_method(arguments)
+    rules = [name for name in ("discrepancy", "tolerance", "l_curve") if getattr(arguments, name)]
+    if arguments.noise == "counts" and rules:
+        raise cli.WrongUse(f"--noise counts and --{rules[0].replace('_', '-')} are given: each ends a slice")
+    _check_output(arguments)
     raw = [arguments.sinogram, arguments.shape]
     if (arguments.file is None) == all(r is None for r in raw):
         raise cli.WrongUse("either SCAN or --sinogram, --theta and --shape")

@@ -5,20 +5,71 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy as np
+
 from .. import _core, op
 from .. import comm as _comm
 from .._progress import Watch, said_to_somebody, warn_of
-from .._support import default_threads, using_threads
+from .._support import SCALAR_OF, core, default_threads, using_threads
 from .callbacks import stopping
 from .compared import agreed_request
-from .placed import Placed, place_of
-from .request import Given, Request, checked
+from .placed import OnHost, Placed, place_of
+from .request import Choice, Given, Request, checked, chosen
 from .results import ColumnsResult, Log, NotConverged, Result, TraceEvent
 
 
 def run(given: Given) -> Result:
     """:func:`tacit.solve`. Collective."""
     begin = _core.wall_time()
+    choice = chosen(given, OnHost) if _is_in_place(given) else None
+    if choice is not None and choice.bare and not said_to_somebody():
+        result = _at_once(given, choice, begin)
+    else:
+        result = _by_place(given, choice, begin)
+    if given.raise_on_failure and not result.converged:
+        raise NotConverged.of(result)
+    return result
+
+
+def _is_in_place(given: Given) -> bool:
+    """Whether the compiled part reads the system as it is: a sparse matrix on one rank and one right-hand side, of one
+    type in host memory, to be solved from x = 0 without a callback.
+    """
+    A, b = given.A, given.b
+    if type(b) is not np.ndarray or not b.flags.c_contiguous or given.device != "host":
+        return False
+    if not (given.x0 is None and given.callback is None and given.comm is None):
+        return False
+    if given.scalar is not None and (type(given.scalar) is not str or given.scalar != SCALAR_OF.get(b.dtype)):
+        return False
+    if type(A) is op.Csr:
+        return A.solves_at_once(b)
+    return op.is_like(A, b) and _comm.resolve().size == 1
+
+
+def _at_once(given: Given, choice: Choice, begin: float) -> Result:
+    """The result for a system that :func:`_is_in_place`, where nothing else has to be prepared."""
+    A = given.A if type(given.A) is op.Csr else op.as_operator(given.A, _comm.resolve())
+    assert isinstance(A, op.Csr)  # as a sparse matrix becomes
+    options, scalar, setup = choice.options, A._scalar, 0.0
+    chooser = A.automatic(options.method) if choice.automatic else None
+    begun = _core.wall_time()
+    if chooser is None:
+        x, report = core("solve", scalar)(A._handle, None, given.b, None, options, None, False, None)
+    else:
+        x, report = chooser.solve(A._handle, given.b, None, options, None, None)
+        setup = chooser.setup_seconds
+    log = Log([report])
+    rtol = _core.default_rtol(scalar) if options.rtol is None else options.rtol
+    facts = _facts(A, _core.threads(), "host", options.atol, rtol, setup + (begun - begin), report)
+    result = Result(x, report, log, facts)
+    if log.warnings:
+        warn_of(result)
+    return result
+
+
+def _by_place(given: Given, choice: Choice | None, begin: float) -> Result:
+    """The result for any system; `choice` may be known already, of one that :func:`_is_in_place`. Collective."""
     A = given.A
     if isinstance(A, op.Operator):
         on = A.comm if given.comm is None else _comm.resolve(given.comm)
@@ -29,17 +80,13 @@ def run(given: Given) -> Result:
 
     def look() -> tuple[type[Placed], Request]:
         place = place_of(given)
-        return place, checked(given, on, place)
+        return place, checked(given, on, place, choice)
 
     place, request = look() if on.size == 1 else agreed_request(on, look)
     threads = default_threads(on) if given.threads is None else int(given.threads)
     if given.path is None and not given.trace and threads == _core.threads():
-        result = _watched(place, request, on, begin, threads)
-    else:
-        result = _elsewhere(place, request, on, begin, threads)
-    if given.raise_on_failure and not result.converged:
-        raise NotConverged.of(result)
-    return result
+        return _watched(place, request, on, begin, threads)
+    return _elsewhere(place, request, on, begin, threads)
 
 
 def _elsewhere(place: type[Placed], request: Request, on: _core.Communicator, begin: float, threads: int) -> Result:
@@ -101,23 +148,34 @@ def _solved(problem: Placed, begin: float, origin: float, threads: int, watch: W
     own, report = problem.solve(call)
     many = problem.vectors.many
     log = Log(report.columns if many else [report])
-    matrix = problem.matrix
-    facts: dict[str, Any] = {
+    facts = _facts(problem.matrix, threads, problem.device, options.atol, rtol, setup + problem.setup_seconds, report)
+    facts["levels"] = problem.note(log)
+    facts["traffic"] = problem.traffic
+    if given.trace:
+        facts["trace"] = _gathered_trace(on, origin)
+    return (ColumnsResult if many else Result)(problem.vectors.result(own), report, log, facts)
+
+
+def _facts(
+    matrix: op.Operator, threads: int, device: str, atol: float, rtol: float, setup: float, report: Any
+) -> dict[str, Any]:
+    """What a result says beside the report. Local."""
+    on = matrix.comm
+    return {
         "unknowns": matrix.shape[0],
         "nonzeros": matrix.nnz,
         "ranks": on.size,
         "rank": on.rank,
         "threads": threads,
-        "scalar": problem.scalar,
-        "device": problem.device,
+        "scalar": matrix._scalar,
+        "device": device,
         "rtol": rtol,
-        "atol": options.atol,
-        "levels": problem.note(log),
-        "traffic": problem.traffic,
-        "seconds": {"setup": setup + problem.setup_seconds, "solve": report.seconds, "explain": report.explain_seconds},
-        "trace": _gathered_trace(on, origin) if given.trace else None,
+        "atol": atol,
+        "levels": None,
+        "traffic": None,
+        "seconds": {"setup": setup, "solve": report.seconds, "explain": report.explain_seconds},
+        "trace": None,
     }
-    return (ColumnsResult if many else Result)(problem.vectors.result(own), report, log, facts)
 
 
 def _gathered_trace(on: _core.Communicator, origin: float) -> list[TraceEvent]:

@@ -125,8 +125,8 @@ class Place:
         return as_named(given), "named" if is_tried(given) else ""
 
 
-def checked(given: Given, on: _core.Communicator, place: type[Place]) -> Request:
-    """ValueError or TypeError for what is wrong in the arguments. Local."""
+def checked(given: Given, on: _core.Communicator, place: type[Place], choice: Choice | None = None) -> Request:
+    """ValueError or TypeError for what is wrong in the arguments, of which `choice` may be known already. Local."""
     b = place.vector(given.b, "b")
     x0 = None if given.x0 is None else place.vector(given.x0, "x0")
     if x0 is not None:
@@ -146,7 +146,7 @@ def checked(given: Given, on: _core.Communicator, place: type[Place]) -> Request
     place.refuse(given, b)
     if "relative_to" in given.options and given.relative_to == "first":
         _refuse_first(place, b, x0, null)
-    options, precond, automatic, simple = _chosen(given, place)
+    options, precond, automatic, simple, _ = choice or chosen(given, place)
     if given.callback is not None:
         if not callable(given.callback):
             raise TypeError(f"callback is {given.callback!r}; a function of one argument is needed")
@@ -211,14 +211,21 @@ _PLAIN = frozenset({type(None), bool, int, float, str})
 _REAL = frozenset(name for name, option in SOLVE.items() if option.kind == "real")
 
 
-_Choice = tuple[_core.Options, Any, str, bool]  # options, precond, automatic and simple of a Request
+class Choice(NamedTuple):
+    """What follows from the arguments beside the system."""
+
+    options: _core.Options
+    precond: Any  # this and the next two: see Request
+    automatic: str
+    simple: bool
+    bare: bool  # nothing but the method, its options, the scalar, and preconditioners that are tried by default
 
 
-_KEPT: OrderedDict[tuple[Any, ...], _Choice] = OrderedDict()  # by all that they are made of
+_KEPT: OrderedDict[tuple[Any, ...], Choice] = OrderedDict()  # by all that they are made of
 _MOST_KEPT = 256
 
 
-def _chosen(given: Given, place: type[Place]) -> _Choice:
+def chosen(given: Given, place: type[Place]) -> Choice:
     """The options as the compiled part has them, to be changed by this solve, and its preconditioner. Those of an
     earlier solve with the same plain arguments are a copy away: what is kept has passed every check.
     """
@@ -232,11 +239,11 @@ def _chosen(given: Given, place: type[Place]) -> _Choice:
         kept = _KEPT[key] = _choose(given, place)
         if len(_KEPT) > _MOST_KEPT:
             _KEPT.popitem(last=False)
-    return _core.Options(kept[0]), *kept[1:]
+    return Choice(_core.Options(kept[0]), *kept[1:])
 
 
-def _choose(given: Given, place: type[Place]) -> _Choice:
-    """:func:`_chosen` for arguments that are new. What stands beside the options is checked too."""
+def _choose(given: Given, place: type[Place]) -> Choice:
+    """:func:`chosen` for arguments that are new. What stands beside the options is checked too."""
     name, own = given.method, given.options
     if not isinstance(name, str):
         name, own = named("method", name, own)
@@ -260,7 +267,10 @@ def _choose(given: Given, place: type[Place]) -> _Choice:
     precond, automatic = place.preconditioner(given.precond, options)
     prepares = place.moves_matrix or automatic or given.renumbers or traits.is_chosen(options.method)
     simple = precond is _precond.NONE and not prepares
-    return options, precond, automatic, simple
+    around = given.path, given.threads, *(own.get(what) for what in SPACES)
+    bare = (simple or automatic == "default") and all(value is None for value in around)
+    bare = bare and not (given.renumbers or given.trace or given.verbose) and given.relative_to == "b"
+    return Choice(options, precond, automatic, simple, bare)
 
 
 @functools.lru_cache(maxsize=256, typed=True)

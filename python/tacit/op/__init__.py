@@ -22,6 +22,7 @@ from .hierarchical import refuse_on_gpus as refuse_on_gpus
 from .matrices import _compressed as _compressed
 from .matrices import _is_matrix as _is_matrix
 from .matrices import as_operator, csr, function
+from .matrices import is_like as is_like
 from .matrices import is_petsc as is_petsc
 from .matrices import of_nodes as of_nodes
 from .matrices import renumbered as renumbered

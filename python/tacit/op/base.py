@@ -54,7 +54,7 @@ class Operator:
     """
 
     __array_ufunc__ = None  # NumPy leaves `array @ operator` to the operator
-    __slots__ = ("_handle", "_hermitian", "comm", "dtype", "shape")
+    __slots__ = ("_alone", "_handle", "_hermitian", "comm", "dtype", "shape")
     _composes = True  # whether others may be made of it
     _composition: ClassVar[type[Any]]  # Composed, set there: it needs matrices, which are operators
     _cure = "make it anew"  # what there is in place of a pickle
@@ -65,6 +65,7 @@ class Operator:
         self.comm = comm
         self.dtype = DTYPES.get(dtype) or np.dtype(dtype)  # type: ignore[arg-type]
         self.shape: tuple[int, int] = (handle.rows, handle.columns)
+        self._alone = comm.size == 1 and self._gpu is None  # no other rank and no other memory has a part in products
 
     ndim = 2
 
@@ -167,6 +168,8 @@ class Operator:
 
     def _apply(self, x: Any, adjoint: bool, conjugate: bool = False, out: Any = None) -> Any:
         """A x, or A^H x, or with `conjugate` A^T x; in `out` where that is given."""
+        if self._alone and type(x) is np.ndarray and not conjugate and takes(self, x, adjoint):
+            return _multiplied(self, x, adjoint, out)
         comm = self.comm
         if self._gpu is None:
             x = _device.read_by_numpy(x)
@@ -258,6 +261,8 @@ class Operator:
 
     def __matmul__(self, x: Any) -> Any:
         """A x for an array x; the operator x -> A (B x) for an operator B."""
+        if type(x) is np.ndarray:
+            return self._apply(x, False)
         if isinstance(x, Operator):
             self._fits(x)
             return self._composed("product", (self, x))
@@ -321,13 +326,9 @@ class Operator:
 
     def _fits(self, other: Operator) -> None:
         if self._gpu is not None or other._gpu is not None:  # which GPU is a rank's own affair
-            agreed(self.comm, lambda: self._is_with(other))
+            agreed(self.comm, lambda: _refuse_apart(self, other))
         if other.dtype != self.dtype:
             raise TypeError(f"operators of {self.dtype} and {other.dtype}; both must have one scalar type")
-
-    def _is_with(self, other: Operator) -> None:
-        if other.device != self.device:
-            raise ValueError(f"operators in the memory of {self.device} and of {other.device}; A.to(device) moves one")
 
     def __mul__(self, alpha: Any) -> Any:
         """c A for a number c; else the product ``A @ x``, as of SciPy's linear operators and sparse matrices."""
@@ -450,6 +451,25 @@ def _complex_of(real: Array, imaginary: Array) -> Array:
 def _refuse_result(out: Any) -> None:
     if out is not None:
         raise TypeError("x is complex and the operator real, which takes two products, and out= is for one")
+
+
+def _refuse_apart(A: Operator, B: Operator) -> None:
+    if A.device != B.device:
+        raise ValueError(f"operators in the memory of {A.device} and of {B.device}; A.to(device) moves one")
+
+
+def takes(A: Operator, x: Array, adjoint: bool) -> bool:
+    """Whether the compiled product A x or A^H x on one rank reads this vector as it is. Local."""
+    return x.dtype is A.dtype and x.ndim == 1 and len(x) == A.shape[not adjoint] and x.flags.c_contiguous
+
+
+def _multiplied(A: Operator, x: Array, adjoint: bool, out: Any) -> Array:
+    """A product on one rank with a vector that it :func:`takes`."""
+    if out is None:
+        return A._handle.apply(x, adjoint)  # type: ignore[no-any-return]
+    _check_result(out, x, (A.shape[adjoint],), A.dtype)
+    A._handle.apply_into(x, adjoint, out)
+    return out  # type: ignore[no-any-return]
 
 
 def _check_result(out: Any, x: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:

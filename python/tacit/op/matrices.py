@@ -36,6 +36,15 @@ def _is_sparse(a: Any) -> bool:
     return hasattr(a, "tocsr") and hasattr(a, "format") and hasattr(a, "shape")
 
 
+def is_like(a: Any, b: Array) -> bool:
+    """Whether this is a square sparse matrix of SciPy with as many rows as the vector, of its type, which is one of
+    Tacit's four. Local.
+    """
+    if not _is_sparse(a) or b.ndim != 1 or a.shape != (len(b), len(b)):
+        return False
+    return b.dtype in SCALAR_OF and getattr(a, "dtype", None) == b.dtype
+
+
 def is_petsc(a: Any) -> bool:
     """Whether this is a Mat of petsc4py, of which each rank has its own rows."""
     return hasattr(a, "getValuesCSR") and hasattr(a, "getSizes")

@@ -11,7 +11,7 @@ from .. import _core, layout
 from .. import device as _device
 from .._alike import Entries, alike
 from .._support import Array, agreed, as_array, choose, chosen_scalar, core, to_scalar, vectors_of
-from .base import FromHandle, Operator
+from .base import FromHandle, Operator, takes
 
 FORMATS: list[str] = _core.choices_formats()  #: storage formats of a matrix
 
@@ -64,6 +64,12 @@ class Csr(StoredMatrix):
         if method not in self._automatic:  # the first one where several threads make it
             self._automatic.setdefault(method, core("Automatic", self._scalar)(self._handle, method))
         return self._automatic[method]
+
+    def solves_at_once(self, b: Array) -> bool:
+        """Whether the compiled solve reads this right-hand side as it is, and knows all of the matrix: it is square, on
+        one rank, and no null space goes with it. Local.
+        """
+        return self._alone and self.shape[0] == self.shape[1] and not self.null_spaces and takes(self, b, True)
 
     def is_hermitian(self) -> bool:
         known, version = self._hermitian, self._version

@@ -96,9 +96,20 @@ def _embedded(draw: Any, *arguments: Any, alt: str) -> str:
     return f'<img src="data:image/png;base64,{data}" alt="{alt}">'
 
 
+def _span(numbers: Sequence[int]) -> str:
+    low, high = min(numbers, default=0), max(numbers, default=0)
+    return f"{low}" if low == high else f"{low} to {high}"
+
+
 def _done(facts: Mapping[str, Any]) -> list[list[str]]:
     how = facts["preparation"]
     phase = how["phase"]
+    scale = facts["scale"]
+    values = "32 bits, as they are"
+    if scale["range"] is not None:
+        low, high = scale["range"]
+        values = f"{scale['bits']} bits, from {low:.6g} to {high:.6g}; {scale['outside']:.2%} outside"
+    shares = facts["noise"]
     rows = [
         ["zingers", f"{how['zingers']:g} standard deviations" if how["zingers"] else "none"],
         ["dead bins and gaps", how["dead"]],
@@ -107,6 +118,10 @@ def _done(facts: Mapping[str, Any]) -> list[list[str]]:
         ["half acquisition", "yes" if facts["half_acquisition"] else "no"],
         ["computed image", " x ".join(map(str, facts["computed_shape"])) + " pixels"],
         ["method", facts["method"]],
+        ["iterations", _span(facts["iterations"])],
+        ["ended by", ", ".join(sorted(set(facts["reasons"])))],
+        ["noise / line integrals", f"{min(shares):.2%} to {max(shares):.2%}" if shares else "not known"],
+        ["values in the file", values],
     ]
     return rows
 
@@ -128,7 +143,8 @@ def write_page(path: str | os.PathLike[str], facts: Mapping[str, Any], views: An
         made.append(Section("Axis", [said], svg=_embedded(axis_strip, views.strip, alt="images about trial axes")))
     shown = _embedded(sinograms, views.given, views.prepared, views.residual, alt="sinograms and residual")
     made.append(Section(f"Sinogram of slice {views.at}", svg=shown))
-    made.append(Section("What was done", facts["prepared"], head=["stage", "how"], rows=_done(facts), words=2))
+    sentences = [*facts["prepared"], *facts["advice"]]
+    made.append(Section("What was done", sentences, head=["stage", "how"], rows=_done(facts), words=2))
     if facts["warnings"]:
         made.append(Section("Warnings", facts["warnings"]))
     rows, columns = facts["image_shape"]

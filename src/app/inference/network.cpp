@@ -6,6 +6,7 @@
 #include <tacit/exec/parallel.hpp>
 
 #include "layers.hpp"
+#include "shared_rows.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -16,9 +17,28 @@
 namespace tacit::app::inference {
 namespace {
 
-using Matrix = op::TiledMatrix<float>;
+// Columns of numbers, aligned to 64 bytes, that keep their memory when they become fewer.
+class Columns {
+ public:
+  float* resize(std::size_t n) {
+    if (room_.size() < n + lane) room_.resize(n + lane);
+    return data();
+  }
+  float* data() {
+    const auto at = reinterpret_cast<std::uintptr_t>(room_.data());
+    return room_.data() + (64 - at % 64) % 64 / sizeof(float);
+  }
 
-// The outputs of some inputs: row i has those of neuron i.
+ private:
+  std::vector<float> room_;
+};
+
+// The columns that so many inputs take.
+constexpr std::size_t padded(std::size_t inputs) {
+  return (inputs + lane - 1) / lane * lane;
+}
+
+// The outputs of some inputs: row i has those of neuron i, and zeros in the columns beyond the inputs.
 struct Panel {
   std::vector<Global> inputs;
   std::vector<float> outputs;
@@ -32,7 +52,7 @@ struct Piece {
 }  // namespace
 
 struct Network::Parts {
-  Layers<Matrix> layers;
+  Layers<HostLayer> layers;
 };
 
 Layer checked_layer(const LayerSource& source, int l, Local expected) {
@@ -111,15 +131,8 @@ std::span<const Described> inference_takers() {
 Network::Network(int layers, LayerSource source, op::Values values, double weight_bytes) {
   check_values<InferenceRequest>(inference_options(), {values, weight_bytes, {}});
   parts_ = std::make_unique<Parts>(
-      Parts{Layers<Matrix>(layers, std::move(source), weight_bytes, [values](const Layer& layer) {
-        op::TiledOptions o;
-        o.values = values;
-        o.format = op::TiledFormat::list;
-        o.columns = 128;
-        o.in_order = true;  // a fixed order of sums, so that terms that cancel exactly do so for every panel
-        o.row_order = order_of(layer);
-        return std::make_unique<Matrix>(layer.neurons(), layer.inputs, rows_of(layer, o.row_order), o);
-      })});
+      Parts{Layers<HostLayer>(layers, std::move(source), weight_bytes,
+                              [values](const Layer& layer) { return std::make_unique<HostLayer>(layer, values); })});
 }
 
 Network::~Network() = default;
@@ -174,7 +187,7 @@ struct Inputs {
 
 // A group of layers applied to panels.
 struct Group {
-  const std::vector<const Matrix*>& layers;
+  const std::vector<const HostLayer*>& layers;
   int panel;    // columns, at most
   Local width;  // inputs of the first layer
   const InferOptions& options;
@@ -192,47 +205,37 @@ struct Group {
 // One thread's panel of a group: its k columns, and those that a layer makes of them.
 class PanelRun {
  public:
-  explicit PanelRun(Group& group) : group_(group), most_(std::size_t(group.panel)) {}
+  explicit PanelRun(Group& group) : group_(group), some_(padded(std::size_t(group.panel))) {}
 
   void read(const Inputs& given, std::size_t q) {
-    const std::size_t rows = std::size_t(group_.width);
     const Global begin = Global(q) * group_.panel;
-    k_ = int(std::min<Global>(group_.panel, given.count - begin));
-    in_.assign(rows * std::size_t(k_), 0.0F);
-    for (int c = 0; c < k_; ++c) {
-      group_.panels[q].inputs.push_back(begin + c);
-      float* const to = in_.data() + c;
-      if (given.dense) {
-        const float* from = given.dense + std::size_t(begin + c) * rows;
-        for (std::size_t i = 0; i < rows; ++i) {
-          check_input(from[i], begin + c, i);
-          to[i * std::size_t(k_)] = from[i];
-        }
-      } else {
-        const std::uint8_t* from = given.bits + std::size_t(begin + c) * ((rows + 7) / 8);
-        for (std::size_t i = 0; i < rows; ++i)
-          if (from[i / 8] >> (7 - i % 8) & 1) to[i * std::size_t(k_)] = 1;
-      }
+    const std::size_t n = std::size_t(std::min<Global>(group_.panel, given.count - begin));
+    for (std::size_t c = 0; c < n; ++c) group_.panels[q].inputs.push_back(begin + Global(c));
+    start(n);
+    for (std::size_t c = 0; c < n; c += lane) {
+      const auto some = std::min<std::size_t>(lane, n - c);
+      if (given.dense) read_numbers(given.dense, begin + Global(c), some, in_.data() + c);
+      else read_bits(given.bits, begin + Global(c), some, in_.data() + c);
     }
   }
 
   void gather(const std::vector<Panel>& before, const std::vector<Piece>& pieces, std::size_t q) {
-    const std::size_t rows = std::size_t(group_.width);
     auto& inputs = group_.panels[q].inputs;
-    k_ = 0;
-    for (const auto& piece : pieces) k_ += int(piece.count);
-    in_.resize(rows * std::size_t(k_));
+    for (const auto& [number, at, n] : pieces) {
+      const auto from = before[number].inputs.begin() + std::ptrdiff_t(at);
+      inputs.insert(inputs.end(), from, from + std::ptrdiff_t(n));
+    }
+    start(inputs.size());
     std::size_t column = 0;
     for (const auto& [number, at, n] : pieces) {
       const Panel& from = before[number];
-      const std::size_t stride = from.inputs.size();
-      inputs.insert(inputs.end(), from.inputs.begin() + std::ptrdiff_t(at),
-                    from.inputs.begin() + std::ptrdiff_t(at + n));
-      for (std::size_t i = 0; i < rows; ++i)
-        std::memcpy(in_.data() + i * std::size_t(k_) + column, from.outputs.data() + i * stride + at,
-                    n * sizeof(float));
+      const std::size_t stride = padded(from.inputs.size());
+      for (std::size_t i = 0; i < rows_; ++i)
+        std::memcpy(in_.data() + i * stride_ + column, from.outputs.data() + i * stride + at, n * sizeof(float));
       column += n;
     }
+    for (std::size_t i = 0; i < rows_; ++i)
+      std::fill(in_.data() + i * stride_ + count_, in_.data() + (i + 1) * stride_, 0.0F);
   }
 
   // All layers of the group; the outputs are the new panel's.
@@ -241,63 +244,75 @@ class PanelRun {
     const op::Clamp<float> clamp{o.bias, 0.0F, o.ceiling};
     const std::size_t depth = group_.layers.size();
     Panel& to = group_.panels[q];
-    for (std::size_t l = 0; l < depth; ++l) {
-      const Matrix& w = *group_.layers[l];
-      const auto neurons = std::size_t(w.rows());
-      out_.resize(neurons * std::size_t(k_));
-      w.multiply(in_.data(), k_, out_.data(), k_, k_, nullptr, &clamp);
-      group_.edges_worked[q] += double(w.entries()) * k_;
-      find_alive(neurons);
+    for (std::size_t l = 0; l < depth && count_ > 0; ++l) {
+      const HostLayer& w = *group_.layers[l];
+      rows_ = std::size_t(w.rows());
+      w.multiply(in_.data(), int(stride_), out_.resize(rows_ * stride_), clamp, some_.data());
+      group_.edges_worked[q] += double(w.entries()) * double(count_);
+      alive_.clear();
+      for (std::size_t c = 0; c < count_; ++c)
+        if (some_[c]) alive_.push_back(Local(c));
       if (o.report_layers) {
         auto& report = group_.reports[q * depth + l];
         report.alive = Global(alive_.size());
-        for (const float v : out_) report.sum += double(v);
+        const float* const made = out_.data();
+        for (std::size_t i = 0; i < rows_ * stride_; ++i) report.sum += double(made[i]);
       }
       // Inputs that are not alive are dropped where that saves at least a register of columns and an eighth of all,
       // and after the last layer of the group.
-      const int alive = int(alive_.size());
-      const bool saves = alive <= k_ - 16 && alive * 8 <= k_ * 7;
-      if (saves || (l + 1 == depth && alive < k_)) keep_alive(neurons, to.inputs);
+      const std::size_t alive = alive_.size();
+      const bool saves = padded(alive) < stride_ && alive * 8 <= count_ * 7;
+      if (saves || (l + 1 == depth && alive < count_)) keep_alive(to.inputs);
       else std::swap(in_, out_);
-      if (k_ == 0) break;
     }
-    if (k_ > 0)
-      to.outputs.assign(in_.begin(),
-                        in_.begin() + std::ptrdiff_t(std::size_t(group_.layers.back()->rows()) * std::size_t(k_)));
-    else to.inputs.clear();
+    to.outputs.assign(in_.data(), in_.data() + (count_ > 0 ? rows_ * stride_ : 0));
+    if (count_ == 0) to.inputs.clear();
   }
 
  private:
-  void find_alive(std::size_t neurons) {
-    const auto columns = std::size_t(k_);
-    float* const most = most_.data();
-    std::fill(most_.begin(), most_.end(), 0.0F);
-    for (std::size_t j = 0; j < neurons; ++j) {
-      const float* const row = out_.data() + j * columns;
-#pragma omp simd
-      for (std::size_t c = 0; c < columns; ++c) most[c] = row[c] <= 0 ? most[c] : 1.0F;  // NaN counts as alive
-    }
-    alive_.clear();
-    for (int c = 0; c < k_; ++c)
-      if (most[c] > 0) alive_.push_back(c);
+  // Makes room for so many inputs.
+  void start(std::size_t count) {
+    rows_ = std::size_t(group_.width), count_ = count, stride_ = padded(count);
+    in_.resize(rows_ * stride_);
   }
-  void keep_alive(std::size_t neurons, std::vector<Global>& inputs) {
-    const std::size_t n = alive_.size(), columns = std::size_t(k_);
-    in_.resize(neurons * n);
-    for (std::size_t j = 0; j < neurons; ++j) {
-      const float* const row = out_.data() + j * columns;
-      float* const kept = in_.data() + j * n;
+  // Up to 16 inputs, a column each; the other columns become zero.
+  void read_bits(const std::uint8_t* bits, Global begin, std::size_t n, float* to) const {
+    const std::size_t bytes = (rows_ + 7) / 8;
+    for (std::size_t b = 0; b < bytes; ++b) {
+      std::uint32_t byte[lane] = {};
+      for (std::size_t c = 0; c < n; ++c) byte[c] = bits[(std::size_t(begin) + c) * bytes + b];
+      for (std::size_t i = 8 * b; i < std::min(8 * b + 8, rows_); ++i)
+#pragma omp simd
+        for (int c = 0; c < lane; ++c) to[i * stride_ + std::size_t(c)] = float(byte[c] >> (7 - i % 8) & 1U);
+    }
+  }
+  void read_numbers(const float* dense, Global begin, std::size_t n, float* to) const {
+    for (std::size_t i = 0; i < rows_; ++i)
+      for (std::size_t c = 0; c < lane; ++c) {
+        const float value = c < n ? dense[(std::size_t(begin) + c) * rows_ + i] : 0.0F;
+        check_input(value, begin + Global(c), i);
+        to[i * stride_ + c] = value;
+      }
+  }
+  void keep_alive(std::vector<Global>& inputs) {
+    const std::size_t n = alive_.size(), stride = padded(n);
+    in_.resize(rows_ * stride);
+    for (std::size_t j = 0; j < rows_; ++j) {
+      const float* const row = out_.data() + j * stride_;
+      float* const kept = in_.data() + j * stride;
       for (std::size_t c = 0; c < n; ++c) kept[c] = row[std::size_t(alive_[c])];
+      std::fill(kept + n, kept + stride, 0.0F);
     }
     for (std::size_t c = 0; c < n; ++c) inputs[c] = inputs[std::size_t(alive_[c])];
     inputs.resize(n);
-    k_ = int(n);
+    count_ = n, stride_ = stride;
   }
 
   Group& group_;
-  std::vector<float> in_, out_, most_;
+  Columns in_, out_;
+  std::vector<std::uint8_t> some_;
   std::vector<Local> alive_;
-  int k_ = 0;
+  std::size_t rows_ = 0, count_ = 0, stride_ = 0;  // count_: inputs, in the first of stride_ columns
 };
 
 // The inputs that have outputs, and these.
@@ -308,7 +323,7 @@ void take_outputs(const std::vector<Panel>& panels, std::size_t width, bool keep
   float* to = result.outputs.data();
   for (const auto& p : panels)
     for (std::size_t c = 0; c < p.inputs.size(); ++c)
-      for (std::size_t j = 0; j < width; ++j) *to++ = p.outputs[j * p.inputs.size() + c];
+      for (std::size_t j = 0; j < width; ++j) *to++ = p.outputs[j * padded(p.inputs.size()) + c];
 }
 
 }  // namespace
@@ -321,7 +336,7 @@ InferResult Network::infer(Global count, const std::uint8_t* bits, const float* 
   InferResult result;
   if (o.report_layers) result.layers.resize(std::size_t(p.count()));
   exec::Caught caught;
-  Layers<Matrix>::Pass pass(p, o.group > 0 ? o.group : 6);
+  Layers<HostLayer>::Pass pass(p, o.group > 0 ? o.group : 6);
 
   std::vector<Panel> before;
   Local width = p.inputs();  // rows of the panels
@@ -330,8 +345,9 @@ InferResult Network::infer(Global count, const std::uint8_t* bits, const float* 
     const auto& layers = pass.take(width);
     Local widest = width;
     for (const auto* m : layers) widest = std::max(widest, m->rows());
-    // Two panels of outputs take half of a megabyte or so.
-    const int panel = o.panel > 0 ? o.panel : std::clamp(int(131072 / std::max<Local>(1, widest)) / 16 * 16, 16, 128);
+    // So many that the weights of a layer are rarely read again, and that inputs are dropped soon; the outputs of two
+    // layers take at most 32 MiB.
+    const int panel = o.panel > 0 ? o.panel : std::clamp(int(4194304 / std::max<Local>(1, widest)) / 16 * 16, 16, 128);
     Group group{layers, panel, width, o};
     const auto plan = pieces_of(before, panel);
     group.start(first == 0 ? std::size_t((count + panel - 1) / panel) : plan.size());

@@ -307,7 +307,8 @@ void LeastSquaresSolve<T, M>::iterate() {
   monitor_ = &monitor;
   const bool from_zero = layout::norm(system_.x()) == 0;
   judged_ = judge_of(system_.x(), from_zero);
-  if (!from_zero && !std::isfinite(distance(judged_))) {
+  // The distance is infinite also where no goal was given.
+  if (!from_zero && !(std::isfinite(judged_.norms.residual) && std::isfinite(judged_.norms.gradient))) {
     report_.warnings.push_back("x0 has a residual that is not finite, and was set to zero");
     layout::fill(system_.x(), T(0));
     judged_ = judge_of(system_.x(), true);

@@ -26,7 +26,7 @@ struct NoBicgstabSweeps {
   void set_residual(const T*) {}
   void copy_residual(T*) const {}
   void turn(W) {}
-  void measure(const T*, W*) {}
+  void measure(const T*, std::span<W, 2>) {}
   void iterate(std::span<const Step>, T*) {}
   void advance(std::span<const Step>, T*, std::span<const op::RecurrenceStep<T>>, const T*, std::span<W>) {}
 };
@@ -42,10 +42,11 @@ using BicgstabSweepsOf = BicgstabSweeps<T>;
 /// (and 4 with P). A residual whose norm is below the rounding of the Gram matrix costs one reduction more, a
 /// replacement one product.
 ///
-/// Swept: without P, with a matrix that is stored whole on this rank in host memory, no basis is stored. Two wavefronts
-/// (bicgstab_sweeps.hpp) read A twice for s iterations: its powers give G and g block of rows after block of rows, and
-/// s iterations of BiCGStab then take the coefficients that follow from them. 2 s products of two columns and 2 s of
-/// one; vectors: p, r, d, the best d, the step since the last replacement.
+/// Swept: with a Csr matrix in host memory, a diagonal P without zeros or none, and no `powers` given, no basis is
+/// stored. Two wavefronts (bicgstab_sweeps.hpp) read A twice for s iterations: its powers give G and g block of rows
+/// after block of rows, and s iterations of BiCGStab then take the coefficients that follow from them. 2 s products of
+/// two columns and 2 s of one, 1 exchange of 2 s levels of ghosts, 1 reduction; vectors: p, r, d, the best d, the step
+/// since the last replacement (with P also P and its inverse).
 template <Scalar T, Memory M>
 class CaBicgstab final : public SStepIteration<T, M> {
   using Base = SStepIteration<T, M>;
@@ -62,15 +63,16 @@ class CaBicgstab final : public SStepIteration<T, M> {
   static constexpr double steep = std::same_as<real_t<T>, double> ? 1e-10 : 2e-5;
 
   // Swept blocks have 2 iterations unless the user says otherwise: longer ones make more sums of products than they
-  // save bytes. They have 1 where the 12 vectors of two, from level to level, would take more of the second-level
-  // cache.
+  // save bytes. On one rank they have 1 where the 12 vectors of two, from level to level, and P at all levels, would
+  // take more of the second-level cache. On several ranks with few rows each, the messages saved are worth the sums.
   static constexpr double in_cache = 512 * 1024;
+  static constexpr Global few_rows = 4096;
 
  public:
   explicit CaBicgstab(const Options& options)
       : Base("ca-bicgstab", options, 4, 2, clear, 2),
         step_is_given_(options.step.has_value()),
-        by_products_(options.powers.value_or(op::Powers::products) == op::Powers::products) {
+        powers_are_given_(options.powers.has_value()) {
     const int columns = this->columns(step_.most());
     sums_.resize(exec::pair_gram_size(columns, true));
     for (auto* v : {&d_, &w_, &Td_}) v->resize(columns);
@@ -94,24 +96,41 @@ class CaBicgstab final : public SStepIteration<T, M> {
     if (best_ && best_->stays(norm_, monitor)) layout::copy(run.w[1], run.d);
   }
 
-  /// Whether this run is swept, which does not depend on the number of threads, as results must not. Few threads are
-  /// used where many would compute more than a quarter of their rows twice.
+  /// Whether this run is swept, which does not depend on the number of threads, as results must not. Collective.
   void begin_sweeps(const Run<T, M>& run) {
     sweeps_.reset();
     steps_taken_.clear();
     put_off_ = false;
     if constexpr (std::same_as<M, Host>) {
-      const auto* const csr = dynamic_cast<const op::Csr<T, Host>*>(&run.A.itself());
-      const auto* const A = !run.P && by_products_ && csr ? csr->whole() : nullptr;
-      if (!A) return;
-      const double apart = BicgstabSweepsOf<T>::rows_apart(*A), kept = 12 * apart * sizeof(T);
-      const int most = step_is_given_ ? step_.most() : std::min(step_.most(), kept <= in_cache ? 2 : 1);
-      // Levels that are most of the rows apart do not share what is in cache.
-      if (2 * (2 * most * apart) > double(run.r.size())) return;
+      const auto* const A = dynamic_cast<const op::Csr<T, Host>*>(&run.A.itself());
+      const auto* const P = run.P ? run.P->pointwise() : nullptr;
+      if (!A || powers_are_given_ || bool(P) != bool(run.P)) return;
+      const auto& space = run.r.space();
+      const bool on_ranks = space.comm().size() > 1;
+      // On several ranks columns that are solved together share the exchanges of single products.
+      if (on_ranks && space.is_merging()) return;
+      if (P && !space.comm().all(has_inverse(*P))) return;
+      const int most = on_ranks ? most_on_ranks(space) : most_alone(*A->whole(), run);
+      const auto* const rows = most > 0 ? A->rows_around(2 * most) : nullptr;
+      if (!rows) return;
       if (most < step_.most()) step_ = Step(most, adapts_, Base::unit, clear);
-      for (int parts = exec::threads_now(); !sweeps_ || sweeps_->redundancy() > 0.25; parts /= 2)
-        sweeps_.emplace(*A, most, parts);
+      sweeps_.emplace(*rows, P, most, exec::threads_now());
     }
+  }
+  /// The most iterations of a swept block on one rank, 0 where it pays to store the basis.
+  int most_alone(const op::LocalMatrix<T>& A, const Run<T, M>& run) const {
+    const double apart = BicgstabSweepsOf<T>::rows_apart(A), kept = (run.P ? 16 : 12) * apart * sizeof(T);
+    const int most = step_is_given_ ? step_.most() : std::min(step_.most(), kept <= in_cache ? 2 : 1);
+    // Levels that are most of the rows apart do not share what is in cache.
+    return 2 * (2 * most * apart) > double(run.r.size()) ? 0 : most;
+  }
+  /// The same on several ranks, which store the basis only where they would need too many rows of others.
+  int most_on_ranks(const layout::Space& space) const {
+    const bool few = space.size() <= few_rows * space.comm().size();
+    return step_is_given_ || few ? step_.most() : std::min(step_.most(), 2);
+  }
+  static bool has_inverse(const Vector& P) {
+    return std::all_of(P.data(), P.data() + P.size(), [](T d) { return d != T(0) && is_finite(T(1) / d); });
   }
 
   void start(const Run<T, M>& run) override {
@@ -286,7 +305,10 @@ class CaBicgstab final : public SStepIteration<T, M> {
   /// Those of the steps taken, which are done then, and so many more.
   void count_products(const Run<T, M>& run, int more) {
     for (const auto& step : steps_taken_) more += step.half ? 1 : 2;
-    for (int k = 0; k < more; ++k) run.A.count_apply();
+    for (int k = 0; k < more; ++k) {
+      run.A.count_apply();
+      if (run.P) run.P->count_apply();
+    }
     steps_taken_.clear();
     put_off_ = false;
   }
@@ -294,7 +316,7 @@ class CaBicgstab final : public SStepIteration<T, M> {
   void measure(const Run<T, M>& run) {
     const std::size_t n = run.r.size();
     W exact[5]{};  // (w, w), (w, r), (r, r), (r0, w), (r0, r)
-    if (sweeps_) sweeps_->measure(shadow(run).data(), exact + 3), exact[2] = exact[3];
+    if (sweeps_) sweeps_->measure(shadow(run).data(), std::span(exact).template last<2>()), exact[2] = exact[3];
     else exec::pair_gram<T, M>(pairs_.data(), pairs_.data(), 2, shadow(run).data(), true, n, exact);
     run.r.space().start_sum(exact, 5).wait(exact);
     norm_ = std::sqrt(std::max(real(exact[2]), 0.0));
@@ -336,8 +358,8 @@ class CaBicgstab final : public SStepIteration<T, M> {
     return monitor.end(probation_.is_wasted(monitor.iterations()) ? Outcome::discarded : Outcome::too_costly);
   }
 
-  bool put_off_ = false;              // the steps of a block that is finished have not been taken
-  bool step_is_given_, by_products_;  // by the options; sweeps are allowed by them
+  bool put_off_ = false;  // the steps of a block that is finished have not been taken
+  bool step_is_given_, powers_are_given_;
   std::optional<BicgstabSweepsOf<T>> sweeps_;
   std::vector<typename BicgstabSweepsOf<T>::Step> steps_taken_;
   bool new_shadow_ = false, shadow_blurred_ = false, anew_ = false, p_is_r_ = true;

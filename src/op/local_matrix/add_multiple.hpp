@@ -3,7 +3,7 @@
 #pragma once
 
 #include <tacit/base/types.hpp>
-#include "base/lanes.hpp"
+#include "base/fused.hpp"
 
 namespace tacit::op {
 

@@ -13,13 +13,12 @@ namespace tacit::op {
 template <Scalar T, Memory M>
 template <class F>
 void LocalMatrix<T, M>::Storage::each_value(int b, F&& f) const {
-  if (format != Format::sell) {
-    Local now = -1, k = 0;
-    return each_place(b, b + 1, [&](Local row, Local, Global place) {
-      if (row != now) now = row, k = 0;
-      f(row, k++, place);
-    });
+  if (format == Format::csr) {
+    for (Local row = block[b].row; row < block[b + 1].row; ++row)
+      for (Global k = start[row]; k < start[row + 1]; ++k) f(row, Local(k - start[row]), k);
+    return;
   }
+  if (format == Format::bsr) return each_of_blocks(b, f);
   for (Local base = block[b].row; base < block[b + 1].row; base += slice) {
     const Slice& of = slices[std::size_t(base / slice)];
     const Global from = of.first_value();
@@ -38,6 +37,38 @@ void LocalMatrix<T, M>::Storage::each_value(int b, F&& f) const {
       }
     }
   }
+}
+
+/// each_value() of dense blocks: columns are looked at only in rows that have entries outside of blocks.
+template <Scalar T, Memory M>
+template <class F>
+void LocalMatrix<T, M>::Storage::each_of_blocks(int b, F&& f) const {
+  const Local size = grid.b;
+  for (Local row = block[b].row, p = rest.place(row); row < block[b + 1].row; ++row) {
+    const Local r = grid.block_row(row), i = r < 0 ? 0 : row - grid.first_row(r);
+    const Global first = r < 0 ? 0 : start[r], last = r < 0 ? 0 : start[r + 1];
+    const bool more = p < rest.count() && rest.row(p) == row;
+    const auto outside = more ? rest.columns_of(p) : std::span<const Local>();
+    const Global place = more ? rest.values_of(p).data() - rest.values() : 0;
+    p += more;
+    Local n = 0;
+    std::size_t t = 0;
+    for (Global k = first; k < last; ++k) {
+      if (more)
+        for (const Local c = grid.column + column_of(r, k) * size; t < outside.size() && outside[t] < c; ++t)
+          f(row, n++, ~(place + Global(t)));
+      for (Local j = 0; j < size; ++j) f(row, n++, (k * size + j) * size + i);
+    }
+    for (; t < outside.size(); ++t) f(row, n++, ~(place + Global(t)));
+  }
+}
+
+template <Scalar T, Memory M>
+template <class F>
+void LocalMatrix<T, M>::Storage::each_number(int b, const Global* begin, F&& f) const {
+  if (begin) return each_value(b, [&](Local row, Local k, Global place) { f(begin[row] + k, place); });
+  Global next = block[b].entry;
+  each_value(b, [&](Local, Local, Global place) { f(next++, place); });
 }
 
 template <Scalar T, Memory M>
@@ -67,8 +98,13 @@ void LocalMatrix<T, M>::Storage::copy_diagonal(int b, T* to) const {
 
 template <Scalar T, Memory M>
 void LocalMatrix<T, M>::copy_values(const Global* begin, T* to) const requires std::same_as<M, Host> {
-  exec::parallel_for(std::size_t(blocks()), blocks() > 16, [&](std::size_t b) {
-    s_->each_value(int(b), [&](Local row, Local k, Global place) { to[begin[row] + k] = s_->at(place); });
+  const Storage& s = *s_;
+  const T* const outside = s.rest.values();
+  s.with_values([&](const auto* values) {
+    exec::parallel_for(std::size_t(blocks()), blocks() > 16, [&](std::size_t b) {
+      s.each_number(int(b), begin,
+                    [&](Global k, Global place) { to[k] = place < 0 ? outside[~place] : widen<T>(values[place]); });
+    });
   });
 }
 
@@ -241,7 +277,7 @@ bool LocalMatrix<T, M>::Storage::holds(const Global* begin, const T* values) con
       exec::parallel_for(block.size() - 1, block.size() > 16, [&](std::size_t b) {
         if (!exact.load(std::memory_order_relaxed)) return;
         auto lost = inexact<V>(T{});
-        each_value(int(b), [&](Local row, Local k, Global) { lost |= inexact<V>(values[begin[row] + k]); });
+        each_number(int(b), begin, [&](Global k, Global) { lost |= inexact<V>(values[k]); });
         if (lost) exact.store(false, std::memory_order_relaxed);
       });
   });
@@ -255,10 +291,9 @@ void LocalMatrix<T, M>::Storage::replace(const Global* begin, const T* values, T
     V* const to = const_cast<V*>(all);  // with_values() is of a constant matrix, and this one is not
     T* const outside = const_cast<T*>(rest.values());
     exec::parallel_for(count, count > 16, [&](std::size_t b) {
-      each_value(int(b), [&](Local row, Local k, Global place) {
-        const T v = values[begin[row] + k];
-        if (place < 0) outside[~place] = v;
-        else to[place] = shortened<V>(v);
+      each_number(int(b), begin, [&](Global k, Global place) {
+        if (place < 0) outside[~place] = values[k];
+        else to[place] = shortened<V>(values[k]);
       });
       if (diagonal_of) copy_diagonal(int(b), diagonal_of);
     });
@@ -272,7 +307,7 @@ void LocalMatrix<T, M>::set_values(const Global* begin, const T* values, T* diag
   // stays as it is if there is no memory for another one.
   LocalRows<T> a = rows();
   exec::parallel_for(std::size_t(s_->rows), s_->rows > Storage::task_rows, [&](std::size_t r) {
-    std::copy_n(values + begin[r], a.start[r + 1] - a.start[r], a.value.data() + a.start[r]);
+    std::copy_n(values + (begin ? begin[r] : a.start[r]), a.start[r + 1] - a.start[r], a.value.data() + a.start[r]);
   });
   LocalMatrix made(a, s_->format);
   s_.swap(made.s_);

@@ -11,18 +11,31 @@
 
 namespace tacit::op {
 
+namespace {
+
+/// The first of n ascending numbers that is not below `wanted`.
+template <class F>
+Global search(Global n, Global wanted, F&& number) {
+  Global from = 0;
+  while (n > 0) {
+    const Global half = n / 2;
+    if (Global(number(from + half)) < wanted) from += half + 1, n -= half + 1;
+    else n = half;
+  }
+  return from;
+}
+
+}  // namespace
+
+template <Scalar T, Memory M>
+Global LocalMatrix<T, M>::Storage::find_block(Local r, Local c) const {
+  const Global first = start[r], n = start[r + 1] - first;
+  const Global k = search(n, c, [&](Global e) { return column_of(r, first + e); });
+  return k < n && column_of(r, first + k) == c ? first + k : nowhere;
+}
+
 template <Scalar T, Memory M>
 Global LocalMatrix<T, M>::Storage::find(Local row, Local of) const {
-  // The first of n ascending numbers that is not below `wanted`.
-  const auto search = [](Global n, Global wanted, auto&& number) {
-    Global from = 0;
-    while (n > 0) {
-      const Global half = n / 2;
-      if (Global(number(from + half)) < wanted) from += half + 1, n -= half + 1;
-      else n = half;
-    }
-    return from;
-  };
   if (format == Format::csr) {
     const Global first = start[row], n = start[row + 1] - first;
     const Global k = search(n, of, [&](Global i) { return column_of(row, first + i); });
@@ -46,9 +59,7 @@ Global LocalMatrix<T, M>::Storage::find(Local row, Local of) const {
   const Local b = grid.b, r = grid.block_row(row);
   if (r >= 0 && of >= grid.column) {
     const Local i = row - grid.first_row(r), c = (of - grid.column) / b, j = (of - grid.column) % b;
-    const Global first = start[r], n = start[r + 1] - first;
-    const Global k = search(n, c, [&](Global e) { return column_of(r, first + e); });
-    if (k < n && column_of(r, first + k) == c) return ((first + k) * b + j) * b + i;
+    if (const Global k = find_block(r, c); k != nowhere) return (k * b + j) * b + i;
   }
   const Local p = rest.place(row);
   if (p == rest.count() || rest.row(p) != row) return nowhere;
@@ -155,6 +166,37 @@ bool LocalMatrix<T, M>::Storage::slice_mirrors_itself(const V* values, std::size
   return all;
 }
 
+/// Block row r where all entries are in blocks: a block right of the diagonal looks for its mirror block once for all
+/// of its entries. Adds the blocks left of the diagonal to `below`, and those right of it that have a mirror block to
+/// `met`.
+template <Scalar T, Memory M>
+bool LocalMatrix<T, M>::Storage::block_row_mirrors_itself(Local r, std::span<const T> diagonals, Global& below,
+                                                          Global& met) const {
+  const Local b = grid.b;
+  const auto size = [&](Local block, Local i) {
+    return double(std::abs(diagonals[std::size_t(grid.first_row(block) + i)]));
+  };
+  bool all = true;
+  for (Global k = start[r]; k < start[r + 1]; ++k) {
+    const Local c = column_of(r, k);
+    if (c < r) {
+      ++below;
+      continue;
+    }
+    const Global other = c == r ? k : find_block(c, r);
+    const bool found = other != nowhere;
+    met += found && c > r;
+    const T *const v = value.data() + k * b * b, *const mirrors = value.data() + (found ? other : 0) * b * b;
+    bool same = found;
+    for (Local j = 0; found && j < b; ++j)
+      for (Local i = 0; i < b; ++i) same &= v[j * b + i] == conj(mirrors[i * b + j]);
+    for (Local j = 0; !same && j < b; ++j)
+      for (Local i = 0; i < b; ++i)
+        all = all && mirror_each_other(v[j * b + i], found ? conj(mirrors[i * b + j]) : T{}, size(r, i), size(c, j));
+  }
+  return all;
+}
+
 template <Scalar T, Memory M>
 bool LocalMatrix<T, M>::mirrors_itself(std::span<const T> diagonal) const {
   const Storage& s = *s_;
@@ -164,18 +206,26 @@ bool LocalMatrix<T, M>::mirrors_itself(std::span<const T> diagonal) const {
   // all of them.
   const bool by_diagonals = s.format == Format::sell && std::all_of(s.slices.data(), s.slices.data() + s.slices.size(),
                                                                     [](const auto& q) { return q.is_diagonal; });
-  if (by_diagonals) {
+  const bool by_blocks = s.format == Format::bsr && s.grid.row == s.grid.column && s.rest.entries() == 0;
+  // mirrors(q, low, pairs) of n slices or block rows.
+  const auto compare_units = [&](std::size_t n, auto&& mirrors) {
     constexpr std::size_t part = 1024;
-    const std::size_t slices = s.slices.size();
-    exec::parallel_for((slices + part - 1) / part, slices > part, [&](std::size_t p) {
+    exec::parallel_for((n + part - 1) / part, n > part, [&](std::size_t p) {
       Global low = 0, pairs = 0;
       bool here = same.load(std::memory_order_relaxed);
-      for (std::size_t q = p * part; here && q < std::min((p + 1) * part, slices); ++q)
-        here = s.with_values([&](const auto* v) { return s.slice_mirrors_itself(v, q, diagonal, low, pairs); });
+      for (std::size_t q = p * part; here && q < std::min((p + 1) * part, n); ++q) here = mirrors(q, low, pairs);
       below += low, met += pairs;
       if (!here) same.store(false, std::memory_order_relaxed);
     });
-  }
+  };
+  if (by_diagonals)
+    compare_units(s.slices.size(), [&](std::size_t q, Global& low, Global& pairs) {
+      return s.with_values([&](const auto* v) { return s.slice_mirrors_itself(v, q, diagonal, low, pairs); });
+    });
+  if (by_blocks)
+    compare_units(std::size_t(s.grid.block_rows), [&](std::size_t r, Global& low, Global& pairs) {
+      return s.block_row_mirrors_itself(Local(r), diagonal, low, pairs);
+    });
   const auto size = [&](Local i) { return double(std::abs(diagonal[std::size_t(i)])); };
   const auto compare = [&](bool upper) {
     exec::parallel_for(std::size_t(blocks()), blocks() > 1, [&](std::size_t b) {
@@ -205,7 +255,7 @@ bool LocalMatrix<T, M>::mirrors_itself(std::span<const T> diagonal) const {
     });
     return same.load();
   };
-  return (by_diagonals ? same.load() : compare(true)) && (met == below || compare(false));
+  return (by_diagonals || by_blocks ? same.load() : compare(true)) && (met == below || compare(false));
 }
 
 #define TACIT_INSTANTIATE(T) template bool LocalMatrix<T, Host>::mirrors_itself(std::span<const T>) const;

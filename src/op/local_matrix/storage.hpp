@@ -62,6 +62,7 @@ struct LocalMatrix<T, M>::Storage {
   struct Block {                          // of about block_entries
     Local row;                            // the first row
     int lowest = 0, needs = 0;            // LocalMatrix::lowest(), needs()
+    Global entry = 0;                     // of this row, the first one, where all entries follow each other
   };
   std::vector<Block> block;
   // CSR: the rows of each block, counted from its first, by falling number of entries: rows of about one length are
@@ -137,6 +138,9 @@ struct LocalMatrix<T, M>::Storage {
   template <class V>
   bool slice_mirrors_itself(const V* values, std::size_t q, std::span<const T> diagonals, Global& below,
                             Global& met) const;
+  /// Where block (r, c) stands, in blocks; `nowhere` where there is none; BSR.
+  Global find_block(Local r, Local c) const;
+  bool block_row_mirrors_itself(Local r, std::span<const T> diagonals, Global& below, Global& met) const;
   /// Chooses how values are stored, before any is.
   void choose_numbers(std::span<const T> values);
   // Stored as V.
@@ -191,6 +195,12 @@ struct LocalMatrix<T, M>::Storage {
   /// Calls f(row, k, place) for entry k of the rows of a block.
   template <class F>
   void each_value(int b, F&& f) const;
+  /// Calls f(k, place) for the entries of a block, k in values of which row i has begin[i], begin[i] + 1, ...; null: in
+  /// those of all rows, one after the other.
+  template <class F>
+  void each_number(int b, const Global* begin, F&& f) const;
+  template <class F>
+  void each_of_blocks(int b, F&& f) const;
   /// Whether these values are exact as values are stored.
   bool holds(const Global* begin, const T* values) const;
   /// Replaces the values by these, which are. Stores the entries (i, i) in diagonal_of[i], where that is not null.
@@ -228,7 +238,8 @@ void LocalMatrix<T, M>::Storage::each_place(int from, int to, F&& f) const {
           else if (mask[d + std::size_t(j)] >> l & 1) f(row, row + diagonal[d + std::size_t(j)], place);
         }
       } else {
-        const Local r = grid.block_row(row), i = row - grid.first_row(r), size = grid.b, p = rest.place(row);
+        const Local r = grid.block_row(row), i = row - grid.first_row(r), size = grid.b;
+        const Local p = rest.count() ? rest.place(row) : 0;
         const bool more = p < rest.count() && rest.row(p) == row;
         const auto columns_outside = more ? rest.columns_of(p) : std::span<const Local>();
         const Global place_outside = more ? rest.values_of(p).data() - rest.values() : 0;

@@ -263,6 +263,7 @@ void LocalMatrix<T, M>::Storage::find_neighbours(const LocalRowsView<T>& a) {
         least = std::min(least, a.column[a.start[r]]), most = std::max(most, a.column[a.start[r + 1] - 1]);
     block[b].lowest = block_of(least), block[b].needs = block_of(most) + 1;
   });
+  for (Block& b : block) b.entry = a.start[b.row];
   for (int b = 0; b < blocks; ++b) {
     int& needs = block[std::size_t(block[std::size_t(b)].lowest)].needs;
     needs = std::max(needs, b + 1);

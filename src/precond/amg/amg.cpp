@@ -114,7 +114,7 @@ struct Amg<T>::Parts {
     rows.value = {};
     narrow = std::make_unique<op::Csr<S>>(
         space, space, op::Rows<S>{std::move(rows.start), std::move(rows.column), {values.begin(), values.end()}});
-    single = std::make_unique<MatrixLevels<S>>(*narrow, o);
+    single = std::make_unique<MatrixLevels<S>>(*narrow, std::move(o));
   }
 
   /// y := one cycle for x, with levels in single precision: for 2^e x, whose largest element is about 1.
@@ -177,7 +177,12 @@ Amg<T>::Amg(const op::Csr<T>& A, const AmgOptions<T>& options)
   require_values();
   comm::collective(comm, [&] {
     if (options_.single_levels && !std::same_as<T, single_t<T>>) parts_->make_single(A, options_);
-    else parts_->own = std::make_unique<MatrixLevels<T>>(A, options_);
+    else {
+      auto near_null = std::exchange(options_.near_null, {});  // which has as many numbers as several vectors
+      AmgOptions<T> given = options_;
+      given.near_null = std::move(near_null);
+      parts_->own = std::make_unique<MatrixLevels<T>>(A, std::move(given));
+    }
   });
   options_.near_null = {};
   describe();
@@ -258,7 +263,15 @@ op::Cost Amg<T>::cost() const {
     double visits = 1;
     for (std::size_t k = 0; k + 1 < levels.count(); ++k) {
       const auto& level = levels.level(k);
-      add(level.A().cost(), visits * 2 * options_.sweeps + (options_.cycle == Cycle::k && k > 0 ? visits : 0));
+      const op::Cost of_A = level.A().cost();
+      const double sweeps = visits * 2 * options_.sweeps;
+      add(of_A, sweeps + (options_.cycle == Cycle::k && k > 0 ? visits : 0));
+      // A wavefront reads the matrix once for all sweeps before the coarser level, and once for those after it.
+      if (options_.cycle != Cycle::mult_additive && level.waves_for_a_column())
+        all.bytes -= (sweeps - 2 * visits) * of_A.bytes;
+      // Each sweep passes over all rows once more, and multiplies with half of the entries.
+      if (level.smoother() == AmgSmoother::gauss_seidel)
+        all.flops += sweeps / 2 * of_A.flops, all.bytes += sweeps * of_A.bytes;
       add(level.P->cost(), visits);
       add(level.R->cost(), visits);
       if (options_.cycle == Cycle::w || options_.cycle == Cycle::k) visits *= 2;

@@ -66,7 +66,9 @@ class MatrixLevel {
   /// null: f and u. For wavefronts. Local.
   void borrow(const T* rhs, T* result) { rhs_ = rhs, result_ = result; }
   /// Whether down() and up() are wavefronts. Local.
-  bool has_waves() const;
+  bool has_waves() const { return f->columns() == 1 && waves_for_a_column(); }
+  /// Whether they are for one column. Local.
+  bool waves_for_a_column() const;
   /// u += P coarse, the next level's u; smooths u. One pass likewise. Collective.
   void up(int sweeps, const layout::Vector<T>& coarse);
   /// u += P coarse. Collective.

@@ -51,8 +51,8 @@ TACIT_COMPILED_ONCE void chebyshev_rows(std::ptrdiff_t n, real_t<T> keep, real_t
 
 /// Whether the matrices are whole on this rank, and the smoother takes each row by itself.
 template <Scalar T>
-bool MatrixLevel<T>::has_waves() const {
-  return f->columns() == 1 && how_ != AmgSmoother::gauss_seidel && A_->whole() && !mover && !reads_.empty();
+bool MatrixLevel<T>::waves_for_a_column() const {
+  return how_ != AmgSmoother::gauss_seidel && A_->whole() && !mover && !reads_.empty();
 }
 
 /// A sweep over the rows of a block, from `from` to `to`.
@@ -141,7 +141,7 @@ Span MatrixLevel<T>::traced(const char* name, int products, const op::Csr<T>& ot
 }
 
 #define TACIT_INSTANTIATE(T)                                                  \
-  template bool MatrixLevel<T>::has_waves() const;                            \
+  template bool MatrixLevel<T>::waves_for_a_column() const;                   \
   template void MatrixLevel<T>::down_in_waves(int, bool, layout::Vector<T>&); \
   template void MatrixLevel<T>::up_in_waves(int, const layout::Vector<T>&);
 TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)

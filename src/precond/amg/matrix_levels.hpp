@@ -20,7 +20,7 @@ template <Scalar T>
 class MatrixLevels final : public Levels<T> {
  public:
   /// A is kept by reference. Collective.
-  MatrixLevels(const op::Csr<T>& A, const AmgOptions<T>& options);
+  MatrixLevels(const op::Csr<T>& A, AmgOptions<T> options);
   /// As Amg::update(). Whether the coarser levels were kept. After an error in making new ones there are none, until
   /// an update succeeds. Plans are kept for levels whose factors have at most `most` entries on a rank (see
   /// op::TripleProductPlan::make); where one has more, none are kept, and each update makes whole products. Collective.

@@ -126,6 +126,8 @@ SmoothingPlan<T>::SmoothingPlan(const NumberedRows<T>& A, const Halo& halo, Smoo
   for (std::size_t i = 1; i < others.start.size(); ++i) start_.push_back(Local(t.start.back() + others.start[i]));
   t_.assign(t.value.begin(), t.value.end());
   t_.insert(t_.end(), others.value.begin(), others.value.end());
+  one_each_ = true;
+  for (std::size_t i = 0; i < start_.size(); ++i) one_each_ &= start_[i] == Local(i);
   auto& columns = t.column;
   columns.insert(columns.end(), others.column.begin(), others.column.end());
 
@@ -266,11 +268,19 @@ auto SmoothingPlan<T>::smooth(const NumberedRows<T>& A, double omega) const -> V
       for (Local i = begin; i < end; ++i) {
         T* const to = P.data() + P_start_[std::size_t(i)];
         std::fill(to, P.data() + P_start_[std::size_t(i) + 1], T(0));
-        const T d = each_of_row(A, i, omega, scratch, [&](Local j, T s) {
-          for (Local e = start_[std::size_t(j)]; e < start_[std::size_t(j) + 1]; ++e)
-            to[*place++] += s * t_[std::size_t(e)];
+        const auto send = [&](Local j, T s) {
           if (has_Q_ && j >= rows_) sent[next++] = conj(s);
-        });
+        };
+        const T d = one_each_ ? each_of_row(A, i, omega, scratch,
+                                            [&](Local j, T s) {
+                                              to[*place++] += s * t_[std::size_t(j)];
+                                              send(j, s);
+                                            })
+                              : each_of_row(A, i, omega, scratch, [&](Local j, T s) {
+                                  for (Local e = start_[std::size_t(j)]; e < start_[std::size_t(j) + 1]; ++e)
+                                    to[*place++] += s * t_[std::size_t(e)];
+                                  send(j, s);
+                                });
         if (has_Q_) diagonal[std::size_t(i)] = d;
       }
     });

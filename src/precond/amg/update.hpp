@@ -57,6 +57,7 @@ class SmoothingPlan {
   std::vector<T> lumping_, inverse_of_lumping_;
   std::vector<Local> start_;  // of the rows of T, this rank's and then the halo's
   std::vector<T> t_;
+  bool one_each_ = false;  // each row of T has one entry
   std::vector<Global> P_start_, Q_start_;
   op::Places P_, Q_;
   std::vector<Block> block_;

@@ -32,8 +32,7 @@ struct LayerReport {
 struct InferOptions {
   float bias = -0.3F;  ///< added to every sum; not above 0
   float ceiling = 32;  ///< outputs are clamped to [0, ceiling]
-  /// Inputs that a thread processes together (a panel), a multiple of 16: so many that their outputs stay in a core's
-  /// cache. 0: by the number of neurons.
+  /// Inputs that a thread processes together (a panel), a multiple of 16. 0: by the number of neurons.
   int panel = 0;
   /// Layers that a panel passes before the inputs alive are collected into new panels. 0: 6.
   int group = 0;
