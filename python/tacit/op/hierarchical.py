@@ -401,7 +401,8 @@ def hmatrix(
     RuntimeWarning
         On rank 0, when the error measured on sampled rows and entries stays above three tolerances after blocks were
         compressed again with more checks, which takes longer; or when far blocks that are zero where they were sampled,
-        or have no low rank, are too large to be compared with all entries. ``report["warnings"]`` has the text on all ranks.
+        or have no low rank, are too large to be compared with all entries. ``report["warnings"]`` has the text on all
+        ranks.
 
     Examples
     --------

@@ -58,7 +58,8 @@ struct HMatrixOptions {
   Symmetry symmetry = Symmetry::none;
   /// The number of rows of A that are sampled to estimate its norm before compression and to measure the error after
   /// it; all rows where there are fewer. They cost sampled_rows n entries (twice that with symmetry). Where the
-  /// measured error exceeds three tolerances and compress.verify is set, all blocks are made again with 16 sampled rows
+  /// measured error exceeds three tolerances, or far blocks are zero or large without low rank, and compress.verify is
+  /// set, all blocks are made again with 16 sampled rows
   /// and columns each, and those of up to 2^16 entries (all, where the matrix has up to 2^26) are compared with all
   /// their entries: slow but safe. If the error remains, or verify is off, the report has a warning.
   int sampled_rows = 32;
@@ -108,7 +109,7 @@ struct HMatrixReport {
   double norm = 0;                         ///< Frobenius, of A
   double set_up_seconds = 0;               ///< of the slowest rank
   double least_bytes = 0, most_bytes = 0;  ///< smallest and largest of all ranks
-  std::vector<std::string> warnings;       ///< a measured error of more than three tolerances
+  std::vector<std::string> warnings;       ///< a measured error of more than three tolerances, or rough blocks
 };
 
 /// A_ij = entry(i, j); the trees give the geometry of rows i and columns j. A rank has contiguous rows of A in the
