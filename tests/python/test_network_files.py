@@ -383,3 +383,26 @@ def test_command_writes_networks_and_images(challenge: Path) -> None:
 )
 def test_wrong_words(words: list[str], said: str, challenge: Path) -> None:
     assert said in tacit("infer", "i.tsv", *words, code=2, cwd=challenge).stderr
+
+
+def test_nothing_is_lost_in_writing_or_by_complex_numbers(tmp_path: Path) -> None:
+    images = np.eye(4, 6, dtype=np.float32)
+    images[3] = 0
+    for name in ("a.tsv", "a.tsv.gz"):
+        with pytest.raises(ValueError, match="number of images"):
+            inference.write_images(tmp_path / name, images)
+    for name in ("a.npz", "a.mat"):
+        inference.write_images(tmp_path / name, images)
+        found, packed = inference.read_images(tmp_path / name, 6)
+        np.testing.assert_array_equal(np.unpackbits(found, axis=1, count=6) if packed else found, images)
+    for bad in (np.nan, 1e300):
+        with pytest.raises(ValueError, match="not finite"):
+            inference.write_images(tmp_path / "b.mat", np.full((2, 6), bad))
+    with pytest.raises(TypeError, match="weights are complex128"):
+        inference.network([sp.eye_array(4) * 1j])
+    net = inference.network([sp.csr_array(np.full((4, 3), -1.0))])
+    with pytest.raises(TypeError, match="images are complex128"):
+        net.infer(np.ones((2, 4)) * 1j)
+    r = net.infer(np.ones((2, 4)), bias=0.0, keep_outputs=True)
+    assert r.outputs is not None
+    assert r.outputs.shape == (0, 3)

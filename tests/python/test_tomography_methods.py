@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -151,10 +152,43 @@ def test_tikhonov_is_the_dense_solution(penalty: str) -> None:
     )
     A, W = dense(P), 1 / sigma.reshape(-1) ** 2
     L = difference_matrix((12, 12)) if penalty == "gradient" else np.eye(144)
-    size = L @ x.reshape(-1)
+    rough = tomography.reconstruct(b, projector=P, method="cgls", deviations=sigma, iterations=100).images
+    size = L @ rough.reshape(-1)
     weight = 3.0 * np.sqrt((A.T @ W).mean()) / np.sqrt((size**2).sum() / 144)
     expected = np.linalg.solve(A.T @ (W[:, None] * A) + weight * L.T @ L, A.T @ (W * b.reshape(-1)))
     np.testing.assert_allclose(r.images.reshape(-1), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["tikhonov", "tv", "osem", "mlem"])
+def test_starts_change_no_goal(method: str) -> None:
+    """Images of 0 and of other sizes than the sample's once scaled the penalty, or stayed as they were."""
+    P, x, b = small()
+    how: dict[str, Any] = {"projector": P, "method": method, "iterations": 30}
+    usual = tomography.reconstruct(b, **how).images
+    starts = [0 * x, np.ones(x.shape)]
+    if method in ("tikhonov", "tv"):  # the others end at an image near the start
+        starts.append(10 * np.random.default_rng(6).random(x.shape))
+    for start in starts:
+        found = tomography.reconstruct(b, start=start, **how).images
+        assert np.linalg.norm(found - usual) < 0.02 * np.linalg.norm(usual)
+
+
+@pytest.mark.parametrize("method", ["tikhonov", "tv"])
+def test_penalties_take_any_size_and_empty_slices(method: str) -> None:
+    P, _, b = small()
+    b, usual = b.astype(np.float32), tomography.reconstruct(b, projector=P, method=method).images
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for size in (1e-25, 1e20):
+            found = tomography.reconstruct(b * np.float32(size), P.angles, method=method).images / size
+            assert np.linalg.norm(found - usual) < 0.02 * np.linalg.norm(usual)
+        stack = np.stack([b, 0 * b, b])
+        stack[2, 3, 4] = np.inf
+        r = tomography.reconstruct(stack, P.angles, method=method)
+        loud = tomography.reconstruct(b, P.angles, method=method, deviations=1e3)
+    assert r.end == ["iterations", "iterations", "non_finite"]
+    assert not r.images[1].any()
+    assert loud.images.any()
 
 
 def goal_of_tv(P: Any, b: Any, sigma: Any, x: Any, r: float) -> float:
@@ -221,6 +255,24 @@ def test_noise_of_counts_is_that_of_many_scans() -> None:
     np.testing.assert_allclose(expected, measured, rtol=0.1)
     assert noise.of_counts(data, white[:1], dark) is None
     assert noise.of_counts(data, np.full((4, 1, 40), 99.0, np.float32), dark) is None
+
+
+@pytest.mark.parametrize("wrong", [np.inf, -np.inf, np.nan, 1e30])
+def test_one_count_spoils_no_more_than_its_neighbours(wrong: float) -> None:
+    rng = np.random.default_rng(8)
+    data, white = (np.float32(rng.poisson(1000, (n, 1, 40))) for n in (60, 10))
+    usual = noise.of_counts(data, white, white[:0])
+    data[5, 0, 7] = white[2, 0, 11] = wrong
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = noise.of_counts(data, white, white[:0])
+    assert found is not None
+    assert usual is not None
+    apart = np.abs(found / usual - 1) > 0.05
+    apart[:, :, 11] = False  # the white frame's
+    rows, _, bins = np.nonzero(apart)
+    assert (np.abs(rows - 5) <= noise.ACROSS // 2).all()
+    assert (np.abs(bins - 7) <= noise.ACROSS // 2).all()
 
 
 def test_noise_of_a_sinogram_alone() -> None:
@@ -298,6 +350,21 @@ def test_options_that_a_method_does_not_have() -> None:
     ):
         with pytest.raises(ValueError, match=told):
             tomography.reconstruct(b, projector=P, method=method, **option)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("method", ["cgls", "sart", "tv"])
+def test_what_a_callback_of_a_rank_raises_is_raised_on_all(method: str) -> None:
+    angles = angles_of(8)
+    b = tomography.projector(angles, 10).project(disc(10)).astype(np.float32)
+
+    def on(comm: Any) -> tuple[str, int]:
+        with pytest.raises(ZeroDivisionError, match="rank 1") as told:
+            tomography.reconstruct(
+                b, angles, method=method, iterations=2, comm=comm, callback=lambda _: comm.rank == 1 and 1 / 0
+            )
+        return str(told.value), int(comm.all_sum(1))
+
+    assert len(set(tacit.comm.run_threads(2, on))) == 1
 
 
 def test_ranks_and_callbacks() -> None:

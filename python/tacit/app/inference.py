@@ -96,6 +96,7 @@ class Network:
 
     layers = FromHandle(int, "layers")
     inputs = FromHandle(int, "inputs")
+    outputs = FromHandle(int, "outputs")
 
     @property
     def device(self) -> str:
@@ -168,6 +169,7 @@ class Network:
             return np.ascontiguousarray(given), no_numbers
         if given.shape[1] != self.inputs:
             raise ValueError(f"images has shape {given.shape}; (images, {self.inputs}) is needed")
+        files.refuse_complex("images", given.dtype)
         if given.dtype == np.bool_:
             return np.packbits(given, axis=1), no_numbers
         return no_bits, np.ascontiguousarray(given, np.float32)
@@ -198,7 +200,7 @@ class Network:
             layers_done=r["layers_done"],
             alive=r["alive"],
             sums=r["sums"],
-            outputs=r["outputs"].reshape(n, len(r["outputs"]) // n if n else 0) if o.keep_outputs else None,
+            outputs=r["outputs"].reshape(n, -1 if n else self.outputs) if o.keep_outputs else None,
             interrupted=interrupted,
         )
         return made, ended

@@ -80,7 +80,7 @@ def _options() -> dict[str, Option]:
     made["regularisation"] = Option(
         *("real", None, (), 0.0, inf, True, 0, "a number > 0"),
         "r: l = r q, with q^2 the mean of A^T sigma^-2, the noise of the gradient of the first part at a pixel;"
-        " tikhonov: r q / rms(L x0), with x0 the start. More is smoother",
+        " tikhonov: r q / rms(L x), with x an image by cgls that ends at the noise. More is smoother",
         *("tv 2, tikhonov 1", _takers("regularisation", ("",))[1:]),
     )
     made["penalty"] = Option(

@@ -44,6 +44,7 @@ def rows_of(matrix: Any) -> Rows:
     import scipy.sparse as sp
 
     w = sp.csc_array(matrix)
+    refuse_complex("weights", w.dtype)
     if not w.has_canonical_format:
         w = w.copy()  # its arrays may be those of `matrix`
         w.sum_duplicates()
@@ -249,6 +250,12 @@ def pack(matrix: Any) -> npt.NDArray[np.uint8]:
     return bits
 
 
+def refuse_complex(what: str, dtype: np.dtype[Any]) -> None:
+    """TypeError."""
+    if dtype.kind == "c":
+        raise TypeError(f"{what} are {dtype}; real numbers are needed")
+
+
 def write_images(path: str | os.PathLike[str], images: Any, neurons: int, packed: bool) -> None:
     """Writes what read_images reads."""
     import scipy.sparse as sp
@@ -260,9 +267,18 @@ def write_images(path: str | os.PathLike[str], images: Any, neurons: int, packed
     if given.ndim != 2 or given.shape[1] != wanted or (packed and given.dtype != np.uint8):
         raise ValueError(f"images have shape {given.shape} and type {given.dtype}; (images, {wanted}) is needed")
     if name.endswith((".tsv", ".tsv.gz", ".mat")):
-        plain = np.unpackbits(given, axis=1, count=neurons) if packed else given
-        w = sp.csr_array(plain.astype(np.float32))
+        refuse_complex("images", given.dtype)
+        with np.errstate(over="ignore"):
+            plain = (np.unpackbits(given, axis=1, count=neurons) if packed else given).astype(np.float32)
+        if not np.isfinite(plain).all():
+            raise ValueError("images have numbers that are not finite as float32, which no reader takes")
+        w = sp.csr_array(plain)
         if not name.endswith(".mat"):
+            if not plain[-1:].any():
+                raise ValueError(
+                    f"{name}: text has no place for the number of images where the last one is all zero, as here;"
+                    " .npz and .mat have"
+                )
             row = np.repeat(np.arange(len(given), dtype=np.int32), np.diff(w.indptr))
             core("write_triples")(name, row, w.indices.astype(np.int32), w.data)
             return

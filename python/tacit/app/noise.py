@@ -10,6 +10,7 @@ __all__ = ["estimated", "norms", "of_counts"]
 
 FEWEST = 2  # frames of which the differences are noise
 FAR = 5.0  # standard deviations, of differences of frames that are no noise
+ABSURD = 1e3  # times the beam
 MOST = 4.0  # times the median: deviations in a norm
 ACROSS = 5  # projections and bins over which counts are smoothed: weights by single counts would favour low ones
 
@@ -25,16 +26,19 @@ def of_counts(data: Array, white: Array, dark: Array) -> Array | None:
     """
     if len(white) < FEWEST:
         return None
-    none = dark.mean(0) if len(dark) else np.zeros(data.shape[1:], np.float32)
+    none = np.nan_to_num(dark.mean(0), posinf=0, neginf=0) if len(dark) else np.zeros(data.shape[1:], np.float32)
     read = _variance(dark) if len(dark) >= FEWEST else 0.0
-    level = white.mean(0) - none
+    there = np.isfinite(white)
+    level = np.where(there, white, 0).sum(0) / np.maximum(there.sum(0), 1) - none
     light = float(np.median(level))
     gain = (_variance(white) - read) / light if light > 0 else 0.0
     if not gain > 0:
         return None
     from scipy import ndimage
 
-    counts = ndimage.uniform_filter(np.nan_to_num(data - none), (ACROSS, 1, ACROSS), mode="nearest")
+    # The running sums of the filter would lose their digits in a number that is no count.
+    counts = np.nan_to_num(data - none, posinf=0, neginf=0).clip(-ABSURD * light, ABSURD * light)
+    counts = ndimage.uniform_filter(counts, (ACROSS, 1, ACROSS), mode="nearest")
     counts = np.maximum(counts, np.float32(gain))
     share = (np.float32(gain) * counts + np.float32(read)) / np.square(counts)
     share += np.float32(1.5) * np.square(share)
@@ -45,9 +49,10 @@ def of_counts(data: Array, white: Array, dark: Array) -> Array | None:
 def _variance(frames: Array) -> float:
     """The variance of a value of frames (frames, ..), without outliers."""
     apart = np.diff(frames, axis=0) / 2**0.5
-    usual = float(np.median(np.abs(apart))) / 0.6745
+    apart = apart[np.isfinite(apart)]
+    usual = float(np.median(np.abs(apart))) / 0.6745 if apart.size else 0.0
     near = apart[np.abs(apart) <= FAR * usual] if usual > 0 else apart
-    return float(np.mean(np.square(near, dtype=np.float64)))
+    return float(np.mean(np.square(near, dtype=np.float64))) if near.size else 0.0
 
 
 def estimated(sinograms: Array) -> Array:

@@ -59,33 +59,39 @@ def stack(P: Projector, w: Array, v: Array, penalty: str) -> op.Operator:
 def regularised(
     P: Projector,
     b: Array,
-    x0: Array,
+    x0: Array | None,
+    rough: Array,
     o: Any,
     deviations: Array,
     after: Callable[[int, Array, float], bool],
     threads: int | None,
 ) -> dict[str, Any]:
     """The methods "tikhonov" and "tv" for the sinogram b (1, angles, bins) of a slice with noise of these standard
-    deviations (1, angles, bins); see :data:`methods.METHODS`. Collective.
+    deviations (1, angles, bins); see :data:`methods.METHODS`. `rough`: an image (rows, columns) whose L x is of the
+    usual size, by which the weight of the penalty is scaled, and the start where there is none. Collective.
 
     An iteration is :data:`STEPS` steps of LSQR, a product with A and one with A^T each, and a product for the residual.
     tv replaces |g| by g^2 / (2 (|g_k|^2 + e^2)^(1/2)) in each iteration, with the last gradient g_k and an e that
     falls: its goal falls in every iteration, if LSQR gets that far. Memory: a dozen images and sinograms.
     """
-    x, w, sinogram = np.array(x0[0], P.dtype), (1 / deviations[0]).astype(P.dtype), b[0]
+    x, sinogram = np.array(rough if x0 is None else x0[0], P.dtype), b[0]
     penalty = "gradient" if o.method == "tv" else o.penalty
     course = Course(1, np.zeros(1), after)
 
     def note(iteration: int) -> None:
         course.note(iteration, np.array([np.linalg.norm((sinogram - P.project(x)).astype(np.float64))]))
 
+    if not sinogram.any():  # which the image 0 has, without a penalty
+        x[:] = 0
     note(0)
-    size = _sizes(x, penalty)
+    size = _sizes(rough, penalty)
     usual = float(np.sqrt(np.mean(np.square(size, dtype=np.float64))))
-    weight = o.regularisation or (2.0 if o.method == "tv" else 1.0)
-    weight *= float(np.sqrt(np.mean(P.backproject(w * w), dtype=np.float64)))
-    if not usual > 0:  # nothing to see
+    if not (course.on[0] and usual > 0):
         return course.part(x[None])
+    # The goal is that of 1 / deviations times a constant, in numbers near 1.
+    w = (np.median(deviations[0]) / np.asarray(deviations[0], np.float64)).astype(P.dtype)
+    weight = o.regularisation or (2.0 if o.method == "tv" else 1.0)
+    weight *= float(np.sqrt(np.mean(P.backproject(w * w), dtype=np.float64))) * float(np.median(deviations[0]))
     flat = FIRST * float(size.mean())
     least = LAST * flat
     for iteration in range(1, o.iterations + 1):

@@ -149,13 +149,15 @@ def _factors(part: Part, b: Array, x: Array, o: Any) -> Array:
 
 def _begin(P: Projector, parts: list[Part], b: Array, x0: Array | None, method: str) -> Array:
     """The initial images: those given, 0, or for factors one value that has the sum of the sinogram. Pixels of a start
-    that factors would leave at 0 are raised to a thousandth of the mean.
+    that factors would leave at 0 are raised to a thousandth of the mean; images that would be 0 begin as without one.
     """
     if method == "sart":
         return np.zeros((len(b), *P.image_shape), P.dtype) if x0 is None else np.array(x0, P.dtype)
+    ones = sum(part.A.project(np.ones(P.image_shape, P.dtype)).sum(dtype=np.float64) for part in parts)
+    level = b.sum((1, 2), dtype=np.float64) / max(ones, 1e-300)
+    plain = np.broadcast_to(level[:, None, None], (len(b), *P.image_shape))
     if x0 is None:
-        ones = sum(part.A.project(np.ones(P.image_shape, P.dtype)).sum(dtype=np.float64) for part in parts)
-        level = b.sum((1, 2), dtype=np.float64) / max(ones, 1e-300)
-        return np.ascontiguousarray(np.broadcast_to(level[:, None, None], (len(b), *P.image_shape)), P.dtype)
+        return np.ascontiguousarray(plain, P.dtype)
     above = np.maximum(x0, 0)
-    return np.asarray(np.maximum(above, RAISED * above.mean((1, 2), keepdims=True)), P.dtype)
+    raised = np.maximum(above, RAISED * above.mean((1, 2), keepdims=True))
+    return np.asarray(np.where(above.any((1, 2), keepdims=True), raised, plain), P.dtype)

@@ -331,17 +331,23 @@ def _by_batches(
 
             def after(iteration: int, residual: Array, seconds: float, rows: range = rows) -> bool:
                 nonlocal ended
-                if callback is not None:
+
+                def asked() -> bool:
+                    if callback is None:
+                        return False
                     share = (rows.start + len(rows) * iteration / max(1, o.iterations)) / len(b)
                     left = (time.perf_counter() - begin) * (1 - share) / share if share > 0 else float("nan")
-                    wanted = callback(Progress(iteration, o.iterations, rows, residual, seconds, left))
-                    ended = bool(wanted) or ended
-                ended = ended or pressed()
-                return bool(P.comm.all_max_real(float(ended))) if o.method not in RECONSTRUCT_NAMES else ended
+                    return bool(callback(Progress(iteration, o.iterations, rows, residual, seconds, left)))
+
+                # The compiled methods agree among ranks on what callbacks return and raise.
+                compiled = o.method in RECONSTRUCT_NAMES
+                ended = (asked() if compiled else agreed(P.comm, asked)) or ended or pressed()
+                return ended if compiled else bool(P.comm.all_max_real(float(ended)))
 
             here = slice(rows.start, rows.stop)
             start, noisy = (None if part is None else part[here] for part in (x0, sigma))
-            part = _batch(P, b[here], start, noisy, o, after, threads)
+            with np.errstate(all="ignore"):  # slices say themselves that they are not finite
+                part = _batch(P, b[here], start, noisy, o, after, threads)
             images[here] = part.pop("images").reshape(len(rows), *P.image_shape)
             parts.append(part)
             # If one rank wants to stop, all ranks have "callback" as the end here.
@@ -361,10 +367,16 @@ def _batch(
         return by_subsets(P, b, x0, o, goal if sigma is not None else goal + o.discrepancy, after)
     if sigma is None:
         sigma = np.broadcast_to(noise.estimated(b), b.shape)
-    if x0 is None:
-        x0 = _compiled(P, b, None, noise.norms(sigma), checked("cgls", {}), lambda *_: False)["images"]
-        x0 = x0.reshape(len(b), *P.image_shape)
-    return regularised(P, b, x0, o, sigma, after, threads)
+    return regularised(P, b, x0, _rough(P, b, sigma), o, sigma, after, threads)
+
+
+def _rough(P: Projector, b: Array, sigma: Array) -> Array:
+    """An image (rows, columns) of a slice by cgls that ends at the noise, but not at 0."""
+    for goal, options in ((noise.norms(sigma), {}), (np.zeros(1), {"iterations": 1})):
+        image = _compiled(P, b, None, goal, checked("cgls", options), lambda *_: False)["images"]
+        if image.any():
+            break
+    return np.asarray(image.reshape(P.image_shape))
 
 
 def _compiled(P: Projector, b: Array, x0: Array | None, goal: Array, o: Any, after: Any) -> dict[str, Any]:
