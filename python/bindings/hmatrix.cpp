@@ -8,6 +8,7 @@
 #include <tacit/op/hmatrix/request.hpp>
 
 #include <algorithm>
+#include <cstdint>
 
 namespace tacit::python {
 namespace {
@@ -45,6 +46,18 @@ nb::dict batches_of(const op::BatchReport& r) {
   return dict_of("tasks", r.tasks, "bytes", r.bytes, "padded_bytes", r.padded_bytes, "batches", batches);
 }
 
+/// out(i, j), by columns, from numbers at distances of these strides; in tiles, of which rows and columns stay in
+/// cache.
+template <class T>
+void copy_by_columns(const T* from, std::int64_t down, std::int64_t across, std::size_t rows, std::size_t columns,
+                     T* out) {
+  constexpr std::size_t tile = 32;
+  for (std::size_t i0 = 0; i0 < rows; i0 += tile)
+    for (std::size_t j = 0; j < columns; ++j)
+      for (std::size_t i = i0; i < std::min(rows, i0 + tile); ++i)
+        out[i + j * rows] = from[std::int64_t(i) * down + std::int64_t(j) * across];
+}
+
 template <Scalar T>
 void bind_scalar(nb::module_& m) {
   using Base = op::Operator<T>;
@@ -67,33 +80,33 @@ void bind_scalar(nb::module_& m) {
         });
         return report ? nb::object(batches_of(*report)) : nb::none();
       });
-  // `entries` fills columns one after the other; `sources` is empty where rows and columns are the same points.
-  m.def(named<T>("hmatrix").c_str(),
-        [](const Communicator& comm, const Columns<double>& points, const Columns<double>& boxes,
-           const Columns<double>& sources, const Columns<double>& source_boxes, const nb::object& entries,
-           op::HMatrixRequest request) {
-          request.matrix.concurrent = false;  // Python runs on one thread at a time
-          return together(comm, [&] {
-            check_values(op::hmatrix_options(), request);
-            const auto rows = std::make_shared<const op::ClusterTree>(geometry_of(points, boxes), request.tree);
-            const auto columns = sources.size() == 0 ? rows
-                                                     : std::make_shared<const op::ClusterTree>(
-                                                           geometry_of(sources, source_boxes), request.tree);
-            const Space range = Space::distributed(comm, rows->size());
-            const op::EntryFunction<T> entry = [&](std::span<const Global> i, std::span<const Global> j, T* out) {
-              call_python(comm.size(), [&] {
-                const nb::object result = entries(array_of(std::vector<Global>(i.begin(), i.end())),
-                                                  array_of(std::vector<Global>(j.begin(), j.end())));
-                const auto values = nb::cast<Elements<T>>(result);
-                require(values.size() == i.size() * j.size(), "the entry function gave ", values.size(),
-                        " entries where ", i.size() * j.size(), " are needed");
-                std::copy_n(values.data(), values.size(), out);
-              });
-            };
-            return std::make_shared<HMatrix>(range, columns == rows ? range : Space::distributed(comm, columns->size()),
-                                             rows, columns, entry, request.matrix);
-          });
+  // `entries` gives a matrix of any strides; `sources` is empty where rows and columns are the same points.
+  m.def(named<T>("hmatrix").c_str(), [](const Communicator& comm, const Columns<double>& points,
+                                        const Columns<double>& boxes, const Columns<double>& sources,
+                                        const Columns<double>& source_boxes, const nb::object& entries,
+                                        op::HMatrixRequest request) {
+    request.matrix.concurrent = false;  // Python runs on one thread at a time
+    return together(comm, [&] {
+      check_values(op::hmatrix_options(), request);
+      const auto rows = std::make_shared<const op::ClusterTree>(geometry_of(points, boxes), request.tree);
+      const auto columns = sources.size() == 0 ? rows
+                                               : std::make_shared<const op::ClusterTree>(
+                                                     geometry_of(sources, source_boxes), request.tree);
+      const Space range = Space::distributed(comm, rows->size());
+      const op::EntryFunction<T> entry = [&](std::span<const Global> i, std::span<const Global> j, T* out) {
+        call_python(comm.size(), [&] {
+          const nb::object result = entries(array_of(std::vector<Global>(i.begin(), i.end())),
+                                            array_of(std::vector<Global>(j.begin(), j.end())));
+          const auto values = nb::cast<nb::ndarray<const T, nb::ndim<2>, nb::device::cpu>>(result);
+          require(values.shape(0) == i.size() && values.shape(1) == j.size(), "the entry function gave ",
+                  values.shape(0), " x ", values.shape(1), " entries where ", i.size(), " x ", j.size(), " are needed");
+          copy_by_columns(values.data(), values.stride(0), values.stride(1), i.size(), j.size(), out);
         });
+      };
+      return std::make_shared<HMatrix>(range, columns == rows ? range : Space::distributed(comm, columns->size()), rows,
+                                       columns, entry, request.matrix);
+    });
+  });
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <random>
 
 using namespace tacit;
 using namespace tacit::op;
@@ -271,6 +272,40 @@ TEST(HMatrixAccuracy, RepairsTheMeasuredError) {
         EXPECT_NE(B.report().warnings[0].find("the tolerance is 0.0001"), std::string::npos);
       },
       {1, 2});
+}
+
+// Cut-off radii: the corner of a far block that is within the radius may be missed by all its crosses and by random
+// entries. That other far blocks are zero, or have no low rank, shows that blocks have to be compared with all entries.
+TEST(HMatrixAccuracy, FindsWhatCrossesMissBeyondACutOff) {
+  if (under_mpi()) GTEST_SKIP() << "the same as alone";
+  constexpr Global n = 500;
+  std::mt19937 random(3);
+  Geometry g;
+  for (Global i = 0; i < n; ++i) {
+    const double x = random() * 0x1p-32, y = random() * 0x1p-32;
+    g.points.push_back({x, y, 0});
+  }
+  const auto space = Space::distributed(Communicator::self(), n);
+  for (const double radius : {0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1}) {
+    const EntryFunction<double> entry = [&](std::span<const Global> rows, std::span<const Global> columns,
+                                            double* out) {
+      for (const Global j : columns)
+        for (const Global i : rows) {
+          const double r = distance(g.points[std::size_t(i)], g.points[std::size_t(j)]);
+          *out++ = r < radius ? std::exp(-r) : 0;
+        }
+    };
+    const auto exact = dense(entry, n, n);
+    for (const bool concurrent : {true, false}) {
+      if (concurrent && radius > 0.65) continue;  // no far block may be zero there: nothing shows the cut-off
+      SCOPED_TRACE("radius " + std::to_string(radius) + " concurrent " + std::to_string(int(concurrent)));
+      HMatrixOptions options;
+      options.tolerance = 1e-6;
+      options.concurrent = concurrent;
+      const HMatrix<double> A(space, tree_of(g, leaves(32)), entry, options);
+      EXPECT_LE(relative_error(entries_of<double>(A), exact), 1e-6);
+    }
+  }
 }
 
 }  // namespace

@@ -301,6 +301,57 @@ TEST(HMatrix, DoesNotDependOnTheNumberOfThreads) {
 }
 #endif
 
+// Where the entry function is called from one thread, a call is for rows or columns of many blocks; the matrix has the
+// same bits as by blocks.
+template <class T>
+void is_the_same_in_waves(const Communicator& comm) {
+  const Geometry g = sphere(2100);
+  const auto plain = kernel<T>(g);
+  const EntryFunction<T> jumps = [&](std::span<const Global> rows, std::span<const Global> columns, T* out) {
+    plain(rows, columns, out);
+    for (const Global j : columns)
+      for (const Global i : rows)
+        if (T& a = *out++; distance(g.points[std::size_t(i)], g.points[std::size_t(j)]) > 1.2) a = T(0);
+  };
+  for (const bool smooth : {true, false})
+    for (const auto method : {Compression::aca_plus, Compression::aca}) {
+      HMatrixOptions options;
+      options.compress.method = method;
+      options.compress.verify = smooth;  // otherwise small blocks are compared with all entries
+      std::vector<std::vector<T>> products;
+      std::vector<HMatrixReport> reports;
+      std::atomic<int> calls = 0;
+      std::vector<int> counts;
+      const EntryFunction<T> counted = [&](auto rows, auto columns, T* out) {
+        ++calls;
+        (smooth ? plain : jumps)(rows, columns, out);
+      };
+      for (const bool concurrent : {true, false}) {
+        options.concurrent = concurrent;
+        const HMatrix<T> A(Space::distributed(comm, 2100), tree_of(g, leaves(48)), counted, options);
+        const auto x = test::vector_of<T>(A.domain(), 5);
+        Vector<T> y(A.range());
+        A.apply(x, y);
+        products.push_back(y.to_host());
+        reports.push_back(A.report());
+        counts.push_back(calls.exchange(0));
+      }
+      EXPECT_EQ(products[1], products[0]);
+      EXPECT_EQ(reports[1].ranks, reports[0].ranks);
+      EXPECT_EQ(reports[1].estimated_error, reports[0].estimated_error);
+      EXPECT_NEAR(reports[1].entries_evaluated, reports[0].entries_evaluated, 0.2 * reports[0].entries_evaluated);
+      if (smooth && comm.size() == 1) {
+        EXPECT_LE(3 * counts[1], counts[0]);
+      }
+    }
+}
+TEST(HMatrix, IsTheSameInWaves) {
+  on_ranks([](const Communicator& comm) { is_the_same_in_waves<double>(comm); }, {1, 3});
+#if TACIT_SCALARS_Host & 8
+  is_the_same_in_waves<Complex>(Communicator::self());
+#endif
+}
+
 // Zero far blocks, a zero matrix; all points at one place; fewer points than a leaf has, or than there are ranks.
 TEST(HMatrix, TakesOddMatrices) {
   on_ranks(
@@ -367,13 +418,15 @@ TEST(HMatrix, SaysWhichEntryIsNoNumber) {
         for (std::size_t i = 0; i < rows.size(); ++i)
           if (rows[i] == 41 && columns[j] == 41) out[i + j * rows.size()] = NAN;
     };
-    try {
-      const HMatrix<double> A(Space::distributed(comm, 100), tree_of(g, leaves(16)), bad);
-      ADD_FAILURE() << "a NaN was taken";
-    } catch (const Error& e) {
-      EXPECT_EQ(e.kind(), ErrorKind::input);
-      EXPECT_NE(std::string(e.what()).find("row 41, column 41"), std::string::npos) << e.what();
-    }
+    for (const bool concurrent : {true, false}) try {
+        HMatrixOptions options;
+        options.concurrent = concurrent;
+        const HMatrix<double> A(Space::distributed(comm, 100), tree_of(g, leaves(16)), bad, options);
+        ADD_FAILURE() << "a NaN was taken";
+      } catch (const Error& e) {
+        EXPECT_EQ(e.kind(), ErrorKind::input);
+        EXPECT_NE(std::string(e.what()).find("row 41, column 41"), std::string::npos) << e.what();
+      }
   });
 }
 
@@ -382,14 +435,16 @@ TEST(HMatrix, ThrowsTheErrorOfOneRankOnAll) {
     const Geometry g = sphere(100);
     const auto plain = kernel<double>(g);
     std::atomic<int> calls = 0;
-    for (const int last : {0, 20}) {
+    for (const int last : {0, 20, 120}) {  // sampling; blocks, on one thread those of one wave after the other
+      HMatrixOptions options;
+      options.concurrent = last == 20;
       calls = 0;
       const EntryFunction<double> breaks = [&](auto rows, auto columns, double* out) {
         if (comm.rank() == comm.size() - 1 && calls++ >= last) throw std::runtime_error("no entries today");
         plain(rows, columns, out);
       };
       try {
-        const HMatrix<double> A(Space::distributed(comm, 100), tree_of(g, leaves(8)), breaks);
+        const HMatrix<double> A(Space::distributed(comm, 100), tree_of(g, leaves(8)), breaks, options);
         ADD_FAILURE() << "nothing was thrown";
       } catch (const std::exception& e) {
         EXPECT_NE(std::string(e.what()).find("no entries today"), std::string::npos) << e.what();

@@ -223,6 +223,30 @@ def test_kernel_that_jumps() -> None:
     assert np.linalg.norm(C @ x - c @ x) < 3e-4 * np.linalg.norm(c)
 
 
+def test_errors_of_kernels_that_are_not_smooth() -> None:
+    """Random kernels, smooth and not: the reported error is not below a third of the true one without a warning."""
+    rng = np.random.default_rng(5)
+    n = 200
+    for k in range(200):
+        d = int(rng.integers(1, 4))
+        p = rng.random((n, d))
+        r = np.linalg.norm(p[:, None] - p[None], axis=2)
+        radius, size, width = rng.uniform(0.1, 0.9) * np.sqrt(d), 10.0 ** rng.uniform(-3, 0), rng.uniform(0.05, 1)
+        a = 1 / (r + 0.1 * width) if k % 5 == 1 else np.exp(-r / width)
+        if k % 5 == 2:
+            a[r > radius] = 0
+        elif k % 5 == 3:
+            a[r < radius] += size
+        elif k % 5 == 4:  # wrong entries
+            a[rng.integers(0, n, 3), rng.integers(0, n, 3)] += 1
+        tolerance = 10.0 ** -int(rng.integers(3, 8))
+        A = tacit.hmatrix(p, lambda i, j, a=a: a[np.ix_(i, j)], tolerance=tolerance, leaf_size=16)
+        true = np.linalg.norm(A @ np.eye(n) - a) / np.linalg.norm(a)
+        reported = max(A.report["measured_error"], A.report["estimated_error"])
+        assert true <= tolerance, (k, true)
+        assert 3 * reported >= true or A.report["warnings"], (k, true, reported)
+
+
 @pytest.mark.slow
 def test_samples_see_a_step_in_one_percent_of_the_entries() -> None:
     """A cut-off radius, and crosses that stop too early: the error is measured also where the sampled row misses it."""

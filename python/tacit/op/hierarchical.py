@@ -367,8 +367,9 @@ def hmatrix(
     points : array_like, (m, d)
         The target point of each row, d = 1, 2 or 3. The same on every rank.
     entries : callable
-        ``entries(i, j)``, arrays of row and of column numbers, gives the array A[i][:, j] of shape
-        ``(len(i), len(j))``. The entries have to vary smoothly where points are far from each other.
+        ``entries(i, j)``, arrays of row and of column numbers in any order, gives the array A[i][:, j] of shape
+        ``(len(i), len(j))``. The entries have to vary smoothly where points are far from each other. Many blocks are
+        compressed together, so that a call is for up to 2^20 entries.
     sources : array_like, (n, d), optional
         The source point of each column; default: `points`.
     boxes, source_boxes : array_like, (m, 2, d) and (n, 2, d), optional
@@ -399,7 +400,9 @@ def hmatrix(
     -----
     RuntimeWarning
         On rank 0, when the error measured on sampled rows and entries stays above three tolerances after blocks were
-        compressed again with more checks, which takes longer. ``report["warnings"]`` has the text on all ranks.
+        compressed again with more checks, which takes longer; or when far blocks that are zero where they were sampled,
+        or have no low rank, are too large to be compared with all entries. ``report["warnings"]`` has the text on all
+        ranks.
 
     Examples
     --------
@@ -438,13 +441,15 @@ def hmatrix(
     first = agree(on, o, HMATRIX, dtype=scalar, **arrays)
     places = [first[name] for name in names]
 
-    def by_columns(i: Array, j: Array) -> Array:
+    kind = np.dtype(scalar)
+
+    def block_of(i: Array, j: Array) -> Array:
         block = as_array(entries(i, j), "the result of entries")
         if block.shape != (len(i), len(j)):
             raise ValueError(f"entries gave an array of shape {block.shape} where {(len(i), len(j))} is needed")
-        return to_scalar(block.T, scalar, "the result of entries").reshape(-1)
+        return block if block.dtype == kind else to_scalar(block, scalar, "the result of entries")
 
-    A = HMatrix(core("hmatrix", scalar)(on, *places, by_columns, o), on, scalar, o.tolerance, o.symmetry)
+    A = HMatrix(core("hmatrix", scalar)(on, *places, block_of, o), on, scalar, o.tolerance, o.symmetry)
     if on.rank == 0:
         for text in A.report["warnings"]:
             warnings.warn(text, RuntimeWarning, stacklevel=2)

@@ -5,6 +5,7 @@
 #include "parts.hpp"
 #include "row_cost.hpp"
 #include "sampled_entries.hpp"
+#include "waves.hpp"
 
 #include <algorithm>
 #include <array>
@@ -30,12 +31,18 @@ constexpr Local fine = 100;    // the desired number of possible cut positions w
 // Entries compared at random places: a share of the predicted size of the matrix (0.15 % of the entries that are
 // evaluated, each of which takes several times as long as one of a block's row), within these limits.
 constexpr double sampled_share = 1.0 / 512, least_sampled = 1 << 10, most_sampled = 1 << 15;
+// The same for functions that are called from one thread. An entry of a large call costs little beside the calls, and
+// nothing is known of their smoothness, so that matrices of up to `compared_matrix` entries are compared with all.
+constexpr double more_share = 1.0 / 64, more_sampled = 1 << 18;
+constexpr Global compared_matrix = Global(1) << 22;
 // A measured error of more than `acceptable` tolerances is too large for a random effect of the sampled rows, entries
 // and vector: blocks are then made again with more sampled rows and columns, and small ones (all, in a small matrix)
 // are compared with all their entries.
 constexpr double acceptable = 3;
 constexpr int many_samples = 16;
 constexpr Global small_block = Global(1) << 16, small_matrix = Global(1) << 26;
+// A far block of more rows and columns than this that has no low rank.
+constexpr Local large_leaf = 64;
 
 // The predicted size of a block, in numbers.
 double bytes_wanted(const Block& b) {
@@ -114,7 +121,8 @@ class Assembly {
         entries_(rows, columns,
                  this->options.compress.cut_rank > 0
                      ? 0
-                     : std::clamp(sampled_share * wanted_, least_sampled, most_sampled)) {
+                     : std::clamp((this->options.concurrent ? sampled_share : more_share) * wanted_, least_sampled,
+                                  this->options.concurrent ? most_sampled : more_sampled)) {
     if (this->options.symmetry != Symmetry::none)
       std::erase_if(leaves_, [](const Block& b) { return b.column_begin > b.row_begin; });
     take_samples();
@@ -125,6 +133,16 @@ class Assembly {
   double sampled_error() const {
     const double size2 = std::max(norm2, entries_.size2());
     return size2 > 0 ? std::sqrt(missed2 / size2) : 0;
+  }
+
+  /// Far blocks that show that entries are not smooth: zero in all lines that crosses met, or large and without low
+  /// rank. Crosses may have missed parts of these and of others. Local.
+  Global count_rough(Global from) const {
+    return std::count_if(packed.begin(), packed.end(), [&](const auto& p) {
+      const Block& b = p.block;
+      return b.admissible && Global(b.rows()) * b.columns() > from &&
+             (p.dense ? std::min(b.rows(), b.columns()) > large_leaf : p.norm == 0);
+    });
   }
 
   HMatrixOptions options;
@@ -352,7 +370,9 @@ void Assembly<T>::compress_own() {
     return tolerance;
   };
   // Entries that need scaling by a power of two are evaluated on the host.
-  BlockMaker<T>* const maker = scaled_ ? nullptr : maker_;
+  BlockMaker<T>* maker = scaled_ ? nullptr : maker_;
+  detail::Waves<T> waves(entry, rows_.order(), columns_.order(), [&] { comm_.check(), comm_.check_interrupt(); });
+  if (!maker && !options.concurrent && options.compress.method != Compression::svd) maker = &waves;
   std::vector<WantedBlock> wanted;
   if (maker)
     for (const std::size_t at : missing) wanted.push_back({packed[at].block, tolerance_of(at)});
@@ -555,8 +575,15 @@ void HMatrix<T>::assemble(const EntryFunction<T>& entry, BlockMaker<T>* maker) {
   const Span span("hmatrix assembly", "op");
   const auto& comm = this->range().comm();
   Assembly<T> assembly(comm, *parts_->rows, *parts_->columns, entry, maker, options_);
+  const bool checks =
+      options_.compress.verify && options_.compress.cut_rank == 0 && options_.compress.method != Compression::svd;
+  const Global all = Global(parts_->rows->size()) * parts_->columns->size();
+  if (auto& settled = assembly.options.compress.settled; checks && !options_.concurrent && all <= compared_matrix)
+    settled = std::max(settled, all);
   for (int round = 0;; ++round) {
     assembly.run();
+    const Global settled = assembly.options.compress.settled;
+    const Global rough = checks && assembly.norm2 > 0 ? comm.all_sum(assembly.count_rough(settled)) : 0;
     parts_->cuts = assembly.cuts;
     parts_->first = Local(parts_->cuts[std::size_t(comm.rank())]);
     parts_->count = Local(parts_->cuts[std::size_t(comm.rank()) + 1]) - parts_->first;
@@ -576,7 +603,8 @@ void HMatrix<T>::assemble(const EntryFunction<T>& entry, BlockMaker<T>* maker) {
         });
     report_.measured_error = std::max(errors[0], assembly.sampled_error());
     report_.measured_error_ones = errors[1];
-    if (report_.measured_error <= acceptable * options_.tolerance || options_.compress.cut_rank > 0) return;
+    const bool within = report_.measured_error <= acceptable * options_.tolerance;
+    if ((within && rough == 0) || options_.compress.cut_rank > 0) return;
     const bool by_crosses = options_.compress.method != Compression::svd && report_.low_rank_blocks > 0;
     if (round == 0 && by_crosses && options_.compress.verify) {
       auto& compress = assembly.options.compress;
@@ -584,10 +612,14 @@ void HMatrix<T>::assemble(const EntryFunction<T>& entry, BlockMaker<T>* maker) {
       compress.settled = std::max(Global(m) * n <= small_matrix ? small_matrix : small_block, compress.settled);
       continue;
     }
+    if (within && !by_crosses) return;
     std::ostringstream text;
     text.precision(2);
     text << "the error measured on sampled rows and entries is " << report_.measured_error << ", and the tolerance is "
          << options_.tolerance;
+    if (within)
+      text << ", but " << rough << " far blocks of more than " << settled
+           << " entries are zero where they were sampled, or have no low rank, and the error may be larger";
     if (by_crosses)
       text
           << ": crosses miss parts of some blocks, as where entries jump between points that are far from each other (a"

@@ -119,7 +119,18 @@ class Entries {
   Global evaluated_ = 0;
 };
 
+/// A row (side 0) or column of a block.
+struct LineName {
+  int side;
+  Local index;
+  bool operator==(const LineName&) const = default;
+};
+
 // Crosses of a block. Arrays of two: columns u, which have an entry for each row, and columns v.
+//
+// By run() a search evaluates lines as it needs them. By advance() it stops at lines that it does not have, and returns
+// to the start of its step, from which it is repeated once they are given. The lines of the residual are kept, so that
+// a repeated step makes the same choices at the cost of copies.
 template <Scalar T>
 class Crosses : CrossSearch<Crosses<T>> {
   using Search = CrossSearch<Crosses<T>>;
@@ -152,6 +163,24 @@ class Crosses : CrossSearch<Crosses<T>> {
 
   // False when the rank exceeds the limit.
   bool run() { return this->search() == CrossStatus::done; }
+  /// Searches with the lines that were given. True at the end of the search; false where wanted() are to be given.
+  bool advance() {
+    if (!by_steps_) by_steps_ = true, save();
+    wanted_.clear();
+    fits_ = this->search() == CrossStatus::done;
+    if (wanted_.empty()) return true;
+    restore();
+    return false;
+  }
+  /// After advance(): the lines that are missing; whether the rank is within the limit.
+  const std::vector<LineName>& wanted() const { return wanted_; }
+  bool fits() const { return fits_; }
+  /// Space for the entries of wanted line k, to be filled before the next advance().
+  T* give(std::size_t k) {
+    const LineName name = wanted_[k];
+    known_.push_back({name, raw, 0, std::vector<T>(std::size_t(t_.count[1 - name.side]))});
+    return known_.back().line.data();
+  }
   Local rank() const { return s_.rank; }
   /// The norm of the sum of the crosses, or the root of their sum of squares where that suffices.
   double norm() const { return std::sqrt(std::max(s_.norm2, 0.0)); }
@@ -167,8 +196,11 @@ class Crosses : CrossSearch<Crosses<T>> {
     int along;
   };
   double allowed() const { return cross_share * tolerance_.of(norm()); }
-  static bool has_room() { return true; }
-  static bool odd() { return false; }  // entries that are not finite are errors
+  bool has_room() {
+    if (by_steps_) s_.status = CrossStatus::waiting, save();
+    return true;
+  }
+  bool odd() const { return !wanted_.empty(); }  // entries that are not finite are errors
   static void meet() {}
   const T* cross(int side, Local l) const { return cross_[side].data() + std::size_t(l) * t_.count[side]; }
   bool used(int side, Local index) const { return used_[side][std::size_t(index)]; }
@@ -182,8 +214,12 @@ class Crosses : CrossSearch<Crosses<T>> {
   // Computes a row or column of R; returns its level of rounding errors. Where the rank of a block is exhausted (such
   // as with repeated points), R has only rounding errors, and pivots from it are meaningless.
   double residual(int side, Local index, std::vector<T>& out) {
-    const int along = 1 - side;
+    if (by_steps_) return known_residual({side, index}, out);
     block_.line(side, index, out.data());
+    return subtract_crosses(side, index, out);
+  }
+  double subtract_crosses(int side, Local index, std::vector<T>& out) {
+    const int along = 1 - side;
     double met = double(largest_of(out.data(), t_.count[along]));
     coefficient_.resize(std::size_t(s_.rank));
     for (Local l = 0; l < s_.rank; ++l) {
@@ -194,11 +230,43 @@ class Crosses : CrossSearch<Crosses<T>> {
     subtract(cross(along, 0), t_.count[along], s_.rank, coefficient_.data(), out.data());
     return rounding * met;
   }
+  // Where the line is missing, ones: they are not mistaken for a zero line, in place of which others would be sampled.
+  double known_residual(LineName name, std::vector<T>& out) {
+    for (Known& k : known_) {
+      if (k.name != name || (k.rank != raw && k.rank != s_.rank)) continue;
+      if (k.rank == raw) k.noise = subtract_crosses(name.side, name.index, k.line), k.rank = s_.rank;
+      out = k.line;
+      return k.noise;
+    }
+    if ((sampling_ || wanted_.empty()) && std::find(wanted_.begin(), wanted_.end(), name) == wanted_.end())
+      wanted_.push_back(name);
+    std::fill(out.begin(), out.end(), T(1));
+    return 0;
+  }
+  void save() {
+    saved_ = s_;
+    for (int side = 0; side < 2; ++side) saved_used_[side] = used_[side], saved_reference_[side] = reference_[side];
+    std::erase_if(known_, [&](const Known& k) { return k.rank != raw && k.rank < s_.rank; });
+  }
+  void restore() {
+    s_ = saved_;
+    for (int side = 0; side < 2; ++side) {
+      used_[side] = saved_used_[side], reference_[side] = saved_reference_[side];
+      cross_[side].resize(std::size_t(s_.rank) * std::size_t(t_.count[side]));
+      most_[side].resize(std::size_t(s_.rank));
+    }
+  }
   Look next_line(int side, Local index, double& noise) {
     noise = residual(side, index, next_[1 - side]);
     return {&next_[1 - side], 1 - side};
   }
-  Look sampled_line(int side, Local index, double& noise) { return next_line(side, index, noise); }
+  // Samples do not depend on one another, so all that are missing are wanted at once.
+  Look sampled_line(int side, Local index, double& noise) {
+    sampling_ = true;
+    const Look look = next_line(side, index, noise);
+    sampling_ = false;
+    return look;
+  }
   double make_reference(int side, Local index) { return residual(side, index, reference_[1 - side]); }
   Look reference(int side) const { return {&reference_[1 - side], 1 - side}; }
   Look take_reference(int side) {
@@ -294,6 +362,21 @@ class Crosses : CrossSearch<Crosses<T>> {
   std::vector<T> cross_[2], next_[2], reference_[2], coefficient_;
   std::vector<double> most_[2];  // largest entries of the columns
   std::vector<char> used_[2];
+
+  // Of a search by steps. A line's rank: the number of crosses that were subtracted, or `raw`.
+  static constexpr Local raw = -1;
+  struct Known {
+    LineName name;
+    Local rank;
+    double noise;
+    std::vector<T> line;
+  };
+  bool by_steps_ = false, sampling_ = false, fits_ = false;
+  std::vector<LineName> wanted_;
+  std::vector<Known> known_;
+  CrossState saved_{};  // at the start of the step
+  std::vector<char> saved_used_[2];
+  std::vector<T> saved_reference_[2];
 };
 
 }  // namespace tacit::op::detail

@@ -58,11 +58,15 @@ struct HMatrixOptions {
   Symmetry symmetry = Symmetry::none;
   /// The number of rows of A that are sampled to estimate its norm before compression and to measure the error after
   /// it; all rows where there are fewer. They cost sampled_rows n entries (twice that with symmetry). Where the
-  /// measured error exceeds three tolerances and compress.verify is set, all blocks are made again with 16 sampled rows
-  /// and columns each, and those of up to 2^16 entries (all, where the matrix has up to 2^26) are compared with all
-  /// their entries: slow but safe. If the error remains, or verify is off, the report has a warning.
+  /// measured error exceeds three tolerances, or far blocks are zero or large without low rank, and compress.verify is
+  /// set, all blocks are made again with 16 sampled rows and columns each, and those of up to 2^16 entries (all, where
+  /// the matrix has up to 2^26) are compared with all their entries: slow but safe. If the error remains, or verify is
+  /// off, the report has a warning.
   int sampled_rows = 32;
-  /// Whether the entry function may be called from several threads at once.
+  /// Whether the entry function may be called from several threads at once. If not, and blocks are made by crosses,
+  /// many blocks are made together, and a call is for rows or columns of all of them, which costs less where a call
+  /// itself is slow (Python). The crosses are the same. Blocks of a matrix of up to 2^22 entries are then compared with
+  /// all entries (with compress.verify), and of a larger one more entries are sampled.
   bool concurrent = true;
   /// The largest number of rounds of load balancing: while a rank has less than 0.97 of another's bytes, the cuts
   /// between ranks are moved towards equal bytes, and blocks that a cut has changed are compressed again.
@@ -106,7 +110,7 @@ struct HMatrixReport {
   double norm = 0;                         ///< Frobenius, of A
   double set_up_seconds = 0;               ///< of the slowest rank
   double least_bytes = 0, most_bytes = 0;  ///< smallest and largest of all ranks
-  std::vector<std::string> warnings;       ///< a measured error of more than three tolerances
+  std::vector<std::string> warnings;       ///< a measured error of more than three tolerances, or rough blocks
 };
 
 /// A_ij = entry(i, j); the trees give the geometry of rows i and columns j. A rank has contiguous rows of A in the
