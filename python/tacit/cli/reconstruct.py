@@ -245,6 +245,11 @@ def _here(a: argparse.Namespace, world: Any, out: Any) -> int:
         given_files = {"method": a.method, "output": a.output, "preview": a.preview, "report": a.report}
         facts = report.header("tacit.reconstruct/1", a.words) | job.facts() | given_files
         facts["advice"] = job.advice(a.method)
+        if a.noise == "counts" and not job.noise_shares:
+            facts["advice"].append(
+                "--noise counts: this scan does not tell the noise of its counts, which takes two white frames or more,"
+                " so that iterations have not ended by it"
+            )
         if views is not None:
             views.finish(job.scan, job.axis, job.field, a.pixel)
             scan_page.write_page(a.report, facts, views)
@@ -333,6 +338,8 @@ def _check(arguments: argparse.Namespace) -> None:
         raise cli.WrongUse("either SCAN or --sinogram, --theta and --shape")
     if arguments.file is None and any(r is None for r in (*raw, arguments.theta)):
         raise cli.WrongUse("--sinogram needs --theta and --shape beside it")
+    if arguments.noise == "counts" and (arguments.file is None or arguments.data in ("transmission", "line-integrals")):
+        raise cli.WrongUse("--noise counts is of scans of counts; these are line integrals or transmissions")
     for option in ("data", "white", "dark"):
         if arguments.file is None and getattr(arguments, option) is not None:
             raise cli.WrongUse(f"--{option} is of SCAN; --sinogram holds line integrals")

@@ -190,6 +190,11 @@ inline std::int32_t place(Fixed f) {
   return std::int32_t(f >> (64 - place_bits));
 }
 
+/// Whether errors of positions are not multiplied by more than 32: closer to an axis lengths are computed in double.
+inline bool far_from_axes(const Beam& b) {
+  return 32 * b.most >= std::max(std::abs(b.cos), std::abs(b.sin));
+}
+
 /// The lines of an angle within a tile.
 struct Places {
   bool fast = false;
@@ -198,7 +203,7 @@ struct Places {
   double reach;
   std::uint32_t by_line[lanes];  // from one line to others
   explicit Places(const Part& p, std::size_t angle) {
-    if (!fast_forward<float>(p.beams[angle], p.geometry.pixel)) return;
+    if (!far_from_axes(p.beams[angle]) || !fast_forward<float>(p.beams[angle], p.geometry.pixel)) return;
     const Line<float> line = line_of<float>(p, Local(angle));
     fast = true, at = line.at, by_row = line.by_row, by_ray = line.by_ray, reach = line.reach;
     const double unit = std::ldexp(1.0, place_bits) / one<float>;
@@ -284,7 +289,7 @@ struct Angles {
       reach[i] = b.half * p.geometry.pixel + 1e-6;
       const auto [low, high] = bins_of(p, b, tile);
       first[i] = low, start[i] = std::int32_t(row * m), rows[i] = i < count ? high - low : 0;
-      const bool is_fast = sizeof(T) == 4 && fast_backward<float>(b, p.geometry.pixel);
+      const bool is_fast = sizeof(T) == 4 && far_from_axes(b) && fast_backward<float>(b, p.geometry.pixel);
       if (is_fast) follow(p, int(begin) + std::min(i, count - 1), i, tile, low), slope[i] = along[i] = 0, fast = true;
       else top[i] = 0, candidates = std::max(candidates, int(std::floor(2 * reach[i]) + 1)), slow = true;
       row += std::size_t(rows[i]);

@@ -257,7 +257,7 @@ template <Scalar T>
 auto SmoothingPlan<T>::smooth(const NumberedRows<T>& A, double omega) const -> Values {
   const Span span("smoothing of P", "precond");
   Values found{exec::Array<T, Host>::uninitialised(std::size_t(P_start_.back())), {}};
-  auto &P = found.P, &Q = found.Q;
+  auto& P = found.P;
   std::vector<T> diagonal(has_Q_ ? std::size_t(rows_) : 0), sent(sent_);
   P_.with([&](const auto* places) {
     exec::parallel_for(block_.size(), block_.size() > 64, [&](std::size_t b) {
@@ -285,8 +285,15 @@ auto SmoothingPlan<T>::smooth(const NumberedRows<T>& A, double omega) const -> V
       }
     });
   });
-  if (!has_Q_) return found;
-  Q = exec::Array<T, Host>(std::size_t(Q_start_.back()));
+  if (has_Q_) found.Q = smooth_Q(A, omega, diagonal, sent);
+  return found;
+}
+
+/// Q from the diagonal of A and what others need of P's sums. Collective.
+template <Scalar T>
+exec::Array<T, Host> SmoothingPlan<T>::smooth_Q(const NumberedRows<T>& A, double omega, const std::vector<T>& diagonal,
+                                                const std::vector<T>& sent) const {
+  exec::Array<T, Host> Q(std::size_t(Q_start_.back()));
   std::vector<T> t(t_.begin(), t_.begin() + start_[std::size_t(rows_)]);  // D^H T
   exec::parallel_for(diagonal.size(), diagonal.size() > 5000, [&](std::size_t i) {
     if (diagonal[i] != T(0)) scale(t.data() + start_[i], std::size_t(start_[i + 1] - start_[i]), conj(diagonal[i]));
@@ -318,7 +325,7 @@ auto SmoothingPlan<T>::smooth(const NumberedRows<T>& A, double omega) const -> V
     if (diagonal[i] == T(0)) return;
     scale(Q.data() + Q_start_[i], std::size_t(Q_start_[i + 1] - Q_start_[i]), inverse(conj(diagonal[i])));
   });
-  return found;
+  return Q;
 }
 
 template <Scalar T>

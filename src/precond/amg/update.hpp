@@ -49,6 +49,8 @@ class SmoothingPlan {
   std::pair<std::size_t, std::size_t> count_terms(const NumberedRows<T>& A, const Halo& halo, op::Rows<T>& sent);
   void list_terms_of_others(const layout::Space& space, op::Rows<T> sent, const exec::Buffer<Global>& own_columns,
                             const op::Rows<T>& Q);
+  exec::Array<T, Host> smooth_Q(const NumberedRows<T>& A, double omega, const std::vector<T>& diagonal,
+                                const std::vector<T>& sent) const;
   template <class Place>
   void add_to_Q(const NumberedRows<T>& A, double omega, const std::vector<T>& t, const Place* places, Local first,
                 Local last, exec::Array<T, Host>& Q) const;
