@@ -402,3 +402,18 @@ def test_an_axis_is_taken_from_a_slice_that_has_one(tmp_path: Path) -> None:
     assert done.returncode == 4
     assert "the axis was not found" in done.stderr
     assert "--centre BINS" in done.stderr
+
+
+def test_a_black_slice_does_not_empty_the_scan(tmp_path: Path) -> None:
+    def black(exchange: Any) -> None:
+        exchange["data"][:, 1] = 0
+
+    spoilt_scan(tmp_path / "s.h5", black, slices=3)
+    done = run("reconstruct", str(tmp_path / "s.h5"), "--slices", "0:1", "--json", "-", "--iterations", "2")
+    assert done.returncode == 0, done.stderr
+    assert "slice 1" not in done.stderr
+    with h5py.File(tmp_path / "s.h5", "r+") as f:
+        f["exchange/data"][...] = 0
+    done = run("reconstruct", str(tmp_path / "s.h5"))
+    assert done.returncode == 4
+    assert "none of the 40 projections" in done.stderr

@@ -84,7 +84,7 @@ class Stitched(Scan):
         self.inner, self.given = scan, float(centre)
         self.path, self.slices = scan.path, scan.slices
         self.assumed, self.preparation, self.repairs = scan.assumed, scan.preparation, scan.repairs
-        one, self.angles, self.centre = stitch(scan.peek(scan.slices // 2), scan.angles, centre)
+        one, self.angles, self.centre = stitch(scan.peek(scan.usual), scan.angles, centre)
         self.detectors = one.shape[1]
         far = scan.sides[1] if centre < scan.detectors / 2 else scan.sides[0]
         self.sides = (far, far)

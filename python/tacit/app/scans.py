@@ -36,6 +36,12 @@ class Scan:
     preparation: Preparation = AS_GIVEN
     sides: tuple[float, float] = (0.0, 0.0)  #: mean line integrals at the ends of the detector, relative to the largest
     repairs: Counter[str]  #: what has been repaired so far
+    _usual: int | None = None
+
+    @property
+    def usual(self) -> int:
+        """The slice of which questions about the scan are asked: the middle one, or another where that is black."""
+        return self.slices // 2 if self._usual is None else self._usual
 
     def read(self, first: int, last: int) -> Array:
         raise NotImplementedError
@@ -58,13 +64,13 @@ class Scan:
         if said:
             self.assumed.append(f"{source}: {said}")
         try:
-            self.sides = ends(self.peek(self.slices // 2))
+            self.sides = ends(self.peek(self.usual))
         except InputError:
             return  # raised again when it is reconstructed
         if max(self.sides) > CUT:
             self.assumed.append(
                 f"{self.path}: the sample is wider than the detector, or the background is not 0 (slice"
-                f" {self.slices // 2}: mean line integrals at the ends of the detector are {self.sides[0]:.0%} and"
+                f" {self.usual}: mean line integrals at the ends of the detector are {self.sides[0]:.0%} and"
                 f" {self.sides[1]:.0%} of the largest)"
             )
 
@@ -160,10 +166,10 @@ class Frames(Scan):
         self.taken = self._taken()
         self.angles = self.angles[self.taken]
         if self.kind == "counts":
-            data, white, dark = self._raw(self.slices // 2, self.slices // 2 + 1)
+            data, white, dark = self._raw(self.usual, self.usual + 1)
             self.assumed += [f"{self.path}: {text}" for text in doubts(data[self.taken], white, dark, self.limit)]
         elif self.kind == "transmission":
-            data = self._raw(self.slices // 2, self.slices // 2 + 1)[0][self.taken]
+            data = self._raw(self.usual, self.usual + 1)[0][self.taken]
             usual = float(np.nanmedian(np.nanmax(data, axis=(1, 2))))
             if not 0 < usual < 2:
                 self.assumed.append(
@@ -204,20 +210,13 @@ class Frames(Scan):
         """The numbers of the projections that have been taken. Others have one value everywhere (a file of a virtual
         dataset is missing, a scan was aborted), are NaN, or have hardly any beam (a shutter, a dropped frame).
         """
-        count = len(self.angles)
-        middle = self.slices // 2
-        data, _, dark = self._raw(middle, middle + 1)
-        data = data.reshape(count, -1)
-        least, most = np.fmin.reduce(data, 1), np.fmax.reduce(data, 1)
-        alike = ~(least < most)
-        if self.kind == "line-integrals":
-            gone = ~np.isfinite(most) | (alike & (most == 0) & ~alike.all())
-        else:
-            low = float(dark.mean()) if dark.size else 0.0
-            beam = data.mean(1, dtype=np.float64) - low
-            seen = beam[~alike & np.isfinite(beam)]
-            usual = float(np.median(seen)) if len(seen) else 0.0
-            gone = ~np.isfinite(most) | (alike & (most <= 0)) | ((usual > 0) & (beam < 0.002 * usual))
+        count, n = len(self.angles), self.slices
+        # The row in the middle, and others where the sample or the detector leaves that one black.
+        for row in dict.fromkeys((n // 2, n // 4, 3 * n // 4, 0, n - 1)):
+            gone = self._gone(row)
+            if not gone.all():
+                self._usual = row
+                break
         taken = np.flatnonzero(~gone)
         if len(taken) == 0:
             raise InputError(
@@ -229,6 +228,20 @@ class Frames(Scan):
                 f" ({_ranges(np.flatnonzero(gone))}, from 0): they are left out"
             )
         return taken
+
+    def _gone(self, row: int) -> Array:
+        """Which projections have not been taken, by a row."""
+        data, _, dark = self._raw(row, row + 1)
+        data = data.reshape(len(self.angles), -1)
+        least, most = np.fmin.reduce(data, 1), np.fmax.reduce(data, 1)
+        alike = ~(least < most)
+        if self.kind == "line-integrals":
+            return np.asarray(~np.isfinite(most) | (alike & (most == 0) & ~alike.all()))
+        low = float(dark.mean()) if dark.size else 0.0
+        beam = data.mean(1, dtype=np.float64) - low
+        seen = beam[~alike & np.isfinite(beam)]
+        usual = float(np.median(seen)) if len(seen) else 0.0
+        return np.asarray(~np.isfinite(most) | (alike & (most <= 0)) | ((usual > 0) & (beam < 0.002 * usual)))
 
     def _raw(self, first: int, last: int) -> tuple[Array, Array, Array]:
         """:meth:`_stored`, the numbers as float32. One slice is kept, since several questions are asked of the middle
