@@ -1,16 +1,16 @@
 """The errors that H-matrices of random kernels report, beside their true errors: smooth kernels, cut-off radii, jumps,
 kernels of compact support, and single entries that are wrong.
 
-    python bench/hmatrix_errors.py [points [kernels]]
+    python bench/hmatrix_errors.py [--points 500] [--kernels 200] [--json FILE]
 """
 
-import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
 
+import harness
 import tacit
 
 KINDS = ("exp(-r)", "1 / r", "cut off", "jump", "compact", "1 / r cut off", "0.1 % wrong", "3 wrong")
@@ -40,8 +40,11 @@ def random_kernel(kind: int, n: int, rng: np.random.Generator) -> tuple[np.ndarr
 
 
 def main() -> None:
-    n = int(sys.argv[1]) if len(sys.argv) > 1 else 500
-    count = int(sys.argv[2]) if len(sys.argv) > 2 else 200
+    words = harness.parser(__doc__)
+    words.add_argument("--points", type=int, default=500)
+    words.add_argument("--kernels", type=int, default=200)
+    o = words.parse_args()
+    n, count = o.points, o.kernels
     warnings.simplefilter("ignore", RuntimeWarning)
     rng = np.random.default_rng(5)
     seen: dict[str, Counter[str]] = {kind: Counter() for kind in KINDS}
@@ -54,14 +57,16 @@ def main() -> None:
         reported = max(report["measured_error"], report["estimated_error"])
         seen[KINDS[k % len(KINDS)]].update(
             matrices=1,
-            warned=bool(report["warnings"]),
-            above=true > tolerance,
-            under=3 * reported < true and not report["warnings"],
+            warned=int(bool(report["warnings"])),
+            above=int(true > tolerance),
+            under=int(3 * reported < true and not report["warnings"]),
         )
     print(f"{n} points. under: the reported error is below a third of the true one, without a warning")
     print(f"{'kernel':15} {'matrices':>9} {'above tolerance':>16} {'warned':>7} {'under':>6}")
     for kind, s in seen.items():
         print(f"{kind:15} {s['matrices']:9} {s['above']:16} {s['warned']:7} {s['under']:6}")
+    rows = [{"kernel": kind} | dict(s) for kind, s in seen.items()]
+    harness.write(o.json, "hmatrix_errors/1", points=n, rows=rows)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,11 @@
 """The pictures of docs/guide/tomography.md: images of simulated scans before and after each repair, and by each method.
 
-    python bench/tomography_pictures.py [--into docs/images]
+    python bench/tomography_pictures.py [--into docs/images] [--json FILE]
 
 The phantom, its scans and their defects are those of bench/tomography_repairs.py, with 128 bins and 180 projections.
 Above each picture: its correlation with the phantom, within the pixels that all projections see.
 """
 
-import argparse
 import importlib.util
 import pathlib
 import tempfile
@@ -14,6 +13,7 @@ import tempfile
 import numpy as np
 import scans_of_phantoms as phantoms
 
+import harness
 from tacit.app.phase import Paganin
 from tacit.plot import plotting
 from tomography_repairs import AS_GIVEN, reconstructed
@@ -59,16 +59,19 @@ def shrink(path):
 
 
 def main():
-    words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    words.add_argument("--into", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parents[1] / "docs/images")
-    into = words.parse_args().into
+    words = harness.parser(__doc__)
+    words.add_argument("--into", type=pathlib.Path, default=harness.ROOT / "docs/images")
+    o = words.parse_args()
+    into, rows = o.into, []
     true = phantoms.image(N)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
 
         def panel(what, path, *more, truth=true):
             found, _ = reconstructed(path, folder, *more)
-            like = f"{phantoms.correlation(found, truth):.3f}" if found.any() else "no image"
+            correlation = float(phantoms.correlation(found, truth)) if found.any() else None
+            rows.append({"picture": what, "options": list(more), "correlation": correlation})
+            like = "no image" if correlation is None else f"{correlation:.3f}"
             return f"{what}\n{like}", found
 
         def dead(data, white):
@@ -106,6 +109,7 @@ def main():
             path = scan(folder, beam=1e5, rings=0.05)
             rings = ("none", "offset", "sorting", "filtering", "wavelet", "all")
             grid([panel(r, path, "--rings", r) for r in rings], 6, into / "tomography-rings.png")
+    harness.write(o.json, "tomography_pictures/1", rows=rows)
 
 
 if __name__ == "__main__":
