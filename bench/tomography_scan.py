@@ -7,8 +7,8 @@ with goals.
 
 FOLDER holds tomography/CDS1_sinogram.bin and CDS1_theta.bin; other files are raw float32 as well. The one slice of the
 file is repeated. Each figure is the least of --rounds runs. Goals for CDS1 (750 x 512, 235 M entries, 24 iterations of
-CGLS, two processors): both directions built in 3.5 s with at most 2.9 GB, one slice in 1.8 s, 32 slices in 14 s. For
-one slice the entries are computed on the fly, for 32 they are stored, unless --options, for example "--format bitmap",
+CGLS, two processors): both directions built in 3.5 s with at most 2.9 GB, one slice in 1.8 s, 32 slices in 14 s. In
+one batch, as both are here, the entries are computed on the fly, unless --options, for example "--format list",
 says otherwise. --cpu also prints the CPU seconds of building and of products (one thread), and their ratio to the time
 of reading the matrix and the vectors at the bandwidth measured here.
 """
