@@ -11,12 +11,11 @@ import pathlib
 import tempfile
 
 import numpy as np
-import scans_of_phantoms as phantoms
 
 import harness
 from tacit.app.phase import Paganin
 from tacit.plot import plotting
-from tomography_repairs import AS_GIVEN, reconstructed
+from tomography_repairs import AS_GIVEN, phantoms, reconstructed
 
 N, T = 128, phantoms.half_turn(180)
 PAGANIN = Paganin(1.0, 20.0, 20.0, 200.0)

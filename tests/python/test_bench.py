@@ -109,7 +109,9 @@ def test_real_systems_judges_settings_by_the_true_residual(tmp_path: Path) -> No
 def test_every_bench_starts_and_writes_json() -> None:
     program = """
 import contextlib, io, runpy, sys
+clean = list(sys.path)
 for path in sys.argv[1:]:
+    sys.path[:] = clean  # no bench finds a folder that another one added
     sys.path[0], sys.argv = path.rpartition("/")[0], [path, "--help"]
     with contextlib.redirect_stdout(io.StringIO()) as said:
         try:
