@@ -1,4 +1,4 @@
-"""Parallel-beam tomography: images from sinograms, slice by slice, many slices at a time.
+"""Tomography: images from sinograms of a parallel or fan beam, many slices at a time, and volumes of a cone beam.
 
 >>> import numpy as np, tacit
 >>> angles = np.linspace(0, np.pi, 60, endpoint=False)
@@ -34,6 +34,7 @@ from .._support import (
 )
 from . import noise
 from .axis import Axis, find_centre
+from .beams import cone_projector, fan_projector, vector_projector
 from .counts import normalise
 from .filtering import FILTERS, filtered, shares
 from .methods import OPTIONS, checked
@@ -53,6 +54,8 @@ __all__ = [
     "Progress",
     "Projector",
     "Reconstruction",
+    "cone_projector",
+    "fan_projector",
     "fbp",
     "find_centre",
     "normalise",
@@ -61,6 +64,7 @@ __all__ = [
     "reconstruct",
     "remove_rings",
     "stitch",
+    "vector_projector",
 ]
 
 _projector = projector  # reconstruct() has an argument of the same name
@@ -104,12 +108,14 @@ def reconstruct(
     Parameters
     ----------
     sinograms : array_like, (angles, detectors) or (k, angles, detectors)
-        Line integrals, minus the logarithm of the transmission (:func:`normalise`). Lengths are in bins.
+        Line integrals, minus the logarithm of the transmission (:func:`normalise`). Lengths are in bins, of a fan or
+        cone beam in the unit of its projector. Of a cone beam projections (angles, rows, columns), of one volume, or
+        (k, angles, rows, columns).
     angles : array_like, (a,)
         In radians; needed without a projector.
     projector : Projector, optional
         One made earlier, to be used again. Otherwise it is made by :func:`projector` with its options (centre, image,
-        values, ..).
+        values, ..). Fan and cone beams take one: :func:`fan_projector`, :func:`cone_projector`.
     method : str
         "cgls", "sirt", "sart", "osem", "mlem", "tikhonov" or "tv": docs/reference/tomography.md has their formulas.
     start : array_like, optional
@@ -158,7 +164,7 @@ def reconstruct(
 
     def look() -> tuple[Array, Any, Array | None]:
         o = checked(method, own)
-        given = _sinograms(sinograms, batch)
+        given = _sinograms(sinograms, batch, projector)
         thread_count(threads)
         if projector is None:
             if angles is None:
@@ -189,20 +195,23 @@ def reconstruct(
             projector = _projector(angles, given.shape[-1], comm=on, **making)
         built = time.perf_counter()
         P: Projector = projector
+        alone = given.ndim == len(P.sinogram_shape)
         if P.nnz == 0:
             raise ValueError(meets_nothing(P, making))
         b, x0 = stacks(P, given, start)
         sigma = None if sigma is None else np.asarray(np.broadcast_to(sigma, b.shape), P.dtype)
         images, parts, interrupted = _by_batches(P, b, x0, sigma, o, together, callback, threads)
     seconds = {"build": built - begin, "solve": time.perf_counter() - built}
-    return _result(images[0] if given.ndim == 2 else images, parts, len(b), seconds, interrupted)
+    return _result(images[0] if alone else images, parts, len(b), seconds, interrupted)
 
 
-def _sinograms(given: Any, batch: Any) -> Array:
+def _sinograms(given: Any, batch: Any, P: Projector | None = None) -> Array:
     """The sinograms as an array; ValueError for other shapes, and for a batch below 1."""
     found = as_array(given, "sinograms")
-    if found.ndim not in (2, 3):
-        needed = "(angles, detectors) or (k, angles, detectors)"
+    names = "angles, detectors" if P is None or len(P.sinogram_shape) == 2 else "angles, rows, columns"
+    dimensions = names.count(",") + 1
+    if found.ndim not in (dimensions, dimensions + 1):
+        needed = f"({names}) or (k, {names})"
         raise ValueError(f"sinograms has shape {found.shape}; {needed} is needed")
     if whole_number(batch, "batch") < 1:
         raise ValueError(f"batch is {batch}; a positive number is needed")
@@ -284,6 +293,8 @@ def fbp(
         refuse_unknown("fbp", {k: v for k, v in options.items() if k not in _PROJECTING}, _PROJECTING)
         if projector is not None and options:
             raise TypeError(f"{next(iter(options))} is an option of the projector, which was given")
+        if projector is not None and projector.views is not None:
+            raise ValueError("fbp is of a parallel beam, and the projector has views of a fan or cone beam")
         return given
 
     given = agreed(on, look)
@@ -371,7 +382,7 @@ def _batch(
 
 
 def _rough(P: Projector, b: Array, sigma: Array) -> Array:
-    """An image (rows, columns) of a slice by cgls that ends at the noise, but not at 0."""
+    """An image of a slice by cgls that ends at the noise, but not at 0."""
     for goal, options in ((noise.norms(sigma), {}), (np.zeros(1), {"iterations": 1})):
         image = _compiled(P, b, None, goal, checked("cgls", options), lambda *_: False)["images"]
         if image.any():
