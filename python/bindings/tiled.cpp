@@ -334,6 +334,20 @@ void bind_projectors(nb::module_& m) {
             return std::make_shared<P>(P{{}, projector.template matrix<T>(comm, request.options())});
           });
         });
+  m.def(named<T>("cone_back_project").c_str(),
+        [](const std::vector<Local>& volume, const std::vector<Local>& detector, const std::vector<double>& voxel,
+           const Elements<double>& views, const Whole<T>& projections) {
+          const auto projector = cone_projector_of(volume, detector, voxel, views);
+          const auto size = std::size_t(projector.geometry().voxels());
+          require(Global(projections.shape(1)) == projector.geometry().rays(), "projections of ", projections.shape(1),
+                  " rays where ", projector.geometry().rays(), " are needed");
+          std::vector<T> made(size * projections.shape(0));
+          unlocked([&] {
+            for (std::size_t k = 0; k < projections.shape(0); ++k)
+              projector.back_project(projections.data() + k * projections.shape(1), made.data() + k * size);
+          });
+          return array_of<T, std::vector<T>>(std::move(made), projections.shape(0), size);
+        });
 #ifdef TACIT_HAVE_CUDA
   using Projected = ProjectionOnGpu<T>;
   bind_projector<Projected>(m, named<T>("DeviceProjector").c_str())

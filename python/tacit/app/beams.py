@@ -18,7 +18,7 @@ from .._support import Array, agreed, as_array, choose, core, real_number, threa
 from .axis import doubtful_angles
 from .projectors import Projector
 
-__all__ = ["cone_projector", "fan_projector", "vector_projector"]
+__all__ = ["cone_projector", "fan_projector", "sizes_of", "vector_projector"]
 
 _FLAT = [0, 1, 3, 4, 6, 7]  # where the six numbers of a fan's view stand among twelve
 
@@ -257,16 +257,29 @@ def _made(
     return _projector(g._replace(views=views, angles=angles), scalar, threads, on, o)
 
 
-def _projector(g: _Geometry, scalar: str, threads: int | None, on: Any, o: Any) -> Projector:
-    twelve = g.views
-    flat = g.views.shape[1] == len(_FLAT)
-    if flat:
-        twelve = np.zeros((len(g.views), 12))
-        twelve[:, _FLAT] = g.views
+def sizes_of(P: Any) -> tuple[tuple[int, ...], tuple[int, ...], tuple[float, ...], Array]:
+    """(volume, detector, sides of a voxel, views as one row) of a fan's or cone's projector, as the compiled part takes
+    them: of a fan one image, one row of the detector.
+    """
+    return _threefold(P.image_shape, P.sinogram_shape[1:], P.pixel, P.views)
+
+
+def _threefold(
+    image: tuple[int, ...], size: tuple[int, ...], pixel: tuple[float, ...], views: Array
+) -> tuple[tuple[int, ...], tuple[int, ...], tuple[float, ...], Array]:
+    twelve = views
+    if views.shape[1] == len(_FLAT):
+        twelve = np.zeros((len(views), 12))
+        twelve[:, _FLAT] = views
         twelve[:, 11] = 1
-    volume, size, sides = ((1,) * (n - len(part)) + part for n, part in ((3, g.image), (2, g.size), (3, g.pixel)))
+        image, size, pixel = (1, *image), (1, *size), (1.0, *pixel)
+    return image, size, pixel, twelve.reshape(-1)
+
+
+def _projector(g: _Geometry, scalar: str, threads: int | None, on: Any, o: Any) -> Projector:
+    sizes = _threefold(g.image, g.size, g.pixel, g.views)
     with using_threads(threads) if threads else contextlib.nullcontext():
-        handle = core("cone_projector", scalar)(on, volume, size, sides, twelve.reshape(-1), o)
+        handle = core("cone_projector", scalar)(on, *sizes, o)
 
     def again(at: Any) -> Projector:
         return _projector(g._replace(views=g.views[at], angles=g.angles[at]), scalar, threads, on, o)

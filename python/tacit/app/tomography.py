@@ -36,6 +36,7 @@ from . import noise
 from .axis import Axis, find_centre
 from .beams import cone_projector, fan_projector, vector_projector
 from .counts import normalise
+from .feldkamp import circle_of, feldkamp
 from .filtering import FILTERS, filtered, shares
 from .methods import OPTIONS, checked
 from .nexus import open_scan
@@ -264,11 +265,13 @@ def fbp(
 ) -> Reconstruction:
     """Filtered back-projection, A^T W F b: sinograms filtered by a ramp, weighted by the part of half a turn that each
     projection stands for, and back-projected. Takes about as long as one iteration; needs projections from everywhere.
+    With the projector of a cone beam the method of Feldkamp, Davis and Kress (FDK), and with that of a fan likewise:
+    for a source on a circle, over a whole turn.
 
     Parameters
     ----------
     sinograms, angles, projector, batch, comm, **options
-        As for :func:`reconstruct`.
+        As for :func:`reconstruct`; angles are not needed with the projector of a fan or cone beam.
     filter : str
         Window of the ramp: "shepp-logan", "ramp" (none), "cosine", "hamming", "hann".
     wide : bool
@@ -285,8 +288,8 @@ def fbp(
 
     def look() -> Array:
         choose("filter", filter, tuple(FILTERS))
-        given = _sinograms(sinograms, batch)
-        if angles is None:
+        given = _sinograms(sinograms, batch, projector)
+        if angles is None and (projector is None or projector.views is None):
             raise ValueError(
                 "angles are needed, also with a projector: each projection is weighted by its part of the turn"
             )
@@ -294,7 +297,7 @@ def fbp(
         if projector is not None and options:
             raise TypeError(f"{next(iter(options))} is an option of the projector, which was given")
         if projector is not None and projector.views is not None:
-            raise ValueError("fbp is of a parallel beam, and the projector has views of a fan or cone beam")
+            circle_of(projector)
         return given
 
     given = agreed(on, look)
@@ -304,16 +307,19 @@ def fbp(
         projector = _projector(angles, given.shape[-1], comm=on, **making)
     built, P = time.perf_counter(), projector
     b, _ = stacks(P, given, None)
-    weights = (shares(np.asarray(angles, np.float64).reshape(-1))[:, None]).astype(P.dtype)
     images = np.empty((len(b), *P.image_shape), P.dtype)
     norms = np.empty(len(b))
     for first in range(0, len(b), batch):
         here = slice(first, first + batch)
-        images[here] = P.backproject(filtered(b[here], filter, wide) * weights) / P.pixel**2
+        if P.views is not None:
+            images[here] = feldkamp(P, b[here], filter, wide)
+        else:
+            weights = (shares(np.asarray(angles, np.float64).reshape(-1))[:, None]).astype(P.dtype)
+            images[here] = P.backproject(filtered(b[here], filter, wide) * weights) / P.pixel**2
         norms[here] = np.linalg.norm((b[here] - P.project(images[here])).reshape(len(b[here]), -1), axis=1)
     end = ["filtered" if np.isfinite(norm) else "non_finite" for norm in norms]
     return Reconstruction(
-        images=images[0] if given.ndim == 2 else images,
+        images=images[0] if given.ndim == len(P.sinogram_shape) else images,
         residual=norms[None],
         gradient=np.full((1, len(b)), np.nan),
         slice_iterations=[0] * len(b),

@@ -401,6 +401,59 @@ std::shared_ptr<op::TiledSpmm<T>> ConeProjector::matrix(const comm::Communicator
   });
 }
 
+namespace {
+
+// Adds a view to the sums of a row of voxels: `image` is its projection, with zeros around it.
+template <class T>
+void add_view(const Shot& shot, const ConeGeometry& g, const T* image, double y, double z, double* sums) {
+  double at[3], step[3];
+  for (int r = 0; r < 3; ++r) {
+    const double* const m = shot.inverse[r];
+    at[r] = m[0] * (0.5 - shot.source[0]) + m[1] * (y - shot.source[1]) + m[2] * (z - shot.source[2]);
+    step[r] = m[0];
+  }
+  const Local wide = g.columns + 2;
+  const double last_column = g.columns, last_row = g.rows;
+#pragma omp simd
+  for (Local x = 0; x < g.width; ++x) {
+    const double depth = at[2] + x * step[2], over = depth > 1e-9 ? 1 / depth : 0.0;
+    const double j = least(most((at[0] + x * step[0]) * over, -1.0), last_column) + 1,
+                 i = least(most((at[1] + x * step[1]) * over, -1.0), last_row) + 1;
+    const auto column = least(Local(j), g.columns), row = least(Local(i), g.rows);
+    const double right = j - column, down = i - row;
+    const T* const from = image + row * wide + column;
+    const double above = (1 - right) * double(from[0]) + right * double(from[1]),
+                 below = (1 - right) * double(from[wide]) + right * double(from[wide + 1]);
+    sums[x] += over * over * ((1 - down) * above + down * below);
+  }
+}
+
+}  // namespace
+
+template <class T>
+void ConeProjector::back_project(const T* projections, T* volume) const {
+  const auto& g = geometry_;
+  const auto rows = std::size_t(g.rows), columns = std::size_t(g.columns), size = (rows + 2) * (columns + 2);
+  checked_cast<Local>(size, "the number of pixels of a detector");
+  std::vector<T> framed(size * shots_.size());
+  exec::parallel_for(shots_.size() * rows, true, [&](std::size_t line) {
+    const T* const from = projections + line * columns;
+    std::copy(from, from + columns, framed.data() + line / rows * size + (line % rows + 1) * (columns + 2) + 1);
+  });
+  exec::parallel_for(
+      std::size_t(g.depth) * std::size_t(g.height), true,
+      [&](std::size_t line) {
+        std::vector<double> sums(static_cast<std::size_t>(g.width));
+        const double y = double(line % std::size_t(g.height)) + 0.5, z = double(line / std::size_t(g.height)) + 0.5;
+        for (std::size_t shot = 0; shot < shots_.size(); ++shot)
+          add_view(shots_[shot], g, framed.data() + shot * size, y, z, sums.data());
+        for (std::size_t x = 0; x < sums.size(); ++x) volume[line * sums.size() + x] = T(sums[x]);
+      },
+      1);
+}
+
+template void ConeProjector::back_project(const float*, float*) const;
+template void ConeProjector::back_project(const double*, double*) const;
 template std::shared_ptr<op::TiledSpmm<float>> ConeProjector::matrix(const comm::Communicator&,
                                                                      const op::TiledSpmmOptions&) const;
 template std::shared_ptr<op::TiledSpmm<double>> ConeProjector::matrix(const comm::Communicator&,

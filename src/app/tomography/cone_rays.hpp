@@ -75,6 +75,7 @@ inline Aim aim(const Shot& shot, Local row, Local column) {
 struct Lines {
   int main, other[2];
   double at[2][lanes], step[2][lanes], inverse[2][lanes], up[2][lanes];  // up: 1 where step is not below 0, else 0
+  Local side[2][lanes];                                                  // of the next voxel: 1 or -1
   double length[lanes];  // within a slab; 0 for lanes that are no such rays
   std::pair<double, double> range(int lane, const Cells& cells) const;
   std::pair<Local, Local> met(const Cells& cells) const;
@@ -118,7 +119,7 @@ inline Lines lines(const Shot& shot, const Aim& a, int main, int count, const Ce
     for (int c = 0; c < 2; ++c) {
       const double step = a.to[l.other[c]][i] / along;
       l.step[c][i] = step;
-      l.up[c][i] = step >= 0 ? 1.0 : 0.0;
+      l.up[c][i] = step >= 0 ? 1.0 : 0.0, l.side[c][i] = step >= 0 ? 1 : -1;
       l.inverse[c][i] = std::min(1 / std::abs(step), 1e300);
       l.at[c][i] = shot.source[std::size_t(l.other[c])] - shot.source[std::size_t(main)] * step;
     }
@@ -131,37 +132,48 @@ inline Lines lines(const Shot& shot, const Aim& a, int main, int count, const Ce
   return l;
 }
 
+// By value, so that they become instructions.
+template <class N>
+inline N least(N a, N b) {
+  return a < b ? a : b;
+}
+template <class N>
+inline N most(N a, N b) {
+  return a > b ? a : b;
+}
+
 /// The entries of lines in slabs `first` to first + count - 1. What is outside of the cells is beside them.
 template <class T, bool flat>
 [[gnu::noinline]] void cross(const Lines& l, const Cells& cells, Local first, int count, Crossings<T>& found) {
   const auto stride = cells.stride();
   const auto m = std::size_t(l.main), p = std::size_t(l.other[0]), q = std::size_t(l.other[1]);
-  const double low_p = cells.low[p] - 1, high_p = cells.high[p], low_q = cells.low[q] - 1, high_q = cells.high[q];
+  const Local low_p = cells.low[p] - 1, high_p = cells.high[p], low_q = cells.low[q] - 1, high_q = cells.high[q];
+  const double from_p = low_p, to_p = high_p + 1, from_q = low_q, to_q = high_q + 1;
   const Local over_p = stride[p], over_q = stride[q];
   for (int n = 0; n < count; ++n) {
     const double s = first + n;
-    const Local begin = (first + n - cells.low[m] + 1) * stride[m] - (cells.low[p] - 1) * over_p -
-                        (flat ? 0 : (cells.low[q] - 1) * over_q);
+    const Local begin = (first + n - cells.low[m] + 1) * stride[m] - low_p * over_p - (flat ? 0 : low_q * over_q);
     auto& at = found.at[n];
     auto& length = found.length[n];
 #pragma omp simd
     for (int i = 0; i < lanes; ++i) {
-      const double here = l.at[0][i] + s * l.step[0][i], in = std::floor(here);
-      const double part = std::min(std::abs(l.up[0][i] - (here - in)) * l.inverse[0][i], 1.0);
-      const auto p0 = Local(std::clamp(in, low_p, high_p)) * over_p,
-                 p1 = Local(std::clamp(in + (2 * l.up[0][i] - 1), low_p, high_p)) * over_p;
+      // Beyond the cells a line may be anywhere else that is beyond them.
+      const double here = least(most(l.at[0][i] + s * l.step[0][i], from_p), to_p), in = std::floor(here);
+      const double part = least(std::abs(l.up[0][i] - (here - in)) * l.inverse[0][i], 1.0);
+      const auto p0 = least(Local(in), high_p) * over_p,
+                 p1 = least(most(Local(in) + l.side[0][i], low_p), high_p) * over_p;
       if constexpr (flat) {
         at[0][i] = begin + p0, at[1][i] = begin + p1;
         length[0][i] = T(part * l.length[i]), length[1][i] = T((1 - part) * l.length[i]);
       } else {
-        const double there = l.at[1][i] + s * l.step[1][i], into = std::floor(there);
-        const double other = std::min(std::abs(l.up[1][i] - (there - into)) * l.inverse[1][i], 1.0);
-        const auto q0 = Local(std::clamp(into, low_q, high_q)) * over_q,
-                   q1 = Local(std::clamp(into + (2 * l.up[1][i] - 1), low_q, high_q)) * over_q;
-        const double least = std::min(part, other), most = std::max(part, other);
+        const double there = least(most(l.at[1][i] + s * l.step[1][i], from_q), to_q), into = std::floor(there);
+        const double other = least(std::abs(l.up[1][i] - (there - into)) * l.inverse[1][i], 1.0);
+        const auto q0 = least(Local(into), high_q) * over_q,
+                   q1 = least(most(Local(into) + l.side[1][i], low_q), high_q) * over_q;
+        const double sooner = least(part, other), later = most(part, other);
         at[0][i] = begin + p0 + q0, at[1][i] = begin + (part < other ? p1 + q0 : p0 + q1), at[2][i] = begin + p1 + q1;
-        length[0][i] = T(least * l.length[i]), length[1][i] = T((most - least) * l.length[i]);
-        length[2][i] = T((1 - most) * l.length[i]);
+        length[0][i] = T(sooner * l.length[i]), length[1][i] = T((later - sooner) * l.length[i]);
+        length[2][i] = T((1 - later) * l.length[i]);
       }
     }
   }

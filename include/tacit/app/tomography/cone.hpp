@@ -55,6 +55,13 @@ class ConeProjector {
   std::shared_ptr<op::TiledSpmm<T>> matrix(const comm::Communicator& comm,
                                            const op::TiledSpmmOptions& options = {}) const;
 
+  /// For every voxel the sum over the views of the projections where the ray through its middle meets the detector,
+  /// linearly between pixels and 0 beyond them, times (d / e)^2 with the distances d of the detector and e of the voxel
+  /// from the source along the detector's normal: for filtered back-projection. `volume` has voxels() numbers,
+  /// `projections` rays(). Local.
+  template <class T>
+  void back_project(const T* projections, T* volume) const;
+
  private:
   ConeGeometry geometry_;
   std::vector<Shot> shots_;
