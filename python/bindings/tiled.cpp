@@ -7,6 +7,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <tacit/app/tomography/cone.hpp>
 #include <tacit/app/tomography/projector.hpp>
 #include <tacit/app/tomography/reconstruct.hpp>
 #include <tacit/exec/parallel.hpp>
@@ -17,6 +18,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <numeric>
 
 namespace tacit::python {
 namespace {
@@ -28,16 +30,20 @@ using release = WithoutGil;
 template <class T>
 using Whole = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
+/// Element i of a space is number order[i] of a column; natural where this is empty.
+std::size_t numbered(const std::vector<Local>& order, std::size_t i) {
+  return order.empty() ? i : std::size_t(order[i]);
+}
+
 /// This rank's elements, in the order of a space, of whole columns in natural order; and the reverse, on every rank.
 template <class T, Memory M>
 Vector<T, M> taken(const Space& space, const std::vector<Local>& order, const T* whole, int k) {
   Vector<T> v(space, k);
   const auto n = std::size_t(space.size());
-  const Local begin = Local(space.begin());
+  const auto begin = std::size_t(space.begin());
   exec::parallel_for(std::size_t(space.local_size()), true, [&](std::size_t i) {
     for (int c = 0; c < k; ++c)
-      v.data()[i * std::size_t(k) + std::size_t(c)] =
-          whole[std::size_t(c) * n + std::size_t(order[std::size_t(begin) + i])];
+      v.data()[i * std::size_t(k) + std::size_t(c)] = whole[std::size_t(c) * n + numbered(order, begin + i)];
   });
   if constexpr (std::same_as<M, Host>) {
     return v;
@@ -58,17 +64,25 @@ std::vector<T> given(const Vector<T, M>& v, const std::vector<Local>& order) {
   if (comm.size() > 1) gathered = comm.all_gather(std::span<const T>(from, v.size())), from = gathered.data();
   std::vector<T> whole(n * k);
   exec::parallel_for(n, true, [&](std::size_t i) {
-    for (std::size_t c = 0; c < k; ++c) whole[c * n + std::size_t(order[i])] = from[i * k + c];
+    for (std::size_t c = 0; c < k; ++c) whole[c * n + numbered(order, i)] = from[i * k + c];
   });
   return whole;
 }
 
-/// A projector and its matrix in host memory.
+/// The numbers of a projector's rays and pixels; empty: in order.
+struct Numbers {
+  std::vector<Local> rays, pixels;
+};
+Numbers numbers_of(const app::tomography::Projector& p) {
+  return {p.ray_order(), p.pixel_order()};
+}
+
+/// The matrix of a projector in host memory.
 template <class T>
 struct Projection {
   using scalar = T;
   using memory = Host;
-  app::tomography::Projector projector;
+  Numbers numbers;
   std::shared_ptr<op::TiledSpmm<T>> a;
   std::string storage() const { return a->product(false).storage(); }
   template <class F>
@@ -83,12 +97,12 @@ struct TiledOnGpu : OnGpu<T> {
   TiledOnGpu(int on, std::shared_ptr<const Matrix> made) { this->gpu = on, this->of = std::move(made); }
   const Matrix& matrix() const { return static_cast<const Matrix&>(*this->of); }
 };
-/// A projector there.
+/// The matrix of a projector there.
 template <class T>
 struct ProjectionOnGpu {
   using scalar = T;
   using memory = Device;
-  app::tomography::Projector projector;
+  Numbers numbers;
   int gpu;
   std::shared_ptr<op::TiledOnDevice<T, Device>> a;
   std::string storage() const { return a->storage(); }
@@ -105,8 +119,7 @@ auto projected(const P& p, const Whole<T>& x, bool adjoint) {
   const int k = int(x.shape(0));
   auto whole = p.together([&] {
     const Space &from = adjoint ? p.a->range() : p.a->domain(), &to = adjoint ? p.a->domain() : p.a->range();
-    const auto &in = adjoint ? p.projector.ray_order() : p.projector.pixel_order(),
-               &out = adjoint ? p.projector.pixel_order() : p.projector.ray_order();
+    const auto &in = adjoint ? p.numbers.rays : p.numbers.pixels, &out = adjoint ? p.numbers.pixels : p.numbers.rays;
     require(Global(x.shape(1)) == from.size(), "columns of ", x.shape(1), " numbers where ", from.size(),
             " are needed");
     Vector<T, M> y(to, k);
@@ -146,11 +159,11 @@ nb::dict reconstructed(const P& p, const Whole<T>& b, const Whole<T>& start, app
     require(start.shape(0) == 0 || (start.shape(0) == b.shape(0) && Global(start.shape(1)) == p.a->domain().size()),
             "start images of ", start.shape(0), " x ", start.shape(1), " pixels where ", k, " x ", p.a->domain().size(),
             " are needed");
-    const auto v = taken<T, M>(p.a->range(), p.projector.ray_order(), b.data(), k);
-    auto x = start.shape(0) ? taken<T, M>(p.a->domain(), p.projector.pixel_order(), start.data(), k)
-                            : Vector<T, M>(p.a->domain(), k);
+    const auto v = taken<T, M>(p.a->range(), p.numbers.rays, b.data(), k);
+    auto x =
+        start.shape(0) ? taken<T, M>(p.a->domain(), p.numbers.pixels, start.data(), k) : Vector<T, M>(p.a->domain(), k);
     result = tomography::reconstruct(*p.a, v, x, o);
-    return given(x, p.projector.pixel_order());
+    return given(x, p.numbers.pixels);
   });
   const std::size_t n = images.size() / std::size_t(k);
   std::vector<std::string> ends;
@@ -161,14 +174,22 @@ nb::dict reconstructed(const P& p, const Whole<T>& b, const Whole<T>& start, app
                  "end", ends);
 }
 
+/// The numbers of all elements of a space.
+std::vector<Local> in_order(const std::vector<Local>& order, const Space& space) {
+  if (!order.empty()) return order;
+  std::vector<Local> all(static_cast<std::size_t>(space.size()));
+  std::iota(all.begin(), all.end(), Local(0));
+  return all;
+}
+
 /// A projector in either memory.
 template <class P>
 nb::class_<P> bind_projector(nb::module_& m, const char* name) {
   return nb::class_<P>(m, name)
       .def_prop_ro("entries", [](const P& p) { return p.a->entries(); })
       .def_prop_ro("storage", [](const P& p) { return p.storage(); })
-      .def_prop_ro("ray_order", [](const P& p) { return array_of(std::vector<Local>(p.projector.ray_order())); })
-      .def_prop_ro("pixel_order", [](const P& p) { return array_of(std::vector<Local>(p.projector.pixel_order())); })
+      .def_prop_ro("ray_order", [](const P& p) { return array_of(in_order(p.numbers.rays, p.a->range())); })
+      .def_prop_ro("pixel_order", [](const P& p) { return array_of(in_order(p.numbers.pixels, p.a->domain())); })
       .def("apply", &projected<P>)
       .def("reconstruct", &reconstructed<P>, nb::arg(), nb::arg(), nb::arg(), nb::arg().none());
 }
@@ -180,6 +201,20 @@ app::tomography::Projector projector_of(Local width, Local height, Local detecto
   const bool curved = request.order.value_or(op::TiledOrder::hilbert) == op::TiledOrder::hilbert;
   tomography::Geometry g{width, height, detectors, {angles.data(), angles.data() + angles.size()}, centre, pixel};
   return tomography::Projector(std::move(g), curved ? tomography::Order::hilbert : tomography::Order::natural);
+}
+
+/// Views are rows of 12 numbers: source, middle of the detector, steps to the next column and row, each x, y, z.
+app::tomography::ConeProjector cone_projector_of(const std::vector<Local>& volume, const std::vector<Local>& detector,
+                                                 const std::vector<double>& voxel, const Elements<double>& views) {
+  require(volume.size() == 3 && detector.size() == 2 && voxel.size() == 3 && views.size() % 12 == 0,
+          "a volume of 3 sizes, a detector of 2, voxels of 3 sides, and views of 12 numbers are needed");
+  app::tomography::ConeGeometry g;
+  g.depth = volume[0], g.height = volume[1], g.width = volume[2];
+  g.rows = detector[0], g.columns = detector[1];
+  g.voxel = {voxel[2], voxel[1], voxel[0]};
+  for (const double* v = views.data(); v != views.data() + views.size(); v += 12)
+    g.views.push_back({{v[0], v[1], v[2]}, {v[3], v[4], v[5]}, {v[6], v[7], v[8]}, {v[9], v[10], v[11]}});
+  return app::tomography::ConeProjector(std::move(g));
 }
 
 /// Seconds of one product with these columns, of the clock or of this thread on its processor: for benchmarks.
@@ -283,13 +318,35 @@ void bind_projectors(nb::module_& m) {
             auto projector = projector_of(width, height, detectors, angles, centre, pixel, request);
             if constexpr (std::same_as<M, Host>) {
               auto a = projector.template matrix<T>(comm, request.options());
-              return std::make_shared<P>(P{std::move(projector), std::move(a)});
+              return std::make_shared<P>(P{numbers_of(projector), std::move(a)});
             } else {
               auto a = projector.template on_device<T, M>(comm, request.options());
               using There = ProjectionOnGpu<T>;
-              return std::make_shared<There>(There{std::move(projector), gpu, std::move(a)});
+              return std::make_shared<There>(There{numbers_of(projector), gpu, std::move(a)});
             }
           });
+        });
+  m.def(named<T>("cone_projector").c_str(),
+        [](const Communicator& comm, const std::vector<Local>& volume, const std::vector<Local>& detector,
+           const std::vector<double>& voxel, const Elements<double>& views, const op::TiledRequest& request) {
+          return together(comm, [&] {
+            const auto projector = cone_projector_of(volume, detector, voxel, views);
+            return std::make_shared<P>(P{{}, projector.template matrix<T>(comm, request.options())});
+          });
+        });
+  m.def(named<T>("cone_back_project").c_str(),
+        [](const std::vector<Local>& volume, const std::vector<Local>& detector, const std::vector<double>& voxel,
+           const Elements<double>& views, const Whole<T>& projections) {
+          const auto projector = cone_projector_of(volume, detector, voxel, views);
+          const auto size = std::size_t(projector.geometry().voxels());
+          require(Global(projections.shape(1)) == projector.geometry().rays(), "projections of ", projections.shape(1),
+                  " rays where ", projector.geometry().rays(), " are needed");
+          std::vector<T> made(size * projections.shape(0));
+          unlocked([&] {
+            for (std::size_t k = 0; k < projections.shape(0); ++k)
+              projector.back_project(projections.data() + k * projections.shape(1), made.data() + k * size);
+          });
+          return array_of<T, std::vector<T>>(std::move(made), projections.shape(0), size);
         });
 #ifdef TACIT_HAVE_CUDA
   using Projected = ProjectionOnGpu<T>;

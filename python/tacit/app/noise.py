@@ -56,7 +56,7 @@ def _variance(frames: Array) -> float:
 
 
 def estimated(sinograms: Array) -> Array:
-    """The standard deviation (k, 1, 1) of the noise of sinograms (k, angles, bins), by second differences along the
+    """The standard deviation (k, 1, ..) of the noise of sinograms (k, angles, ..), by second differences along the
     angle, of which a smooth sinogram has little: an upper bound where the sample has edges. At least 1e-6 of the
     largest value, and positive.
     """
@@ -64,13 +64,14 @@ def estimated(sinograms: Array) -> Array:
     k = len(sinograms)
     found = np.median(second.reshape(k, -1), axis=1) / (0.6745 * 6**0.5) if second.size else np.zeros(k)
     most = np.abs(sinograms).reshape(k, -1).max(1)
-    return np.asarray(np.maximum(np.maximum(found, 1e-6 * most), 1e-30).reshape(k, 1, 1))
+    return np.asarray(np.maximum(np.maximum(found, 1e-6 * most), 1e-30).reshape(k, *(1 for _ in sinograms.shape[1:])))
 
 
 def norms(deviations: Array) -> Array:
-    """The norms (k,) of deviations (k, angles, bins), in which none is above :data:`MOST` times the median: dead bins
+    """The norms (k,) of deviations (k, angles, ..), in which none is above :data:`MOST` times the median: dead bins
     and opaque parts of a sample, where hardly anything is known, would add more than all the others, and iterations
     would end at once.
     """
-    usual = np.median(deviations.reshape(len(deviations), -1), axis=1)[:, None, None]
-    return np.asarray(np.sqrt(np.square(np.minimum(deviations, MOST * usual), dtype=np.float64).sum((1, 2))))
+    flat = deviations.reshape(len(deviations), -1)
+    usual = np.median(flat, axis=1)[:, None]
+    return np.asarray(np.sqrt(np.square(np.minimum(flat, MOST * usual), dtype=np.float64).sum(1)))

@@ -1,9 +1,8 @@
-"""Projectors of a parallel beam: line integrals of images as a matrix."""
+"""Projectors: line integrals of images as a matrix; those of a parallel beam are made here."""
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Unpack
@@ -46,17 +45,20 @@ def for_few_products(options: dict[str, Any]) -> dict[str, Any]:
 
 
 class Projector:
-    """The matrix A, of rays x pixels, whose products are line integrals along rays through an image of square pixels.
-    Made by :func:`projector`.
+    """The matrix A, of rays x pixels, whose products are line integrals along rays through an image or a volume.
+
+    Made by :func:`projector` (parallel beam), :func:`fan_projector`, :func:`cone_projector`, :func:`vector_projector`.
 
     Attributes
     ----------
     image_shape : tuple of int
-        Rows and columns of the image; row 0 is on top.
+        Rows and columns of the image; row 0 is on top. Of a cone beam images, rows and columns of a volume.
     sinogram_shape : tuple of int
-        Angles and detector bins.
-    pixel : float
-        Side of a pixel, in bins.
+        Angles and detector bins; of a cone beam angles, rows and columns of the detector.
+    pixel : float or tuple of float
+        Side of a pixel, in bins; of a fan or cone beam (height, width) or (z, height, width), in its unit of length.
+    views : ndarray or None
+        Of a fan or cone beam: source and detector of each view (:func:`vector_projector`).
     operator : tacit.op.TiledSpmm or tacit.op.DeviceTiledSpmm
         A with rays and pixels in its own order: element i of its vectors is ray ``ray_order[i]`` or pixel
         ``pixel_order[i]``. Any method of :func:`tacit.solve` can be used on ``operator.H @ operator``.
@@ -74,16 +76,18 @@ class Projector:
         handle: Any,
         comm: Any,
         dtype: str,
-        image: tuple[int, int],
-        sinogram: tuple[int, int],
-        pixel: float,
+        image: tuple[int, ...],
+        sinogram: tuple[int, ...],
+        pixel: float | tuple[float, ...],
         angles: Array,
-        again: Callable[[Array], Projector],
+        again: Callable[[Any], Projector],
+        views: Array | None = None,
     ) -> None:
-        self._handle, self.angles, self._again = handle, angles, again
+        self._handle, self.angles, self._again, self.views = handle, angles, again, views
         self.comm = comm
         self.dtype = np.dtype(dtype)
-        self.image_shape, self.sinogram_shape, self.pixel = image, sinogram, pixel
+        self.image_shape, self.sinogram_shape = image, sinogram
+        self.pixel: Any = pixel
         self.device = _device.of(handle)
         kind = op.TiledSpmm if self.device == "host" else op.DeviceTiledSpmm
         self.operator: op.Operator = kind(handle.operator, comm, dtype)
@@ -108,11 +112,12 @@ class Projector:
         """The projector of the angles of these numbers, with all other options of this one. Collective."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # doubts about the angles have been stated
-            return self._again(self.angles[at])
+            return self._again(at)
 
     def project(self, images: Any) -> Array:
         """A x: sinograms (k, angles, detectors) of images (k, rows, columns), or one sinogram of one image, without k.
-        Collective; every rank passes and gets the same whole arrays.
+        Of a cone beam projections (k, angles, rows, columns) of volumes. Collective; every rank passes and gets the
+        same whole arrays.
         """
         return self._apply(images, self.image_shape, self.sinogram_shape, False)
 
@@ -120,31 +125,32 @@ class Projector:
         """A^T y: images of sinograms, with shapes as in :meth:`project`. Collective."""
         return self._apply(sinograms, self.sinogram_shape, self.image_shape, True)
 
-    def _apply(self, x: Any, given: tuple[int, int], wanted: tuple[int, int], adjoint: bool) -> Array:
+    def _apply(self, x: Any, given: tuple[int, ...], wanted: tuple[int, ...], adjoint: bool) -> Array:
         what = "images" if not adjoint else "sinograms"
         stack = _one_stack(self.comm, x, given, self.dtype, what)
         result = self._handle.apply(stack.reshape(len(stack), -1), adjoint).reshape(len(stack), *wanted)
-        return np.asarray(result[0] if np.ndim(x) == 2 else result)
+        return np.asarray(result[0] if np.ndim(x) == len(given) else result)
 
     def __repr__(self) -> str:
+        pixels, bins = (" x ".join(map(str, part)) for part in (self.image_shape, self.sinogram_shape[1:]))
         return (
-            f"<tacit projector of {self.image_shape[0]} x {self.image_shape[1]} pixels on {self.sinogram_shape[0]}"
-            f" angles x {self.sinogram_shape[1]} bins, {self.nnz} entries, {self.storage}"
-            f"{_device.on(self.device)}>"
+            f"<tacit projector of {pixels} pixels on {self.sinogram_shape[0]} angles x {bins} bins, {self.nnz} entries,"
+            f" {self.storage}{_device.on(self.device)}>"
         )
 
 
-def _stack(value: Any, shape: tuple[int, int], dtype: npt.DTypeLike, what: str) -> Array:
-    """A contiguous array (k, rows, columns) of this type; ValueError for another shape."""
+def _stack(value: Any, shape: tuple[int, ...], dtype: npt.DTypeLike, what: str) -> Array:
+    """A contiguous array (k, ..) of this type; ValueError for another shape."""
     array = as_array(value, what)
-    if array.ndim == 2:
+    if array.ndim == len(shape):
         array = array[None]
-    if array.ndim != 3 or array.shape[1:] != tuple(shape) or len(array) == 0:
-        raise ValueError(f"{what} has shape {np.shape(value)}; {tuple(shape)} or (k, {shape[0]}, {shape[1]}) is needed")
+    if array.ndim != len(shape) + 1 or array.shape[1:] != tuple(shape) or len(array) == 0:
+        several = ", ".join(map(str, shape))
+        raise ValueError(f"{what} has shape {np.shape(value)}; {tuple(shape)} or (k, {several}) is needed")
     return np.ascontiguousarray(array, dtype=dtype)
 
 
-def _one_stack(comm: Any, value: Any, shape: tuple[int, int], dtype: npt.DTypeLike, what: str) -> Array:
+def _one_stack(comm: Any, value: Any, shape: tuple[int, ...], dtype: npt.DTypeLike, what: str) -> Array:
     """:func:`_stack`, the same on every rank. Collective."""
     _, first = alike(comm, lambda: _stack(value, shape, dtype, what), lambda stack: {what: Whole(stack, "first")})
     return np.asarray(first[what])
@@ -226,11 +232,13 @@ def projector(
     gpu = -1 if kind == "host" else _device.number(device, on)
     with using_threads(threads) if threads else contextlib.nullcontext():
         handle = core("projector", scalar)(on, columns, rows, bins, t, middle, side, o, gpu)
-    again: dict[str, Any] = {"detectors": bins, "image": (rows, columns), "centre": middle, "pixel": side}
-    again |= {"dtype": scalar, "threads": threads, "comm": on, "device": device, **options}
-    return Projector(
-        handle, on, scalar, (rows, columns), (len(t), bins), side, t, functools.partial(projector, **again)
-    )
+    how: dict[str, Any] = {"detectors": bins, "image": (rows, columns), "centre": middle, "pixel": side}
+    how |= {"dtype": scalar, "threads": threads, "comm": on, "device": device, **options}
+
+    def again(at: Any) -> Projector:
+        return projector(t[at], **how)
+
+    return Projector(handle, on, scalar, (rows, columns), (len(t), bins), side, t, again)
 
 
 def stacks(P: Projector, sinograms: Array, start: Any) -> tuple[Array, Array | None]:
@@ -247,7 +255,7 @@ def meets_nothing(P: Projector, options: dict[str, Any]) -> str:
     text = "no ray meets the image"
     if options.get("centre") is None:
         return text + ": all of its line integrals are zero"
-    reach = float(options.get("pixel", 1.0)) * float(np.hypot(*P.image_shape)) / 2
+    reach = float(options.get("pixel", 1.0)) * float(np.linalg.norm(P.image_shape)) / 2
     return (
         f"{text}: the rotation axis is at {options['centre']:g} bins of a detector of {P.sinogram_shape[1]}; with this"
         f" image rays meet it from {-reach:.1f} to {P.sinogram_shape[1] + reach:.1f}"

@@ -232,7 +232,7 @@ class ScanReconstruction:
         histories = list(zip(*columns, strict=True))
         at = -1 if self._middle is None else self._middle - slices[0]
         whole = np.array(result.images[at]) if 0 <= at < len(result.images) else None
-        return first, self.field.crop(result.images), histories, whole, _shares(sinograms, deviations)
+        return first, self.field.crop(result.images), histories, whole, shares_of_noise(sinograms, deviations)
 
     def advice(self, method: str) -> list[str]:
         """What would do better with the noise of this scan, as sentences; on the first rank."""
@@ -259,6 +259,7 @@ class ScanReconstruction:
             "scan": scan.path,
             "angles": len(scan.angles),
             "detectors": scan.detectors,
+            "detector_shape": [scan.detectors],
             "centre": float(self.centre),
             "centre_uncertainty": getattr(self.centre, "uncertainty", None),
             "centre_method": getattr(self.centre, "method", None),
@@ -289,11 +290,11 @@ class ScanReconstruction:
         }
 
 
-def _shares(sinograms: Any, deviations: Any) -> list[float]:
+def shares_of_noise(sinograms: Any, deviations: Any) -> list[float]:
     """|deviations| / |b| of each slice."""
     if deviations is None:
         return []
-    norms = [np.sqrt(np.square(a, dtype=np.float64).sum((1, 2))) for a in (deviations, sinograms)]
+    norms = [np.sqrt(np.square(a, dtype=np.float64).reshape(len(a), -1).sum(1)) for a in (deviations, sinograms)]
     return [float(v) for v in np.divide(norms[0], norms[1], out=np.zeros(len(sinograms)), where=norms[1] > 0)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -20,27 +21,29 @@ FIRST, NEXT, LAST = 0.5, 0.6, 1e-3  # the gradient below which tv is smooth, rel
 
 
 def gradient(x: Array) -> Array:
-    """Differences (2, rows, columns) of an image to the pixel below and to the right; 0 at the last ones."""
-    made = np.zeros((2, *x.shape), x.dtype)
-    made[0, :-1] = x[1:] - x[:-1]
-    made[1, :, :-1] = x[:, 1:] - x[:, :-1]
+    """Differences (2, rows, columns) of an image to the pixel below and to the right, of a volume (3, ..) also to the
+    next image; 0 at the last ones.
+    """
+    made = np.zeros((x.ndim, *x.shape), x.dtype)
+    for axis, part in enumerate(made):
+        np.moveaxis(part, axis, 0)[:-1] = np.diff(np.moveaxis(x, axis, 0), axis=0)
     return made
 
 
 def divergence(g: Array) -> Array:
     """Minus the adjoint of :func:`gradient`."""
     made = np.zeros(g.shape[1:], g.dtype)
-    made[:-1] += g[0, :-1]
-    made[1:] -= g[0, :-1]
-    made[:, :-1] += g[1, :, :-1]
-    made[:, 1:] -= g[1, :, :-1]
+    for axis, part in enumerate(g):
+        to, rows = np.moveaxis(made, axis, 0), np.moveaxis(part, axis, 0)[:-1]
+        to[:-1] += rows
+        to[1:] -= rows
     return made
 
 
 def stack(P: Projector, w: Array, v: Array, penalty: str) -> op.Operator:
-    """The operator (w A; v L) of one slice, w (angles, bins), v (rows, columns), L the gradient or 1."""
+    """The operator (w A; v L) of one slice, w (angles, ..), v (rows, columns) or of a volume, L the gradient or 1."""
     rays, pixels, shape = w.size, v.size, P.image_shape
-    parts = 2 if penalty == "gradient" else 1
+    parts = len(shape) if penalty == "gradient" else 1
 
     def product(x: Array) -> Array:
         image = x.reshape(shape)
@@ -113,4 +116,6 @@ def regularised(
 
 def _sizes(x: Array, penalty: str) -> Array:
     """|L x| at each pixel."""
-    return np.asarray(np.hypot(*gradient(x)) if penalty == "gradient" else np.abs(x))
+    if penalty != "gradient":
+        return np.abs(x)
+    return np.asarray(functools.reduce(np.hypot, gradient(x)))

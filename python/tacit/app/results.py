@@ -35,7 +35,7 @@ class Reconstruction(Outcome):
     ``residual_norm`` are relative to the first residual, and are those of the worst slice.
     """
 
-    images: Array  #: (k, rows, columns), or (rows, columns) of a single sinogram
+    images: Array  #: (k, rows, columns), or (rows, columns) of a single sinogram; of a cone beam volumes
     residual: Array  #: recurrence residual |b - A x| by iteration (from 0) and slice; NaN after a batch has ended
     gradient: Array  #: |A^T (b - A x)| likewise
     slice_iterations: list[int]

@@ -96,17 +96,22 @@ class Course:
         }
 
 
+def _within(stack: Array) -> tuple[int, ...]:
+    """The axes of an image or sinogram of a stack."""
+    return tuple(range(1, stack.ndim))
+
+
 def _residual(parts: list[Part], b: Array, x: Array) -> Array:
     squares = np.zeros(len(b))
     for part in parts:
-        squares += np.square(b[:, part.at] - part.A.project(x), dtype=np.float64).sum((1, 2))
+        squares += np.square(b[:, part.at] - part.A.project(x), dtype=np.float64).sum(_within(b))
     return np.sqrt(squares)
 
 
 def by_subsets(
     P: Projector, b: Array, x0: Array | None, o: Any, goal: Array, after: Callable[[int, Array, float], bool]
 ) -> dict[str, Any]:
-    """The methods "sart", "osem" and "mlem" for sinograms b (k, angles, bins); see :data:`methods.METHODS`. Collective.
+    """The methods "sart", "osem" and "mlem" for sinograms b (k, angles, ..); see :data:`methods.METHODS`. Collective.
 
     An iteration is a product with each A_s and A_s^T, and another one with each A_s for the residual. With one
     subset SART is SIRT, and OSEM is MLEM. Memory: some images and sinograms of each slice, and the projectors of the
@@ -154,10 +159,10 @@ def _begin(P: Projector, parts: list[Part], b: Array, x0: Array | None, method: 
     if method == "sart":
         return np.zeros((len(b), *P.image_shape), P.dtype) if x0 is None else np.array(x0, P.dtype)
     ones = sum(part.A.project(np.ones(P.image_shape, P.dtype)).sum(dtype=np.float64) for part in parts)
-    level = b.sum((1, 2), dtype=np.float64) / max(ones, 1e-300)
-    plain = np.broadcast_to(level[:, None, None], (len(b), *P.image_shape))
+    level = b.sum(_within(b), dtype=np.float64) / max(ones, 1e-300)
+    plain = np.broadcast_to(level.reshape(-1, *(1 for _ in P.image_shape)), (len(b), *P.image_shape))
     if x0 is None:
         return np.ascontiguousarray(plain, P.dtype)
     above = np.maximum(x0, 0)
-    raised = np.maximum(above, RAISED * above.mean((1, 2), keepdims=True))
-    return np.asarray(np.where(above.any((1, 2), keepdims=True), raised, plain), P.dtype)
+    raised = np.maximum(above, RAISED * above.mean(_within(above), keepdims=True))
+    return np.asarray(np.where(above.any(_within(above), keepdims=True), raised, plain), P.dtype)

@@ -1,4 +1,4 @@
-"""Parallel-beam tomography: images from sinograms, slice by slice, many slices at a time.
+"""Tomography: images from sinograms of a parallel or fan beam, many slices at a time, and volumes of a cone beam.
 
 >>> import numpy as np, tacit
 >>> angles = np.linspace(0, np.pi, 60, endpoint=False)
@@ -34,7 +34,9 @@ from .._support import (
 )
 from . import noise
 from .axis import Axis, find_centre
+from .beams import cone_projector, fan_projector, vector_projector
 from .counts import normalise
+from .feldkamp import circle_of, feldkamp
 from .filtering import FILTERS, filtered, shares
 from .methods import OPTIONS, checked
 from .nexus import open_scan
@@ -53,6 +55,8 @@ __all__ = [
     "Progress",
     "Projector",
     "Reconstruction",
+    "cone_projector",
+    "fan_projector",
     "fbp",
     "find_centre",
     "normalise",
@@ -61,6 +65,7 @@ __all__ = [
     "reconstruct",
     "remove_rings",
     "stitch",
+    "vector_projector",
 ]
 
 _projector = projector  # reconstruct() has an argument of the same name
@@ -104,12 +109,14 @@ def reconstruct(
     Parameters
     ----------
     sinograms : array_like, (angles, detectors) or (k, angles, detectors)
-        Line integrals, minus the logarithm of the transmission (:func:`normalise`). Lengths are in bins.
+        Line integrals, minus the logarithm of the transmission (:func:`normalise`). Lengths are in bins, of a fan or
+        cone beam in the unit of its projector. Of a cone beam projections (angles, rows, columns), of one volume, or
+        (k, angles, rows, columns).
     angles : array_like, (a,)
         In radians; needed without a projector.
     projector : Projector, optional
         One made earlier, to be used again. Otherwise it is made by :func:`projector` with its options (centre, image,
-        values, ..).
+        values, ..). Fan and cone beams take one: :func:`fan_projector`, :func:`cone_projector`.
     method : str
         "cgls", "sirt", "sart", "osem", "mlem", "tikhonov" or "tv": docs/reference/tomography.md has their formulas.
     start : array_like, optional
@@ -158,7 +165,7 @@ def reconstruct(
 
     def look() -> tuple[Array, Any, Array | None]:
         o = checked(method, own)
-        given = _sinograms(sinograms, batch)
+        given = _sinograms(sinograms, batch, projector)
         thread_count(threads)
         if projector is None:
             if angles is None:
@@ -189,20 +196,23 @@ def reconstruct(
             projector = _projector(angles, given.shape[-1], comm=on, **making)
         built = time.perf_counter()
         P: Projector = projector
+        alone = given.ndim == len(P.sinogram_shape)
         if P.nnz == 0:
             raise ValueError(meets_nothing(P, making))
         b, x0 = stacks(P, given, start)
         sigma = None if sigma is None else np.asarray(np.broadcast_to(sigma, b.shape), P.dtype)
         images, parts, interrupted = _by_batches(P, b, x0, sigma, o, together, callback, threads)
     seconds = {"build": built - begin, "solve": time.perf_counter() - built}
-    return _result(images[0] if given.ndim == 2 else images, parts, len(b), seconds, interrupted)
+    return _result(images[0] if alone else images, parts, len(b), seconds, interrupted)
 
 
-def _sinograms(given: Any, batch: Any) -> Array:
+def _sinograms(given: Any, batch: Any, P: Projector | None = None) -> Array:
     """The sinograms as an array; ValueError for other shapes, and for a batch below 1."""
     found = as_array(given, "sinograms")
-    if found.ndim not in (2, 3):
-        needed = "(angles, detectors) or (k, angles, detectors)"
+    names = "angles, detectors" if P is None or len(P.sinogram_shape) == 2 else "angles, rows, columns"
+    dimensions = names.count(",") + 1
+    if found.ndim not in (dimensions, dimensions + 1):
+        needed = f"({names}) or (k, {names})"
         raise ValueError(f"sinograms has shape {found.shape}; {needed} is needed")
     if whole_number(batch, "batch") < 1:
         raise ValueError(f"batch is {batch}; a positive number is needed")
@@ -255,11 +265,13 @@ def fbp(
 ) -> Reconstruction:
     """Filtered back-projection, A^T W F b: sinograms filtered by a ramp, weighted by the part of half a turn that each
     projection stands for, and back-projected. Takes about as long as one iteration; needs projections from everywhere.
+    With the projector of a cone beam the method of Feldkamp, Davis and Kress (FDK), and with that of a fan likewise:
+    for a source on a circle, over a whole turn.
 
     Parameters
     ----------
     sinograms, angles, projector, batch, comm, **options
-        As for :func:`reconstruct`.
+        As for :func:`reconstruct`; angles are not needed with the projector of a fan or cone beam.
     filter : str
         Window of the ramp: "shepp-logan", "ramp" (none), "cosine", "hamming", "hann".
     wide : bool
@@ -276,14 +288,16 @@ def fbp(
 
     def look() -> Array:
         choose("filter", filter, tuple(FILTERS))
-        given = _sinograms(sinograms, batch)
-        if angles is None:
+        given = _sinograms(sinograms, batch, projector)
+        if angles is None and (projector is None or projector.views is None):
             raise ValueError(
                 "angles are needed, also with a projector: each projection is weighted by its part of the turn"
             )
         refuse_unknown("fbp", {k: v for k, v in options.items() if k not in _PROJECTING}, _PROJECTING)
         if projector is not None and options:
             raise TypeError(f"{next(iter(options))} is an option of the projector, which was given")
+        if projector is not None and projector.views is not None:
+            circle_of(projector)
         return given
 
     given = agreed(on, look)
@@ -293,16 +307,19 @@ def fbp(
         projector = _projector(angles, given.shape[-1], comm=on, **making)
     built, P = time.perf_counter(), projector
     b, _ = stacks(P, given, None)
-    weights = (shares(np.asarray(angles, np.float64).reshape(-1))[:, None]).astype(P.dtype)
     images = np.empty((len(b), *P.image_shape), P.dtype)
     norms = np.empty(len(b))
     for first in range(0, len(b), batch):
         here = slice(first, first + batch)
-        images[here] = P.backproject(filtered(b[here], filter, wide) * weights) / P.pixel**2
+        if P.views is not None:
+            images[here] = feldkamp(P, b[here], filter, wide)
+        else:
+            weights = (shares(np.asarray(angles, np.float64).reshape(-1))[:, None]).astype(P.dtype)
+            images[here] = P.backproject(filtered(b[here], filter, wide) * weights) / P.pixel**2
         norms[here] = np.linalg.norm((b[here] - P.project(images[here])).reshape(len(b[here]), -1), axis=1)
     end = ["filtered" if np.isfinite(norm) else "non_finite" for norm in norms]
     return Reconstruction(
-        images=images[0] if given.ndim == 2 else images,
+        images=images[0] if given.ndim == len(P.sinogram_shape) else images,
         residual=norms[None],
         gradient=np.full((1, len(b)), np.nan),
         slice_iterations=[0] * len(b),
@@ -371,7 +388,7 @@ def _batch(
 
 
 def _rough(P: Projector, b: Array, sigma: Array) -> Array:
-    """An image (rows, columns) of a slice by cgls that ends at the noise, but not at 0."""
+    """An image of a slice by cgls that ends at the noise, but not at 0."""
     for goal, options in ((noise.norms(sigma), {}), (np.zeros(1), {"iterations": 1})):
         image = _compiled(P, b, None, goal, checked("cgls", options), lambda *_: False)["images"]
         if image.any():

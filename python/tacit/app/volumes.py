@@ -25,7 +25,7 @@ class Scale:
     beyond its ends are these. 32 bits: values as they are.
     """
 
-    def __init__(self, bits: int = 32, span: tuple[float, float] | None = None) -> None:
+    def __init__(self, bits: int = 32, span: tuple[float, float] | None = None, unit: str = "detector bin") -> None:
         if bits not in BITS:
             raise ValueError(f"bits is {bits}; 8, 16 or 32 is needed")
         if span is not None and bits == 32:
@@ -33,6 +33,7 @@ class Scale:
         if span is not None and not (np.isfinite(span).all() and span[0] < span[1]):
             raise ValueError(f"the range of values is {span[0]:g} to {span[1]:g}; two numbers in ascending order")
         self.bits, self.span, self.values, self.clipped = bits, span, 0, 0
+        self.unit = unit  # of lengths
         self.dtype = np.dtype({8: "u1", 16: "<u2", 32: "<f4"}[bits])
 
     def __call__(self, images: Array) -> Array:
@@ -58,8 +59,8 @@ class Scale:
     def text(self) -> str:
         """How the numbers of a file become values, as a sentence in that file."""
         if self.bits == 32 or self.span is None:
-            return "attenuation per detector bin"
-        return f"attenuation per detector bin = {self.span[0]:.9g} + {self.step:.9g} * number"
+            return f"attenuation per {self.unit}"
+        return f"attenuation per {self.unit} = {self.span[0]:.9g} + {self.step:.9g} * number"
 
     def facts(self) -> dict[str, Any]:
         """For the JSON document."""

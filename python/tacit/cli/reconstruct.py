@@ -1,4 +1,4 @@
-"""`tacit reconstruct`: images from the sinograms of a parallel-beam scan."""
+"""`tacit reconstruct`: images from the sinograms of a scan by a parallel, fan or cone beam."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tacit.app.methods import NAMES, OPTIONS
 from tacit.cli import arguments as cli
 from tacit.cli.ranks import on_ranks
 
-TEXT = "images from the sinograms of a parallel-beam scan"
+TEXT = "images from the sinograms of a scan by a parallel, fan or cone beam"
 IMAGES = (".tif", ".tiff", ".h5", ".hdf5", ".npy", ".zarr", ".png")  # app/volumes.py, which a test compares
 BITS = ("8", "16", "32")
 DEAD = ("interpolate", "none")
@@ -86,6 +86,24 @@ def phase(text: str) -> Any:
         ) from None
 
 
+def pitch(text: str) -> tuple[float, float]:
+    """Height and width of a detector's pixel."""
+    parts = text.split(",")
+    if len(parts) > 2:
+        raise argparse.ArgumentTypeError(f'expected P or HEIGHT,WIDTH, found "{text}"')
+    high, wide = (float(cli.real(0, True)(part)) for part in (parts[0], parts[-1]))
+    return high, wide
+
+
+def number(text: str) -> float:
+    try:
+        if math.isfinite(float(text)):
+            return float(text)
+    except ValueError:
+        pass
+    raise argparse.ArgumentTypeError(f'expected a number, found "{text}"')
+
+
 def pad(text: str) -> int | str:
     return text if text == "auto" else 0 if text == "none" else cli.whole(0)(text)
 
@@ -114,6 +132,13 @@ def add(a: cli.Arguments) -> None:
     a("--pad N|auto|none", "pixels computed on each side of the image [auto: where the sample is cut off]", pad)
     a("--stitch", "join opposite projections of half acquisition, as for fbp")
     a("--pixel BINS", "side of a pixel", cli.real(0, True), 1.0)
+    a.section("fan and cone beams (lengths in one unit, such as mm; with these options no parallel beam)")
+    a("--source-distance S", "from the source to the axis of rotation", cli.real(0, True))
+    a("--detector-distance D", "from the axis to the flat detector", cli.real(0))
+    a("--detector-pixel P|HEIGHT,WIDTH", "of the detector, from middle to middle", pitch)
+    a("--fan", "each row is a scan of its own; without it a cone beam, and one volume")
+    a("--centre-row ROWS", "where the source's plane meets the detector, from its first edge [the middle]", number)
+    a("--reverse", "the sample turns the other way: edges are double everywhere otherwise")
     a.section("preparation (of counts and transmissions; line integrals are taken as they are unless one is given)")
     a(
         "--zingers X|none",
@@ -217,8 +242,8 @@ def _here(a: argparse.Namespace, world: Any, out: Any) -> int:
     grid = reconstruction.Grid(world, a.grid)
     begin = time.perf_counter()
     scan = _scan(a)
-    job = reconstruction.ScanReconstruction(scan, grid, a.slices, a.centre, a.start, a.stitch or a.method == "fbp")
-    job.scale = Scale(int(a.bits or 32), a.range)
+    job = _job(a, scan, grid)
+    job.scale = Scale(int(a.bits or 32), a.range, "detector bin" if a.source_distance is None else "unit of length")
     doubts = len(scan.assumed)
     for text in scan.assumed:
         out.print(f"warning: {text}", style="yellow")
@@ -263,6 +288,18 @@ def _here(a: argparse.Namespace, world: Any, out: Any) -> int:
     return cli.INTERRUPTED if job.interrupted else cli.NOT_CONVERGED if wrong else cli.OK
 
 
+def _job(a: argparse.Namespace, scan: Any, grid: Any) -> Any:
+    """The reconstruction of a scan by the beam that the options name."""
+    from tacit.app import beam_scans, reconstruction
+
+    if a.source_distance is None:
+        stitched = a.stitch or a.method == "fbp"
+        return reconstruction.ScanReconstruction(scan, grid, a.slices, a.centre, a.start, stitched)
+    distances = a.source_distance, a.detector_distance
+    beam = beam_scans.Beam(*distances, a.detector_pixel, bool(a.fan), a.centre_row, bool(a.reverse))
+    return beam_scans.BeamReconstruction(scan, grid, beam, a.slices, a.centre, a.start)
+
+
 def _axis_text(facts: dict[str, Any]) -> str:
     if facts["centre_method"] is None:
         return f"{facts['centre']:g}"
@@ -273,7 +310,7 @@ def show(facts: dict[str, Any], out: Any) -> None:
     seconds = facts["seconds"]
     rows, columns = facts["image_shape"]
     place = "" if facts["device"] == "host" else f" on {facts['device']}"
-    scan = f"{facts['angles']} angles x {facts['detectors']} bins"
+    scan = f"{facts['angles']} angles x {' x '.join(map(str, facts['detector_shape']))} bins"
     out.print(
         f"{facts['slices']} slices of {rows} x {columns} pixels from {scan},"
         f" axis at {_axis_text(facts)}; {facts['nonzeros']:,} entries ({facts['storage']}{place})"
@@ -327,8 +364,37 @@ def _check_output(arguments: argparse.Namespace) -> None:
         raise cli.WrongUse("--range is of --bits 8 or 16; with 32 values stay as they are")
 
 
+def _check_beam(a: argparse.Namespace) -> None:
+    needed = ("source_distance", "detector_distance", "detector_pixel")
+    missing = [name for name in needed if getattr(a, name) is None]
+    given = [name for name in (*needed, "fan", "centre_row", "reverse") if getattr(a, name) not in (None, False)]
+    if not given:
+        return
+    if missing:
+        raise cli.WrongUse(f"--{_dashes(given[0])} needs --{' and --'.join(map(_dashes, missing))} beside it")
+    parallel = ["stitch", "pad", "phase", "report", *(n for n in PROJECTOR if n not in ("groups", "minibatch"))]
+    parallel += [] if a.fan else ["slices"]
+    wrong = [name for name in parallel if getattr(a, name) not in (None, False)]
+    if wrong:
+        kind = "fan" if a.fan else "cone"
+        raise cli.WrongUse(f"--{_dashes(wrong[0])} is of a parallel beam, and --source-distance says {kind} beam")
+    if a.centre == "auto":
+        raise cli.WrongUse("--centre auto is of a parallel beam; of a fan or cone beam give the axis in bins")
+    if a.fan and a.centre_row is not None:
+        raise cli.WrongUse("--centre-row is of a cone beam, and --fan is given")
+    if a.device not in (None, "host"):
+        raise cli.WrongUse(f"--device {a.device} is of a parallel beam; fan and cone beams are computed on the host")
+    if not a.fan and a.grid is not None and a.grid[1] > 1:
+        raise cli.WrongUse(f"--grid {a.grid[0]}x{a.grid[1]} shares slices, and a cone beam has one volume: Nx1")
+
+
+def _dashes(name: str) -> str:
+    return name.replace("_", "-")
+
+
 def _check(arguments: argparse.Namespace) -> None:
     _check_method(arguments)
+    _check_beam(arguments)
     rules = [name for name in ("discrepancy", "tolerance", "l_curve") if getattr(arguments, name)]
     if arguments.noise == "counts" and rules:
         raise cli.WrongUse(f"--noise counts and --{rules[0].replace('_', '-')} are given: each ends a slice")
