@@ -156,6 +156,36 @@ template <int C, int R, int m, class T, class Columns, class At, class There, cl
     for (; l < rows; ++l) some(l, std::integral_constant<int, 1>{});
 }
 
+/// Rows of a general slice that are long, B at once where all have entries: their values are in the same lines, which
+/// would leave the cache before the next row.
+inline constexpr Local least_long = 32;  // entries
+template <class T, int m>
+inline constexpr int rows_of_long = m * sizeof(T) < 64 ? 1 : rows_at_once<T, m, register_bytes == 64 ? 16 : 8>;
+template <int C, int m, class T, class Index, class Columns>
+[[gnu::always_inline]] inline void long_rows_columns(const T* values, const Index* index, const Local* width, int rows,
+                                                     const T* x, T* y, Columns columns, bool streamed) {
+  const auto some = [&]<int N>(int l, std::integral_constant<int, N>) __attribute__((always_inline)) {
+    ColumnSums<T, m> sum[N];
+    const Local common = *std::min_element(width + l, width + l + N);
+    const auto add = [&](Local j, int i) __attribute__((always_inline)) {
+      const std::ptrdiff_t place = std::ptrdiff_t(j) * C + l + i;
+      sum[i].add(values[place], x + std::ptrdiff_t(index[place]) * columns);
+    };
+    for (Local j = 0; j < common; ++j)
+#pragma GCC unroll 8
+      for (int i = 0; i < N; ++i) add(j, i);
+#pragma GCC unroll 8
+    for (int i = 0; i < N; ++i) {
+      for (Local j = common; j < width[l + i]; ++j) add(j, i);
+      sum[i].store(y + (l + i) * columns, streamed);
+    }
+  };
+  constexpr int B = rows_of_long<T, m>;
+  int l = 0;
+  for (; l + B <= rows; l += B) some(l, std::integral_constant<int, B>{});
+  for (; l < rows; ++l) some(l, std::integral_constant<int, 1>{});
+}
+
 /// One general slice of SELL times m columns, of `rows` rows that have `width` entries. `scattered`: elements of x are
 /// asked for some entries before they are multiplied; as many indices as this slice has follow it then.
 template <int C, int m, class T, class Index, class Columns>
@@ -163,6 +193,8 @@ template <int C, int m, class T, class Index, class Columns>
                                                          Local steps, int rows, const T* x, T* y, Columns columns,
                                                          bool scattered, bool streamed) {
   constexpr int R = rows_of_general<T, m>;
+  if constexpr (rows_of_long < T, m >> 1)
+    if (steps >= least_long) return long_rows_columns<C, m>(values, index, width, rows, x, y, columns, streamed);
   if constexpr (m * sizeof(T) < 64)
     for (Local j = 0; j < steps; ++j) __builtin_prefetch(index + std::ptrdiff_t(j) * C + 512);
   const auto x_of = [=](Local j, int l) __attribute__((always_inline)) {
