@@ -23,10 +23,10 @@ namespace tacit::op {
 
 template <Scalar T, Memory M>
 struct Csr<T, M>::Parts {
-  std::unique_ptr<LocalMatrix<T, M>> own;
+  std::shared_ptr<LocalMatrix<T, M>> own;
   std::unique_ptr<RowList<T, M>> ghost;
-  // For A^H; made at the first adjoint product.
-  std::unique_ptr<LocalMatrix<T, M>> own_adjoint;
+  // For A^H; made at the first adjoint product. `own` where that equals its adjoint.
+  std::shared_ptr<LocalMatrix<T, M>> own_adjoint;
   std::unique_ptr<RowList<T, M>> ghost_adjoint;
   exec::Array<Local, M> send_index;
   std::vector<T> diagonal;  // where rows and columns are spread alike
@@ -135,7 +135,7 @@ void Csr<T, M>::store(RowsView<T, Index> rows, Rows<T>* owned, Format format) {
   view.row_begin = to.begin(), view.column_begin = from.begin();
   const Global entries_here = view.start.back() + ghost.start.back();
   parts_->format = format;
-  parts_->own = std::make_unique<LocalMatrix<T, M>>(view, format);
+  parts_->own = std::make_shared<LocalMatrix<T, M>>(view, format);
   own = {};
   if (owned) *owned = {};
   if constexpr (std::same_as<M, Host>)
@@ -269,9 +269,14 @@ comm::Exchange& Csr<T, M>::exchange(int columns) const {
 template <Scalar T, Memory M>
 void Csr<T, M>::build_adjoint() const {
   if (parts_->own_adjoint) return;
-  parts_->own_adjoint = std::make_unique<LocalMatrix<T, M>>(adjoint(parts_->own->rows()), parts_->format);
+  auto& p = *parts_;
+  std::shared_ptr<LocalMatrix<T, M>> own;
+  if constexpr (std::same_as<M, Host>)
+    if (this->range() == this->domain() && p.own->mirrors_itself({})) own = p.own;
+  if (!own) own = std::make_shared<LocalMatrix<T, M>>(adjoint(p.own->rows()), p.format);
   parts_->ghost_adjoint = std::make_unique<RowList<T, M>>(
       adjoint(parts_->ghost->rows(this->range().local_size(), pattern_->ghost_count())));
+  p.own_adjoint = std::move(own);
   if constexpr (std::same_as<M, Host>) parts_->adjoint_made = parts_->adjoint_checksum();
 }
 

@@ -98,7 +98,7 @@ TYPED_TEST(Storage, ColumnsAreThoseOfSingleProducts) {
     for (const bool narrow : {false, true})
       for (Format format : {Format::csr, Format::sell}) {
         const Csr<T> A(space, space, of(scattered, narrow), format);
-        for (int k : {2, 3, 4, 8, 16, 21, 32, 64, 135}) {
+        for (int k : {2, 3, 4, 8, 16, 21, 32, 64, 135, 160}) {  // the last one: results are stored past the caches
           auto x = test::vector_of<T>(space, 2, k);
           x.data()[std::size_t(17 * k)] = T(std::numeric_limits<real_t<T>>::infinity());  // padding multiplies it by 0
           Vector<T> y(space, k), one(space), alone(space);
@@ -115,6 +115,41 @@ TYPED_TEST(Storage, ColumnsAreThoseOfSingleProducts) {
           }
         }
       }
+}
+
+// Results of many columns are stored past the caches, by all kernels that write whole lines.
+TYPED_TEST(Storage, LargeResultsAreThoseOfSingleProducts) {
+  if (test::under_mpi()) GTEST_SKIP() << "the same as alone";
+  using T = TypeParam;
+  const Global n = 30006;  // the last slice of SELL is not whole
+  const int k = 160;
+  const auto space = layout::Space::distributed(Communicator::self(), n);
+  for (const bool alone : {false, true}) {  // an entry outside of the blocks of 3 x 3
+    Rows<T> rows;
+    for (Global i = 0; i < n; ++i) {
+      for (Global j = std::max<Global>(0, i / 3 * 3 - 3); j < std::min(n, i / 3 * 3 + 6); ++j) rows.column.push_back(j);
+      if (alone && i == 300) rows.column.push_back(n - 1);
+      while (rows.value.size() < rows.column.size()) rows.value.push_back(test::number<T>(1, rows.value.size()));
+      rows.start.push_back(Global(rows.column.size()));
+    }
+    for (const int team : {1, 3})
+      for (Format format : {Format::csr, Format::sell, Format::bsr}) {
+        const test::Threads threads(team);
+        const Csr<T> A(space, space, rows, format);
+        const auto x = test::vector_of<T>(space, 2, k);
+        Vector<T> y(space, k), one(space), single(space);
+        A.apply(x, y);
+        for (const int c : {0, 7, 96, k - 1}) {
+          for (Global i = 0; i < n; ++i) one.data()[i] = x.data()[i * k + c];
+          A.apply(one, single);
+          double worst = 0;
+          for (Global i = 0; i < n; ++i)
+            worst = std::max(worst, double(std::abs(y.data()[i * k + c] - single.data()[i])));
+          EXPECT_LE(worst, format == Format::bsr || is_complex<T> ? 64 * test::epsilon<T>() : 0)
+              << A.storage() << ", column " << c;
+        }
+      }
+  }
 }
 
 TEST(Csr, GivesItsRowsBackOnAnyRanks) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "block_rows.hpp"
+#include "streamed.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -15,9 +16,10 @@ struct BlockColumns {
   /// Whether there are registers enough.
   static constexpr bool fits = b * Sum::parts <= (register_bytes == 64 ? 24 : 8);
 
-  /// As BlockRows::multiply().
+  /// As BlockRows::multiply(). `streamed`: see is_streamed().
   [[gnu::noinline]] static void multiply(Local from, Local to, const Global* start, const T* value,
-                                         const std::int16_t* offset, const Local* column, const T* x, T* y, int k) {
+                                         const std::int16_t* offset, const Local* column, const T* x, T* y, int k,
+                                         bool streamed) {
     const T* a = value + start[from] * (b * b);
     for (Local r = from; r < to; ++r, y += std::ptrdiff_t(b) * k) {
       Sum sum[b];
@@ -35,7 +37,9 @@ struct BlockColumns {
         }
       }
 #pragma GCC unroll 8
-      for (int i = 0; i < b; ++i) sum[i].store(y + std::ptrdiff_t(i) * k);
+      for (int i = 0; i < b; ++i)
+        if (streamed) stream(sum[i], y + std::ptrdiff_t(i) * k);
+        else sum[i].store(y + std::ptrdiff_t(i) * k);
     }
   }
 };

@@ -105,17 +105,18 @@ void LocalMatrix<T, M>::Storage::store_block_row(const LocalRowsView<T>& a, Loca
 template <Scalar T, Memory M>
 void LocalMatrix<T, M>::Storage::multiply_blocks(Local from, Local to, const T* x, T* y, int columns) const {
   x += std::ptrdiff_t(grid.column) * columns;
+  const bool streamed = rest.count() == 0 && is_streamed(y, rows, columns);  // what is outside of blocks is added to y
   with_block_size(grid.b, [&](auto b) {
-    const auto tile = [&](auto rows_of_blocks, int c) {
+    const auto tile = [&](auto rows_of_blocks, int c, auto... streamed) {
       decltype(rows_of_blocks)::multiply(from, to, start.data(), value.data(), narrow ? offset.data() : nullptr,
-                                         column.data(), x + c, y + c, columns);
+                                         column.data(), x + c, y + c, columns, streamed...);
     };
     if (columns == 1) return tile(BlockRows<b, 1, T, true>(), 0);
     int c = 0;
     const auto many = [&]<int m>(std::integral_constant<int, m>) {
       if constexpr (!is_complex<T>)
         if constexpr (BlockColumns<b, m, T>::fits)
-          for (; c + m <= columns; c += m) tile(BlockColumns<b, m, T>(), c);
+          for (; c + m <= columns; c += m) tile(BlockColumns<b, m, T>(), c, streamed);
     };
     many(std::integral_constant<int, 64>{}), many(std::integral_constant<int, 32>{});
     many(std::integral_constant<int, 16>{}), many(std::integral_constant<int, 8>{});

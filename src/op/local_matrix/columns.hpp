@@ -6,6 +6,7 @@
 
 #include "add_multiple.hpp"
 #include "narrow.hpp"
+#include "streamed.hpp"
 
 #include <tacit/base/types.hpp>
 
@@ -45,7 +46,7 @@ template <class T, int m>
 struct ColumnSums {
   T sum[m] = {};
   [[gnu::always_inline]] void add(T a, const T* x) { add_multiple(a, x, sum, std::integral_constant<int, m>{}); }
-  [[gnu::always_inline]] void store(T* y) const { std::copy_n(sum, m, y); }
+  [[gnu::always_inline]] void store(T* y, bool) const { std::copy_n(sum, m, y); }
 };
 template <class T, int m>
 requires in_registers<T, m>
@@ -56,8 +57,10 @@ struct ColumnSums<T, m> {
 #pragma GCC unroll 8
     for (int i = 0; i < Sum::parts; ++i) sum.part[i] = mul_add(a, Sum::load(x, i), sum.part[i]);
   }
-  [[gnu::always_inline]] void store(T* y) const {
-    sum.store(y);
+  /// `streamed`: past the caches, where is_streamed() holds.
+  [[gnu::always_inline]] void store(T* y, bool streamed) const {
+    if (m * sizeof(T) >= 64 && streamed) stream(sum, y);
+    else sum.store(y);
   }
 };
 
@@ -87,30 +90,44 @@ template <int m, class T>
   for (int i = 0; i < lines; ++i) __builtin_prefetch(reinterpret_cast<const char*>(p) + i * line);
 }
 
+/// So many rows of CSR are summed at once, in the order of their lengths, as a sum waits for the addition before it and
+/// the end of each row is a mispredicted branch. Sums of one register only, as more are work enough for one row, and
+/// rows in their own order more often read the same of x as their neighbours.
+template <class T, int m>
+inline constexpr int rows_of_list = is_complex<T>         ? (m == 1 ? 4 : 1)
+                                    : m * sizeof(T) <= 32 ? 8
+                                    : m * sizeof(T) == 64 ? 4
+                                                          : 1;
+/// Whether that is so only where rows are short: a row of x is a whole line then.
+template <class T, int m>
+inline constexpr bool only_short_rows = m * sizeof(T) >= 64;
+inline constexpr Global entries_of_short_rows = 8;  // in the mean
+
 /// Rows of CSR times m columns, R at once. at[i] is the first entry of row i, n[i] their number, not less than that of
-/// row R - 1; x[i] is what its indices count from. `ahead`: 0, or entries_ahead where so many more are stored.
-template <int R, int m, class T, class Index, class Columns>
+/// row i + 1; x[i] is what its indices count from. `ahead`: 0, or entries_ahead where so many more are stored.
+template <int R, int m, class T, class Index, class Columns, class Ahead>
 [[gnu::always_inline]] inline void rows_times_columns(const T* value, const Index* index,
                                                       const std::array<Global, R>& at, const std::array<Global, R>& n,
                                                       const std::array<const T*, R>& x, Columns columns,
-                                                      std::ptrdiff_t ahead, const std::array<T*, R>& y) {
+                                                      [[maybe_unused]] Ahead ahead, const std::array<T*, R>& y,
+                                                      bool streamed) {
   ColumnSums<T, m> sum[R];
-  const auto add = [&](int i, Global k) __attribute__((always_inline)) {
-    const Global place = at[i] + k;
-    if constexpr (sizeof(Index) == 4)
-      if (ahead) fetch<m>(x[i] + index[place + ahead] * columns);
-    sum[i].add(value[place], x[i] + index[place] * columns);
+  Global k = 0;
+  const auto longest = [&]<int N>(std::integral_constant<int, N>) __attribute__((always_inline)) {
+    for (; k < n[N - 1]; ++k)
+#pragma GCC unroll 8
+      for (int i = 0; i < N; ++i) {
+        const Global place = at[i] + k;
+        if constexpr (Ahead::value > 0) fetch<m>(x[i] + index[place + Ahead::value] * columns);
+        sum[i].add(value[place], x[i] + index[place] * columns);
+      }
   };
-  const Global common = n[R - 1];
-  for (Global k = 0; k < common; ++k)
+  [&]<int... i>(std::integer_sequence<int, i...>) __attribute__((always_inline)) {
+    (longest(std::integral_constant<int, R - i>()), ...);
+  }
+  (std::make_integer_sequence<int, R>());
 #pragma GCC unroll 8
-    for (int i = 0; i < R; ++i) add(i, k);
-  if constexpr (R > 1)
-#pragma GCC unroll 8
-    for (int i = 0; i < R - 1; ++i)
-      for (Global k = common; k < n[i]; ++k) add(i, k);
-#pragma GCC unroll 8
-  for (int i = 0; i < R; ++i) sum[i].store(y[i]);
+  for (int i = 0; i < R; ++i) sum[i].store(y[i], streamed);
 }
 
 /// Rows of a slice of SELL times m columns, R at once. x_of(j, l) is x for the entry of row l in step j, there(j, l)
@@ -119,8 +136,8 @@ struct Nothing {
   void operator()(Local, int) const {}
 };
 template <int C, int R, int m, class T, class Columns, class At, class There, class Soon = Nothing>
-[[gnu::always_inline]] inline void slice_rows(const T* values, Local steps, int rows, T* y, Columns columns, At&& x_of,
-                                              There&& there, Soon&& soon = {}) {
+[[gnu::always_inline]] inline void slice_rows(const T* values, Local steps, int rows, T* y, Columns columns,
+                                              bool streamed, At&& x_of, There&& there, Soon&& soon = {}) {
   const auto some = [&]<int N>(int first, std::integral_constant<int, N>) __attribute__((always_inline)) {
     ColumnSums<T, m> sum[N];
     const T* value = values + first;
@@ -131,7 +148,7 @@ template <int C, int R, int m, class T, class Columns, class At, class There, cl
         if (there(j, first + i)) sum[i].add(value[i], x_of(j, first + i));
       }
 #pragma GCC unroll 8
-    for (int i = 0; i < N; ++i) sum[i].store(y + (first + i) * columns);
+    for (int i = 0; i < N; ++i) sum[i].store(y + (first + i) * columns, streamed);
   };
   int l = 0;
   for (; l + R <= rows; l += R) some(l, std::integral_constant<int, R>{});
@@ -139,24 +156,57 @@ template <int C, int R, int m, class T, class Columns, class At, class There, cl
     for (; l < rows; ++l) some(l, std::integral_constant<int, 1>{});
 }
 
+/// Rows of a general slice that are long, B at once where all have entries: their values are in the same lines, which
+/// would leave the cache before the next row.
+inline constexpr Local least_long = 32;  // entries
+template <class T, int m>
+inline constexpr int rows_of_long = m * sizeof(T) < 64 ? 1 : rows_at_once<T, m, register_bytes == 64 ? 16 : 8>;
+template <int C, int m, class T, class Index, class Columns>
+[[gnu::always_inline]] inline void long_rows_columns(const T* values, const Index* index, const Local* width, int rows,
+                                                     const T* x, T* y, Columns columns, bool streamed) {
+  const auto some = [&]<int N>(int l, std::integral_constant<int, N>) __attribute__((always_inline)) {
+    ColumnSums<T, m> sum[N];
+    const Local common = *std::min_element(width + l, width + l + N);
+    const auto add = [&](Local j, int i) __attribute__((always_inline)) {
+      const std::ptrdiff_t place = std::ptrdiff_t(j) * C + l + i;
+      sum[i].add(values[place], x + std::ptrdiff_t(index[place]) * columns);
+    };
+    for (Local j = 0; j < common; ++j)
+#pragma GCC unroll 8
+      for (int i = 0; i < N; ++i) add(j, i);
+#pragma GCC unroll 8
+    for (int i = 0; i < N; ++i) {
+      for (Local j = common; j < width[l + i]; ++j) add(j, i);
+      sum[i].store(y + (l + i) * columns, streamed);
+    }
+  };
+  constexpr int B = rows_of_long<T, m>;
+  int l = 0;
+  for (; l + B <= rows; l += B) some(l, std::integral_constant<int, B>{});
+  for (; l < rows; ++l) some(l, std::integral_constant<int, 1>{});
+}
+
 /// One general slice of SELL times m columns, of `rows` rows that have `width` entries. `scattered`: elements of x are
 /// asked for some entries before they are multiplied; as many indices as this slice has follow it then.
 template <int C, int m, class T, class Index, class Columns>
 [[gnu::always_inline]] inline void general_slice_columns(const T* values, const Index* index, const Local* width,
                                                          Local steps, int rows, const T* x, T* y, Columns columns,
-                                                         bool scattered) {
+                                                         bool scattered, bool streamed) {
   constexpr int R = rows_of_general<T, m>;
-  for (Local j = 0; j < steps; ++j) __builtin_prefetch(index + std::ptrdiff_t(j) * C + 512);
+  if constexpr (rows_of_long < T, m >> 1)
+    if (steps >= least_long) return long_rows_columns<C, m>(values, index, width, rows, x, y, columns, streamed);
+  if constexpr (m * sizeof(T) < 64)
+    for (Local j = 0; j < steps; ++j) __builtin_prefetch(index + std::ptrdiff_t(j) * C + 512);
   const auto x_of = [=](Local j, int l) __attribute__((always_inline)) {
     return x + std::ptrdiff_t(index[std::ptrdiff_t(j) * C + l]) * columns;
   };
   const auto always = [](Local, int) { return true; };
   const auto all = [&](auto&& soon) __attribute__((always_inline)) {
-    if constexpr (R > 1) return slice_rows<C, R, m>(values, steps, rows, y, columns, x_of, always, soon);
+    if constexpr (R > 1) return slice_rows<C, R, m>(values, steps, rows, y, columns, streamed, x_of, always, soon);
     for (int l = 0; l < rows; ++l)
       slice_rows<C, 1, m>(
-          values + l, width[l], 1, y + l * columns,
-          columns, [&](Local j, int) __attribute__((always_inline)) { return x_of(j, l); },
+          values + l, width[l], 1, y + l * columns, columns,
+          streamed, [&](Local j, int) __attribute__((always_inline)) { return x_of(j, l); },
           always, [&](Local j, int) __attribute__((always_inline)) { soon(j, l); });
   };
   if (!scattered) return all(Nothing());
@@ -178,7 +228,8 @@ struct RowOf {
 /// contiguous.
 template <int C, int m, class T>
 requires(!is_complex<T>) inline void diagonal_slice_columns(const T* value, const Local* diagonal,
-                                                            const std::uint8_t* mask, Local steps, const T* x, T* sum) {
+                                                            const std::uint8_t* mask, Local steps, const T* x, T* sum,
+                                                            bool streamed) {
   constexpr unsigned full = (1u << C) - 1;
   using Values = Registers<T, C>;
   using Sum = Registers<T, m * C, Values::lanes>;  // a part of the values meets m parts of x
@@ -203,7 +254,8 @@ requires(!is_complex<T>) inline void diagonal_slice_columns(const T* value, cons
       (std::make_integer_sequence<int, m>{});
     }
   }
-  acc.store(sum);
+  if (streamed) stream(acc, sum);
+  else acc.store(sum);
 }
 
 }  // namespace tacit::op

@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <cmath>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -112,15 +113,16 @@ template <Scalar T, Memory M>
 LocalRows<T> LocalMatrix<T, M>::rows() const {
   const Storage& s = *s_;
   LocalRows<T> a{s.columns, s.row_begin, s.column_begin};
-  a.start.reserve(std::size_t(s.rows) + 1);
-  a.column.reserve(std::size_t(s.entries));
-  a.value.reserve(std::size_t(s.entries));
-  s.each(0, blocks(), [&](Local row, Local column, T value) {
-    a.start.resize(std::size_t(row) + 1, Global(a.column.size()));
-    a.column.push_back(column);
-    a.value.push_back(value);
+  std::vector<Local> count(std::size_t(s.rows), 0);
+  count_entries(count);
+  a.start.resize(std::size_t(s.rows) + 1);
+  std::partial_sum(count.begin(), count.end(), a.start.begin() + 1, [](Global sum, Local n) { return sum + n; });
+  a.column.resize(std::size_t(s.entries));
+  a.value.resize(std::size_t(s.entries));
+  exec::parallel_for(std::size_t(blocks()), blocks() > 16, [&](std::size_t b) {
+    Global k = a.start[std::size_t(s.block[b].row)];
+    s.each(int(b), int(b) + 1, [&](Local, Local column, T value) { a.column[k] = column, a.value[k++] = value; });
   });
-  a.start.resize(std::size_t(s.rows) + 1, s.entries);
   return a;
 }
 

@@ -107,6 +107,15 @@ void fetch_row(const Storage& s, Local row, Local slice, bool entries) {
   s.with_values([&](const auto* from) { fetch(from + value); });
 }
 
+/// Whether a = a_ij and b = conj(a_ji) are equal but for rounding (mirror_each_other()), or equal, where no diagonal is
+/// given.
+template <class T>
+bool agree(T a, T b, std::span<const T> diagonal, Local i, Local j) {
+  if (a == b || diagonal.empty()) return a == b;
+  const auto size = [&](Local of) { return double(std::abs(diagonal[std::size_t(of)])); };
+  return mirror_each_other(a, b, size(i), size(j));
+}
+
 /// An entry that looks for its mirror entry.
 template <class T>
 struct Seeker {
@@ -157,8 +166,7 @@ bool LocalMatrix<T, M>::Storage::slice_mirrors_itself(const V* values, std::size
       for (Local m = 0; !whole && m < lanes; ++m) {
         if (!(here >> m & 1)) continue;
         const T mirror = there >> m & 1 ? conj(widen<T>(mirrors[m])) : T{};
-        all = all && mirror_each_other(widen<T>(v[l + m]), mirror, double(std::abs(diagonals[std::size_t(r + m)])),
-                                       double(std::abs(diagonals[std::size_t(r + d + m)])));
+        all = all && agree(widen<T>(v[l + m]), mirror, diagonals, r + m, r + d + m);
       }
       l += lanes;
     }
@@ -173,9 +181,6 @@ template <Scalar T, Memory M>
 bool LocalMatrix<T, M>::Storage::block_row_mirrors_itself(Local r, std::span<const T> diagonals, Global& below,
                                                           Global& met) const {
   const Local b = grid.b;
-  const auto size = [&](Local block, Local i) {
-    return double(std::abs(diagonals[std::size_t(grid.first_row(block) + i)]));
-  };
   bool all = true;
   for (Global k = start[r]; k < start[r + 1]; ++k) {
     const Local c = column_of(r, k);
@@ -192,7 +197,8 @@ bool LocalMatrix<T, M>::Storage::block_row_mirrors_itself(Local r, std::span<con
       for (Local i = 0; i < b; ++i) same &= v[j * b + i] == conj(mirrors[i * b + j]);
     for (Local j = 0; !same && j < b; ++j)
       for (Local i = 0; i < b; ++i)
-        all = all && mirror_each_other(v[j * b + i], found ? conj(mirrors[i * b + j]) : T{}, size(r, i), size(c, j));
+        all = all && agree(v[j * b + i], found ? conj(mirrors[i * b + j]) : T{}, diagonals, grid.first_row(r) + i,
+                           grid.first_row(c) + j);
   }
   return all;
 }
@@ -226,7 +232,6 @@ bool LocalMatrix<T, M>::mirrors_itself(std::span<const T> diagonal) const {
     compare_units(std::size_t(s.grid.block_rows), [&](std::size_t r, Global& low, Global& pairs) {
       return s.block_row_mirrors_itself(Local(r), diagonal, low, pairs);
     });
-  const auto size = [&](Local i) { return double(std::abs(diagonal[std::size_t(i)])); };
   const auto compare = [&](bool upper) {
     exec::parallel_for(std::size_t(blocks()), blocks() > 1, [&](std::size_t b) {
       Global low = 0, pairs = 0;
@@ -248,7 +253,7 @@ bool LocalMatrix<T, M>::mirrors_itself(std::span<const T> diagonal) const {
         const bool found = place != Storage::nowhere;
         const T mirror = found ? conj(s.at(place)) : T{};
         pairs += found && c != r;
-        here = v == mirror || mirror_each_other(v, mirror, size(r), size(c));
+        here = agree(v, mirror, diagonal, r, c);
       }
       below += low, met += pairs;
       if (!here) same.store(false, std::memory_order_relaxed);

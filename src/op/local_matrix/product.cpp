@@ -249,45 +249,63 @@ const T* LocalMatrix<T, M>::Storage::wide_values(Global first, std::size_t n) co
   });
 }
 
-/// Rows of a block times a tile of columns. One column: several rows at once in the order of their lengths, as each
-/// sum waits for the addition before it. Else in their own order, in which neighbours more often read the same of x.
+/// Rows of a block times a tile of columns.
 template <Scalar T, Memory M>
 template <int m, class Index, class Columns>
 void LocalMatrix<T, M>::Storage::multiply_rows(const T* values, const Index* index, int b, const T* x, T* y,
-                                               Columns columns) const {
+                                               Columns columns, bool streamed) const {
   const Local begin = block[std::size_t(b)].row, end = block[std::size_t(b) + 1].row;
   constexpr bool is_offset = sizeof(Index) == 2;
-  constexpr int R = m == 1 ? 4 : 1;
-  // Not with several rows: what they read next stands in as many places.
-  const bool fetches = R == 1 && is_far(m) && start[end] + entries_ahead <= Global(column.size());
-  const auto some = [&]<int N>(Local i, std::integral_constant<int, N>) __attribute__((always_inline)) {
+  // Rows i, i + 1, .. of all in the order of their lengths (several: N > 1) or in their own. Whether the first has
+  // entries.
+  const auto some = [&]<int N>(Local i, std::integral_constant<int, N>, bool by_length, auto ahead)
+      __attribute__((always_inline)) {
     std::array<Global, N> at, n;
     std::array<const T*, N> from;
     std::array<T*, N> to;
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int q = 0; q < N; ++q) {
-      const Local r = R > 1 ? begin + order[std::size_t(i + q)] : i;
+      const Local r = by_length ? begin + order[std::size_t(i + q)] : i + q;
       at[q] = start[r], n[q] = start[r + 1] - at[q];
       from[q] = is_offset ? x + std::ptrdiff_t(r) * columns : x;
       to[q] = y + std::ptrdiff_t(r) * columns;
     }
-    rows_times_columns<N, m>(values, index, at, n, from, columns, fetches ? entries_ahead : 0, to);
+    rows_times_columns<N, m>(values, index, at, n, from, columns, ahead, to, streamed);
+    return n[0] > 0;
   };
-  Local i = begin;
-  for (; i + R <= end; i += R) {
-    fetch_ahead(index + start[i]);
-    some(i, std::integral_constant<int, R>{});
+  constexpr std::integral_constant<std::ptrdiff_t, 0> no{};
+  constexpr std::integral_constant<int, 1> one{};
+  constexpr int R = rows_of_list<T, m>;
+  if constexpr (R > 1) {
+    if (!only_short_rows<T, m> || start[end] - start[begin] <= entries_of_short_rows * (end - begin)) {
+      Local i = begin;
+      bool more = true;
+      for (; more && i + R <= end; i += R) more = some(i, std::integral_constant<int, R>{}, true, no);
+      for (; more && i < end; ++i) more = some(i, one, true, no);
+      for (; i < end; ++i) std::fill_n(y + std::ptrdiff_t(begin + order[std::size_t(i)]) * columns, m, T{});
+      return;
+    }
   }
-  for (; R > 1 && i < end; ++i) some(i, std::integral_constant<int, 1>{});
+  if constexpr (R == 1 || only_short_rows<T, m>) {
+    if constexpr (!is_offset && m * sizeof(T) >= 128)
+      if (is_far(m) && start[end] + entries_ahead <= Global(column.size())) {
+        for (Local r = begin; r < end; ++r)
+          some(r, one, false, std::integral_constant<std::ptrdiff_t, entries_ahead>{});
+        return;
+      }
+    for (Local r = begin; r < end; ++r) some(r, one, false, no);
+  }
 }
 
 template <Scalar T, Memory M>
 TACIT_COMPILED_ONCE void LocalMatrix<T, M>::Storage::multiply_rows(int b, const T* x, T* y, int columns) const {
   const Global first = start[block[std::size_t(b)].row], end = start[block[std::size_t(b) + 1].row];
-  const T* const values = wide_values(first, std::size_t(end - first)) - first;
+  const T* const values =
+      numbers == Numbers::given ? value.data() : wide_values(first, std::size_t(end - first)) - first;
+  const bool streamed = is_streamed(y, rows, columns);
   each_tile<T>(columns, [&](int c0, auto m, auto k) {
-    if (narrow) multiply_rows<m>(values, offset.data(), b, x + c0, y + c0, k);
-    else multiply_rows<m>(values, column.data(), b, x + c0, y + c0, k);
+    if (narrow) multiply_rows<m>(values, offset.data(), b, x + c0, y + c0, k, streamed);
+    else multiply_rows<m>(values, column.data(), b, x + c0, y + c0, k, streamed);
   });
 }
 
@@ -295,23 +313,23 @@ TACIT_COMPILED_ONCE void LocalMatrix<T, M>::Storage::multiply_rows(int b, const 
 template <Scalar T, Memory M>
 template <int m, class Columns>
 void LocalMatrix<T, M>::Storage::multiply_diagonals(const Slice& q, const T* values, int rows_here, const T* x, T* y,
-                                                    Columns columns) const {
+                                                    Columns columns, bool streamed) const {
   const Local* const diagonals = diagonal.data() + q.pattern;
   const std::uint8_t* const masks = mask.data() + q.pattern;
   const Local steps = Local(q.steps);
   if constexpr (!is_complex<T> && (m == 2 || m == 4 || (m == 8 && register_bytes == 64)))  // others: too few registers
     if (columns == m && rows_here == slice)
-      return diagonal_slice_columns<slice, m>(values, diagonals, masks, steps, x, y);
+      return diagonal_slice_columns<slice, m>(values, diagonals, masks, steps, x, y, streamed);
   const auto x_of = [&](Local j, int l) __attribute__((always_inline)) {
     return x + (std::ptrdiff_t(diagonals[j]) + l) * columns;
   };
   unsigned all = (1u << slice) - 1;
   for (Local j = 0; j < steps; ++j) all &= masks[j];
   if (all == (1u << slice) - 1)
-    slice_rows<slice, rows_of_slice<T, m>, m>(values, steps, rows_here, y, columns, x_of,
+    slice_rows<slice, rows_of_slice<T, m>, m>(values, steps, rows_here, y, columns, streamed, x_of,
                                               [](Local, int) { return true; });
   else
-    slice_rows<slice, 1, m>(values, steps, rows_here, y, columns, x_of,
+    slice_rows<slice, 1, m>(values, steps, rows_here, y, columns, streamed, x_of,
                             [&](Local j, int l) { return masks[j] >> l & 1; });
 }
 
@@ -319,40 +337,44 @@ void LocalMatrix<T, M>::Storage::multiply_diagonals(const Slice& q, const T* val
 template <Scalar T, Memory M>
 template <int m, class Index, class Columns>
 void LocalMatrix<T, M>::Storage::multiply_columns(const Index* indices, Local begin, Local end, const T* x, T* y,
-                                                  Columns columns) const {
+                                                  Columns columns, bool streamed) const {
   const Slice* before = nullptr;
   const T* values = nullptr;
   for (Local base = begin; base < end; base += slice) {
     const Slice& q = slices[std::size_t(base / slice)];
     const Local steps = Local(q.steps);
     const int here = std::min<Local>(slice, end - base);
-    if (!before || before->value != q.value || before->steps != q.steps)
-      values = wide_values(q.first_value(), std::size_t(steps) * slice);
+    if (!before || before->value != q.value || before->steps != q.steps) {
+      // The processor's own prefetches suffice where a value meets a line of x.
+      if (m * sizeof(T) >= 64 && numbers == Numbers::given) values = value.data() + q.first_value();
+      else values = wide_values(q.first_value(), std::size_t(steps) * slice);
+    }
     before = &q;
     const T* const own = x + std::ptrdiff_t(base) * columns;
     T* const to = y + std::ptrdiff_t(base) * columns;
     if (q.is_diagonal) {
-      multiply_diagonals<m>(q, values, here, own, to, columns);
+      multiply_diagonals<m>(q, values, here, own, to, columns, streamed);
       continue;
     }
     const Index* const index = indices + q.first_index();
     const T* const from = sizeof(Index) == 2 ? own : x;
     const Local* const lengths = width.data() + base;
-    general_slice_columns<slice, m>(values, index, lengths, steps, here, from, to, columns, fetches(q, m));
+    general_slice_columns<slice, m>(values, index, lengths, steps, here, from, to, columns, fetches(q, m), streamed);
     if constexpr (rows_of_general < T, m >> 1)
       for (int l = 0; l < here; ++l)
         if (lengths[l] < steps && has_nan(to + std::ptrdiff_t(l) * columns, m)) [[unlikely]]
           general_slice_columns<slice, m>(values + l, index + l, lengths + l, lengths[l], 1, from,
-                                          to + std::ptrdiff_t(l) * columns, columns, false);
+                                          to + std::ptrdiff_t(l) * columns, columns, false, false);
   }
 }
 
 template <Scalar T, Memory M>
 TACIT_COMPILED_ONCE void LocalMatrix<T, M>::Storage::multiply_columns(Local begin, Local end, const T* x, T* y,
                                                                       int columns) const {
+  const bool streamed = is_streamed(y, rows, columns);
   each_tile<T>(columns, [&](int c0, auto m, auto k) {
-    if (narrow) multiply_columns<m>(offset.data(), begin, end, x + c0, y + c0, k);
-    else multiply_columns<m>(column.data(), begin, end, x + c0, y + c0, k);
+    if (narrow) multiply_columns<m>(offset.data(), begin, end, x + c0, y + c0, k, streamed);
+    else multiply_columns<m>(column.data(), begin, end, x + c0, y + c0, k, streamed);
   });
 }
 
@@ -369,6 +391,7 @@ void LocalMatrix<T, M>::Storage::multiply(int b, const T* x, T* y, int columns) 
   else multiply_rows(b, x, y, columns);
   for (auto r = std::lower_bound(empty.begin(), empty.end(), begin); r != empty.end() && *r < end; ++r)
     std::fill_n(y + std::ptrdiff_t(*r) * columns, columns, T{});
+  if (is_streamed(y, rows, columns)) end_streams();
 }
 
 template <Scalar T, Memory M>

@@ -175,13 +175,16 @@ struct LocalMatrix<T, M>::Storage {
   /// Rows of block b of y = A x; CSR.
   void multiply_rows(int b, const T* x, T* y, int columns) const;
   template <int m, class Index, class Columns>
-  void multiply_rows(const T* values, const Index* index, int b, const T* x, T* y, Columns columns) const;
+  void multiply_rows(const T* values, const Index* index, int b, const T* x, T* y, Columns columns,
+                     bool streamed) const;
   /// Rows [begin, end) of y = A x for several columns; SELL.
   void multiply_columns(Local begin, Local end, const T* x, T* y, int columns) const;
   template <int m, class Index, class Columns>
-  void multiply_columns(const Index* indices, Local begin, Local end, const T* x, T* y, Columns columns) const;
+  void multiply_columns(const Index* indices, Local begin, Local end, const T* x, T* y, Columns columns,
+                        bool streamed) const;
   template <int m, class Columns>
-  void multiply_diagonals(const Slice& q, const T* values, int rows_here, const T* x, T* y, Columns columns) const;
+  void multiply_diagonals(const Slice& q, const T* values, int rows_here, const T* x, T* y, Columns columns,
+                          bool streamed) const;
   /// Rows of block b of y = A x.
   void multiply(int b, const T* x, T* y, int columns) const;
   /// Calls f(row, column, value) for the rows of blocks [from, to), rows and columns ascending.
