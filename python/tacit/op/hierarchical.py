@@ -420,6 +420,17 @@ def _extents(value: Any, what: str, points: Array) -> Array:
     return np.ascontiguousarray(boxes, np.float64)
 
 
+def _geometry(points: Any, boxes: Any, sources: Any, source_boxes: Any) -> list[Array]:
+    """Points and boxes of rows, then of columns, which are empty without sources."""
+    rows = _places(points, "points")
+    columns = np.zeros((0, rows.shape[1])) if sources is None else _places(sources, "sources")
+    if columns.shape[1] != rows.shape[1]:
+        raise ValueError(f"sources has shape {columns.shape}, and points {rows.shape}; they need as many coordinates")
+    if sources is None and source_boxes is not None:
+        raise ValueError("source_boxes without sources; boxes are those of both")
+    return [rows, _extents(boxes, "boxes", rows), columns, _extents(source_boxes, "source_boxes", columns)]
+
+
 def hmatrix(
     points: Any,
     entries: Any,
@@ -520,46 +531,24 @@ def hmatrix(
     of_kernel = {"length": length, "variance": variance, "nugget": nugget, "kappa": kappa, "nu": nu}
 
     def look() -> tuple[list[Array], str, Any, Source]:
-        rows = _places(points, "points")
-        d = rows.shape[1]
-        columns = np.zeros((0, d)) if sources is None else _places(sources, "sources")
-        if columns.shape[1] != d:
-            raise ValueError(
-                f"sources has shape {columns.shape}, and points {rows.shape}; they need as many coordinates"
-            )
-        if sources is None and source_boxes is not None:
-            raise ValueError("source_boxes without sources; boxes are those of both")
-        source = source_of(entries, of_kernel, d)
-        if nugget and sources is not None:
-            raise ValueError(
-                f"nugget is {nugget}, of the diagonal, with sources; rows and columns must be the same points"
-            )
+        places = _geometry(points, boxes, sources, source_boxes)
+        source = source_of(entries, of_kernel, places[0].shape[1])
+        if sources is not None and (nugget or options.get("symmetry", "none") != "none"):
+            what = f"nugget is {nugget}, of the diagonal," if nugget else f"symmetry={options['symmetry']!r}"
+            raise ValueError(f"{what} with sources; rows and columns must be the same points")
         if pairwise and source.scalar is not None:
             raise ValueError(f"pairwise is of a Python function; entries is {source.text}")
-        places = [rows, _extents(boxes, "boxes", rows), columns, _extents(source_boxes, "source_boxes", columns)]
         if source.length is not None:
             places = [place / source.length for place in places]
-        scalar = (
-            chosen_scalar(dtype)
-            or source.scalar
-            or scalar_name(
-                as_array(entries(np.zeros(1, np.int64), np.zeros(1, np.int64)), "the result of entries").dtype,
-                "the result of entries",
-            )
-        )
+        scalar = chosen_scalar(dtype) or source.scalar or _scalar_of(entries)
         beside = ("sources", "boxes", "source_boxes", *of_kernel, "pairwise", "dtype", "comm")
-        o = fill(core("HMatrixOptions")(), "hmatrix", HMATRIX, options, beside)
-        if o.symmetry != "none" and sources is not None:
-            raise ValueError(f"symmetry={o.symmetry!r} with sources; rows and columns must be the same points")
-        return places, scalar, o, source
+        return places, scalar, fill(core("HMatrixOptions")(), "hmatrix", HMATRIX, options, beside), source
 
     places, scalar, o, source = agreed(on, look)
     # The trees, and with them all messages, follow from these options; real numbers are those of rank 0.
     names = ("points", "boxes", "sources", "source_boxes")
     arrays = {name: Whole(place, "first") for name, place in zip(names, places, strict=True)}
-    kernel = (
-        {} if source.scalar is None or not isinstance(entries, str) else compared_form(source.entries, POINT_KERNEL)
-    )
+    kernel = compared_form(source.entries, POINT_KERNEL) if isinstance(entries, str) else {}
     first = agree(on, o, HMATRIX, dtype=scalar, entries=source.text, pairwise=pairwise, **kernel, **arrays)
     if kernel:
         take_numbers(source.entries, POINT_KERNEL, first)
@@ -572,6 +561,12 @@ def hmatrix(
         for text in A.report["warnings"]:
             warnings.warn(text, RuntimeWarning, stacklevel=2)
     return A
+
+
+def _scalar_of(entries: Callable[[Array, Array], Any]) -> str:
+    """The scalar of what the function returns."""
+    what, zero = "the result of entries", np.zeros(1, np.int64)
+    return scalar_name(as_array(entries(zero, zero), what).dtype, what)
 
 
 def _checked(entries: Callable[[Array, Array], Any], scalar: str, pairwise: bool) -> Callable[[Array, Array], Array]:

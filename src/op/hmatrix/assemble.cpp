@@ -200,6 +200,10 @@ class Assembly {
     return columns_.order().subspan(std::size_t(b.column_begin), std::size_t(b.columns()));
   }
   bool wants_lines(const Block& b) const;
+  detail::SampledLines<T> draw(const Block& b, const Compressed<T>& made) const;
+  Compressed<T> make(const WantedBlock& w, BlockMaker<T>* maker, std::size_t k, const EntryFunction<T>& entry) const;
+  Global store(std::size_t at, std::ptrdiff_t mirror, const Tolerance& tolerance, Compressed<T> made,
+               detail::SampledLines<T>& lines, const EntryFunction<T>& entry);
   void evaluate_lines(const Block& b, const EntryFunction<T>& entry, detail::SampledLines<T>& lines) const;
   void compare(const Block& b, Compressed<T>& made, detail::SampledLines<T>& lines, const Tolerance& tolerance,
                const EntryFunction<T>& entry, detail::Packed<T>& found) const;
@@ -496,41 +500,80 @@ void Assembly<T>::compare(const Block& b, Compressed<T>& made, detail::SampledLi
   found.compared = Compared::all;
 }
 
-// Where not all blocks of a class were compared, the others are taken to be like those that were.
+// Where not all blocks of a class were compared, the others are taken to be like those that were; where none was,
+// errors are to the estimates of crosses as in all other classes.
 template <Scalar T>
 std::pair<double, bool> Assembly<T>::bound2() const {
   using Compared = typename detail::Packed<T>::Compared;
   struct Sum {
-    double all = 0, compared = 0, error2 = 0, spread2 = 0;
+    double all = 0, estimated2 = 0, compared = 0, compared_estimated2 = 0, error2 = 0, spread2 = 0;
   };
-  std::array<Sum, std::tuple_size_v<decltype(classes_)>> sums{};
-  double certain2 = 0;
+  constexpr std::size_t length = sizeof(Sum) / sizeof(double);
+  std::vector<double> numbers(1 + length * std::tuple_size_v<decltype(classes_)>);
   for (const auto& p : packed) {
     const double times = places(p.block);
     if (!p.block.admissible || p.compared == Compared::all) {
-      certain2 += times * p.error * p.error;
+      numbers[0] += times * p.error * p.error;
       continue;
     }
-    Sum& sum = sums[class_of(p.block)];
-    sum.all += times;
-    certain2 += times * std::max(0.0, p.error * p.error - p.before2);  // of storage
-    if (p.compared == Compared::no) continue;
-    sum.compared += times, sum.error2 += times * p.lines2, sum.spread2 += times * times * p.spread2;
+    numbers[0] += times * std::max(0.0, p.error * p.error - p.before2);  // of storage
+    double* const sum = numbers.data() + 1 + length * class_of(p.block);
+    const bool seen = p.compared == Compared::lines;
+    const double more[] = {1, p.before2, seen ? 1.0 : 0.0, seen ? p.before2 : 0.0, p.lines2, times * p.spread2};
+    for (std::size_t k = 0; k < length; ++k) sum[k] += times * more[k];
   }
-  std::vector<double> numbers{certain2};
-  for (const Sum& s : sums) numbers.insert(numbers.end(), {s.all, s.compared, s.error2, s.spread2});
   numbers = sum_over_ranks(comm_, numbers);
-  double bound2 = numbers[0], spread2 = 0;
-  bool certain = true;
-  for (std::size_t k = 1; k + 3 < numbers.size(); k += 4) {
-    const double all = numbers[k], compared = numbers[k + 1];
-    if (all == 0) continue;
-    if (compared == 0) return {-1.0, false};
-    certain = false;
-    bound2 += numbers[k + 2] * all / compared;
-    spread2 += numbers[k + 3] * (all / compared) * (all / compared);
+  Sum whole;
+  std::vector<Sum> sums;
+  for (std::size_t k = 1; k < numbers.size(); k += length) {
+    const double* const n = numbers.data() + k;
+    if (n[0] > 0) sums.push_back({n[0], n[1], n[2], n[3], n[4], n[5]});
+    whole.compared += n[2], whole.compared_estimated2 += n[3], whole.error2 += n[4];
   }
-  return {bound2 + 2 * std::sqrt(spread2), certain};
+  if (!sums.empty() && whole.compared == 0) return {-1.0, false};
+  const double usual = whole.compared_estimated2 > 0 ? std::max(1.0, whole.error2 / whole.compared_estimated2) : 1;
+  double bound2 = numbers[0], spread2 = 0;
+  for (const Sum& s : sums) {
+    const double share = s.compared > 0 ? s.all / s.compared : 0;
+    bound2 += s.compared > 0 ? s.error2 * share : s.estimated2 * usual;
+    spread2 += s.spread2 * share * share;
+  }
+  return {bound2 + 2 * std::sqrt(spread2), sums.empty()};
+}
+
+// The lines that a block is compared with; none where it is not.
+template <Scalar T>
+detail::SampledLines<T> Assembly<T>::draw(const Block& b, const Compressed<T>& made) const {
+  if (made.dense || !wants_lines(b)) return {};
+  return detail::draw_lines<T>(rows_, columns_, b, !options.smooth && options.concurrent);
+}
+
+// Block k of the maker, or by the entry function.
+template <Scalar T>
+Compressed<T> Assembly<T>::make(const WantedBlock& w, BlockMaker<T>* maker, std::size_t k,
+                                const EntryFunction<T>& entry) const {
+  if (exec::may_poll()) comm_.check(), comm_.check_interrupt();
+  const auto r = rows_of(w.block), c = columns_of(w.block);
+  return maker                ? finish(maker->take(k), entry, r, c, w.tolerance, options.compress)
+         : w.block.admissible ? compress(entry, r, c, w.tolerance, options.compress)
+                              : evaluate(entry, r, c);
+}
+
+// Compares a block with its lines and packs it, and its mirror block where there is one. Returns the entries evaluated.
+template <Scalar T>
+Global Assembly<T>::store(std::size_t at, std::ptrdiff_t mirror, const Tolerance& tolerance, Compressed<T> made,
+                          detail::SampledLines<T>& lines, const EntryFunction<T>& entry) {
+  detail::Packed<T> found;
+  compare(packed[at].block, made, lines, tolerance, entry, found);
+  const Global entries = made.entries;
+  const auto put = [&](std::size_t place, const Compressed<T>& c) {
+    auto p = pack(packed[place].block, c, tolerance);
+    p.compared = found.compared, p.lines2 = found.lines2, p.spread2 = found.spread2, p.failed = found.failed;
+    packed[place] = std::move(p);
+  };
+  put(at, made);
+  if (mirror >= 0) put(std::size_t(mirror), turned(std::move(made)));
+  return entries;
 }
 
 // Computes this rank's blocks.
@@ -541,69 +584,34 @@ void Assembly<T>::compress_own() {
   const auto mirror = pair_mirrors(missing);
   const EntryFunction<T> entry = scaled_entry();
   std::atomic<Global> entries = 0;
-  const auto tolerance_of = [&](std::size_t at) {
-    Tolerance tolerance;
-    if (options.measure == ErrorMeasure::block) tolerance.relative = options.tolerance;
-    else tolerance.absolute = budget[at];
-    return tolerance;
-  };
   // Entries that need scaling by a power of two are evaluated on the host.
   BlockMaker<T>* maker = scaled_ ? nullptr : maker_;
   detail::Waves<T> waves(entry, rows_.order(), columns_.order(), [&] { comm_.check(), comm_.check_interrupt(); });
   if (!maker && !options.concurrent && options.compress.method != Compression::svd) maker = &waves;
   auto* const together = dynamic_cast<detail::Waves<T>*>(maker);
   std::vector<WantedBlock> wanted;
-  if (maker)
-    for (const std::size_t at : missing) wanted.push_back({packed[at].block, tolerance_of(at)});
-  std::vector<Compressed<T>> made;
-  std::vector<detail::SampledLines<T>> lines;
+  for (const std::size_t at : missing) {
+    const bool relative = options.measure == ErrorMeasure::block;
+    wanted.push_back({packed[at].block, {relative ? options.tolerance : 0, relative ? 0 : budget[at]}});
+  }
   for (std::size_t first = 0, count = missing.size(); first < missing.size(); first += count) {
     if (maker) count = maker->make(std::span<const WantedBlock>(wanted).subspan(first), options.compress);
-    if (together) made.assign(count, {}), lines.assign(count, {});
-    const auto make = [&](std::size_t i) {
-      if (exec::may_poll()) comm_.check(), comm_.check_interrupt();
-      const Block b = packed[missing[first + i]].block;
-      const Tolerance tolerance = tolerance_of(missing[first + i]);
-      const auto r = rows_of(b), c = columns_of(b);
-      auto block = maker          ? finish(maker->take(i), entry, r, c, tolerance, options.compress)
-                   : b.admissible ? compress(entry, r, c, tolerance, options.compress)
-                                  : evaluate(entry, r, c);
-      return block;
-    };
-    const auto draw = [&](std::size_t i, const Compressed<T>& block) {
-      const Block b = packed[missing[first + i]].block;
-      if (block.dense || !wants_lines(b)) return detail::SampledLines<T>{};
-      return detail::draw_lines<T>(rows_, columns_, b, !options.smooth && options.concurrent);
-    };
-    const auto store = [&](std::size_t i, Compressed<T> block, detail::SampledLines<T>& drawn) {
-      const std::size_t at = missing[first + i];
-      const Tolerance tolerance = tolerance_of(at);
-      detail::Packed<T> found;
-      compare(packed[at].block, block, drawn, tolerance, entry, found);
-      entries += block.entries;
-      const auto put = [&](std::size_t place, const Compressed<T>& c) {
-        auto p = pack(packed[place].block, c, tolerance);
-        p.compared = found.compared, p.lines2 = found.lines2, p.spread2 = found.spread2, p.failed = found.failed;
-        packed[place] = std::move(p);
-      };
-      put(at, block);
-      if (const auto other = mirror[first + i]; other >= 0) put(std::size_t(other), turned(std::move(block)));
-    };
-    if (together) {
-      // All lines of these blocks by few calls.
-      for (std::size_t i = 0; i < count; ++i) made[i] = make(i), lines[i] = draw(i, made[i]);
-      together->evaluate(
-          count, [&](std::size_t i) { return packed[missing[first + i]].block; }, lines);
-      exec::parallel_for(count, false, [&](std::size_t i) { store(i, std::move(made[i]), lines[i]); });
-      continue;
+    std::vector<Compressed<T>> made(together ? count : 0);
+    std::vector<detail::SampledLines<T>> lines(made.size());
+    for (std::size_t k = 0; k < made.size(); ++k) {
+      made[k] = make(wanted[first + k], maker, k, entry);
+      lines[k] = draw(wanted[first + k].block, made[k]);
     }
+    // All lines of these blocks by few calls.
+    if (together) together->evaluate(wanted.data() + first, std::span(lines));
     exec::parallel_for(
         count, options.concurrent,
-        [&](std::size_t i) {
-          auto block = make(i);
-          auto drawn = draw(i, block);
-          evaluate_lines(packed[missing[first + i]].block, entry, drawn);
-          store(i, std::move(block), drawn);
+        [&](std::size_t k) {
+          const WantedBlock& w = wanted[first + k];
+          auto block = together ? std::move(made[k]) : make(w, maker, k, entry);
+          auto drawn = together ? std::move(lines[k]) : draw(w.block, block);
+          if (!together) evaluate_lines(w.block, entry, drawn);
+          entries += store(missing[first + k], mirror[first + k], w.tolerance, std::move(block), drawn, entry);
         },
         1);
   }

@@ -69,14 +69,13 @@ class Waves final : public BlockMaker<T> {
   }
   RawBlock<T> take(std::size_t k) const override { return std::move(made_[k]); }
 
-  /// The values of lines of `count` blocks, by as few calls. block(k): the block that lines[k] are of.
-  template <class F>
-  void evaluate(std::size_t count, F&& block, std::span<SampledLines<T>> lines) {
+  /// The values of lines of blocks, one item for each, by as few calls.
+  void evaluate(const WantedBlock* wanted, std::span<SampledLines<T>> lines) {
     std::vector<Request> requests;
-    for (std::size_t k = 0; k < count; ++k) {
+    for (std::size_t k = 0; k < lines.size(); ++k) {
       T* out = lines[k].values.data();
+      const auto rows = rows_of(wanted[k].block), columns = columns_of(wanted[k].block);
       for (const auto& [side, index] : lines[k].names) {
-        const auto rows = rows_of(block(k)), columns = columns_of(block(k));
         if (side == 0) requests.push_back({rows.subspan(std::size_t(index), 1), columns, out, true});
         else requests.push_back({rows, columns.subspan(std::size_t(index), 1), out, false});
         out += side == 0 ? columns.size() : rows.size();
