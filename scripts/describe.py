@@ -30,7 +30,7 @@ TYPES = {"flag": "bool", "whole": "int", "real": "float", "wholes": "Sequence[in
 # For choices that have options of their own: the class of the objects that may be given instead of a name.
 # Tables whose takers are functions of their own; those that no keywords are typed by.
 BY_TAKER = ("tiled", "inference")
-UNTYPED = ("precond", "hmatrix_precond", "machine", "machine_level")
+UNTYPED = ("precond", "hmatrix_precond", "machine", "machine_level", "point_kernel")
 OBJECTS = {"solve": "Method", "precond": "Any"}
 
 
@@ -231,10 +231,12 @@ PAGES = {
     "h-matrices": (
         "Options of H-matrices",
         "Of `tacit.hmatrix`, `tacit.bem.assemble` and `tacit bem`; then what the latter two take besides; then what"
-        " these two and `HMatrix.to` take for GPUs.",
+        " these two and `HMatrix.to` take for GPUs; then what `tacit.hmatrix` takes with the name of a kernel, besides"
+        " `length`.",
         "hmatrix",
         "bem",
         "device_product",
+        "point_kernel",
     ),
     "preconditioners": (
         "Preconditioners",

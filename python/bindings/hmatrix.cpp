@@ -5,10 +5,15 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <tacit/op/hmatrix/pairs.hpp>
+#include <tacit/op/hmatrix/point_kernels.hpp>
 #include <tacit/op/hmatrix/request.hpp>
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
+#include <new>
+#include <variant>
 
 namespace tacit::python {
 namespace {
@@ -16,16 +21,19 @@ namespace {
 using comm::Communicator;
 using layout::Space;
 
-/// Rows of three numbers, low corner before high corner in rows of six.
-op::Geometry geometry_of(const Columns<double>& points, const Columns<double>& boxes) {
-  op::Geometry g;
-  const double* p = points.data();
-  for (std::size_t i = 0; i < points.size() / 3; ++i, p += 3) g.points.push_back({p[0], p[1], p[2]});
-  const double* b = boxes.data();
-  for (std::size_t i = 0; i < boxes.size() / 6; ++i, b += 6)
-    g.boxes.push_back({{b[0], b[1], b[2]}, {b[3], b[4], b[5]}});
-  return g;
+/// (n, d) points, and (n, 2, d) boxes or an empty array.
+op::Coordinates coordinates_of(const Columns<double>& points, const Columns<double>& boxes) {
+  return {int(points.shape(1)),
+          {points.data(), points.data() + points.size()},
+          {boxes.data(), boxes.data() + boxes.size()}};
 }
+
+/// A compiled function of points, by its address, and the pointer that it is given.
+struct CompiledKernel {
+  std::uintptr_t function, data;
+  bool of_pairs;
+  double nugget;
+};
 
 nb::dict report_of(const op::HMatrixReport& r) {
   return dict_of("rows", r.rows, "columns", r.columns, "bytes", r.bytes, "bytes_float64", r.full_bytes, "bytes_float32",
@@ -33,8 +41,9 @@ nb::dict report_of(const op::HMatrixReport& r) {
                  r.dense_fraction, "dense_blocks", r.dense_blocks, "low_rank_blocks", r.low_rank_blocks, "ranks",
                  r.ranks, "mean_rank", r.mean_rank, "max_rank", r.max_rank, "entries_evaluated", r.entries_evaluated,
                  "norm", r.norm, "estimated_error", r.estimated_error, "measured_error", r.measured_error,
-                 "measured_error_ones", r.measured_error_ones, "seconds", r.set_up_seconds, "least_bytes",
-                 r.least_bytes, "most_bytes", r.most_bytes, "warnings", r.warnings);
+                 "measured_error_ones", r.measured_error_ones, "error_bound", r.error_bound, "confidence", r.confidence,
+                 "seconds", r.set_up_seconds, "least_bytes", r.least_bytes, "most_bytes", r.most_bytes, "warnings",
+                 r.warnings);
 }
 
 nb::dict batches_of(const op::BatchReport& r) {
@@ -58,6 +67,114 @@ void copy_by_columns(const T* from, std::int64_t down, std::int64_t across, std:
         out[i + j * rows] = from[std::int64_t(i) * down + std::int64_t(j) * across];
 }
 
+/// The trees of rows and columns.
+struct Sides {
+  Sides(const Columns<double>& points, const Columns<double>& boxes, const Columns<double>& sources,
+        const Columns<double>& source_boxes, const op::TreeOptions& options)
+      : rows(std::make_shared<const op::ClusterTree>(coordinates_of(points, boxes), options)), columns(rows) {
+    if (sources.size() > 0)
+      columns = std::make_shared<const op::ClusterTree>(coordinates_of(sources, source_boxes), options);
+  }
+  bool square() const { return rows == columns; }
+  /// Null where rows and columns have the same points.
+  std::shared_ptr<const op::ClusterTree> others() const { return square() ? nullptr : columns; }
+  std::shared_ptr<const op::ClusterTree> rows, columns;
+};
+
+using Bytes = nb::ndarray<const std::uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+/// name -> bytes, which refer to the matrix.
+template <Scalar T>
+nb::dict parts_of(const nb::object& self) {
+  nb::dict all;
+  for (const op::SavedPart& part : nb::cast<const op::HMatrix<T>&>(self).saved()) {
+    nb::object owner = self;
+    if (part.owner) {
+      auto kept = std::make_unique<std::shared_ptr<const void>>(part.owner);
+      owner = nb::capsule(kept.get(), [](void* p) noexcept { delete static_cast<std::shared_ptr<const void>*>(p); });
+      kept.release();
+    }
+    const auto* const data = reinterpret_cast<const std::uint8_t*>(part.bytes.data());
+    all[part.name.c_str()] = nb::cast(nb::ndarray<nb::numpy, const std::uint8_t>(data, {part.bytes.size()}, owner));
+  }
+  return all;
+}
+
+/// Keeps an array of Python from any thread.
+std::shared_ptr<const void> kept_array(Bytes array) {
+  return {new Bytes(std::move(array)), [](Bytes* p) {
+            WithGil gil;
+            delete p;
+          }};
+}
+
+template <Scalar T>
+std::shared_ptr<op::HMatrix<T>> restored(const Communicator& comm, const nb::dict& given) {
+  std::vector<op::SavedPart> parts;
+  Global rows = 0, columns = -1;
+  for (const auto& [name, value] : given) {
+    auto array = nb::cast<Bytes>(value);
+    const auto* const data = reinterpret_cast<const std::byte*>(array.data());
+    parts.push_back({nb::cast<std::string>(name), {data, array.size()}, nullptr});
+    if (parts.back().name == "rows.order") rows = Global(array.size() / sizeof(Global));
+    if (parts.back().name == "columns.order") columns = Global(array.size() / sizeof(Global));
+    parts.back().owner = kept_array(std::move(array));
+  }
+  return together(comm, [&] {
+    const Space range = Space::distributed(comm, rows);
+    const Space domain = columns < 0 ? range : Space::distributed(comm, columns);
+    return std::make_shared<op::HMatrix<T>>(range, domain, parts);
+  });
+}
+
+using EntrySource = std::variant<nb::object, op::PointKernel, CompiledKernel>;
+EntrySource source_of(const nb::object& entries) {
+  if (nb::isinstance<op::PointKernel>(entries)) return nb::cast<op::PointKernel>(entries);
+  if (nb::isinstance<CompiledKernel>(entries)) return nb::cast<CompiledKernel>(entries);
+  return entries;
+}
+
+template <Scalar T>
+op::EntryFunction<T> compiled_entries(const EntrySource& source, const Sides& sides) {
+  if (const auto* const named = std::get_if<op::PointKernel>(&source))
+    return op::kernel_entries<T>(*named, sides.rows, sides.others());
+  const auto& made = std::get<CompiledKernel>(source);
+  void* const data = reinterpret_cast<void*>(made.data);
+  if (made.of_pairs)
+    return op::kernel_entries<T>(reinterpret_cast<op::PairOfPoints>(made.function), data, made.nugget, sides.rows,
+                                 sides.others());
+  return op::kernel_entries<T>(reinterpret_cast<op::BlockOfPoints>(made.function), data, made.nugget, sides.rows,
+                               sides.others());
+}
+
+/// `entries` and the communicator are kept by reference.
+template <Scalar T>
+op::EntryFunction<T> entries_of_python(const Communicator& comm, const nb::object& entries) {
+  return [&](std::span<const Global> i, std::span<const Global> j, T* out) {
+    call_python(comm.size(), [&] {
+      const nb::object result =
+          entries(array_of(std::vector<Global>(i.begin(), i.end())), array_of(std::vector<Global>(j.begin(), j.end())));
+      const auto values = nb::cast<nb::ndarray<const T, nb::ndim<2>, nb::device::cpu>>(result);
+      require(values.shape(0) == i.size() && values.shape(1) == j.size(), "the entry function gave ", values.shape(0),
+              " x ", values.shape(1), " entries where ", i.size(), " x ", j.size(), " are needed");
+      copy_by_columns(values.data(), values.stride(0), values.stride(1), i.size(), j.size(), out);
+    });
+  };
+}
+template <Scalar T>
+op::PairFunction<T> pairs_of_python(const Communicator& comm, const nb::object& entries) {
+  return [&](std::span<const Global> i, std::span<const Global> j, T* out) {
+    call_python(comm.size(), [&] {
+      const nb::object result =
+          entries(array_of(std::vector<Global>(i.begin(), i.end())), array_of(std::vector<Global>(j.begin(), j.end())));
+      const auto values = nb::cast<nb::ndarray<const T, nb::ndim<1>, nb::device::cpu>>(result);
+      require(values.shape(0) == i.size(), "the entry function gave ", values.shape(0), " entries where ", i.size(),
+              " are needed");
+      for (std::size_t k = 0; k < i.size(); ++k) out[k] = values.data()[std::int64_t(k) * values.stride(0)];
+    });
+  };
+}
+
 template <Scalar T>
 void bind_scalar(nb::module_& m) {
   using Base = op::Operator<T>;
@@ -72,6 +189,7 @@ void bind_scalar(nb::module_& m) {
                               padded, queues});
              });
            })
+      .def_prop_ro("parts", [](const nb::object& self) { return parts_of<T>(self); })
       .def("use_own_product", [](HMatrix& a) { in_turn(a.range().comm(), [&] { a.use_own_product(); }); })
       .def_prop_ro("batches", [](const HMatrix& a) -> nb::object {
         const auto report = in_turn(a.range().comm(), [&] {
@@ -80,39 +198,50 @@ void bind_scalar(nb::module_& m) {
         });
         return report ? nb::object(batches_of(*report)) : nb::none();
       });
-  // `entries` gives a matrix of any strides; `sources` is empty where rows and columns are the same points.
-  m.def(named<T>("hmatrix").c_str(), [](const Communicator& comm, const Columns<double>& points,
-                                        const Columns<double>& boxes, const Columns<double>& sources,
-                                        const Columns<double>& source_boxes, const nb::object& entries,
-                                        op::HMatrixRequest request) {
-    request.matrix.concurrent = false;  // Python runs on one thread at a time
-    return together(comm, [&] {
-      check_values(op::hmatrix_options(), request);
-      const auto rows = std::make_shared<const op::ClusterTree>(geometry_of(points, boxes), request.tree);
-      const auto columns = sources.size() == 0 ? rows
-                                               : std::make_shared<const op::ClusterTree>(
-                                                     geometry_of(sources, source_boxes), request.tree);
-      const Space range = Space::distributed(comm, rows->size());
-      const op::EntryFunction<T> entry = [&](std::span<const Global> i, std::span<const Global> j, T* out) {
-        call_python(comm.size(), [&] {
-          const nb::object result = entries(array_of(std::vector<Global>(i.begin(), i.end())),
-                                            array_of(std::vector<Global>(j.begin(), j.end())));
-          const auto values = nb::cast<nb::ndarray<const T, nb::ndim<2>, nb::device::cpu>>(result);
-          require(values.shape(0) == i.size() && values.shape(1) == j.size(), "the entry function gave ",
-                  values.shape(0), " x ", values.shape(1), " entries where ", i.size(), " x ", j.size(), " are needed");
-          copy_by_columns(values.data(), values.stride(0), values.stride(1), i.size(), j.size(), out);
+  m.def(named<T>("restored_hmatrix").c_str(), &restored<T>);
+  // `sources` is empty where rows and columns are the same points. `entries`: a named kernel, a compiled one, or a
+  // Python function, which gives a matrix of any strides, or with `pairwise` a vector.
+  m.def(named<T>("hmatrix").c_str(),
+        [](const Communicator& comm, const Columns<double>& points, const Columns<double>& boxes,
+           const Columns<double>& sources, const Columns<double>& source_boxes, const nb::object& entries,
+           bool pairwise, op::HMatrixRequest request) {
+          const auto source = source_of(entries);
+          const bool python = std::holds_alternative<nb::object>(source);
+          request.matrix.concurrent = !python;  // Python runs on one thread at a time
+          request.matrix.smooth = std::holds_alternative<op::PointKernel>(source);
+          request.matrix.mirrors = std::holds_alternative<op::PointKernel>(source) && sources.size() == 0;
+          return together(comm, [&] {
+            check_values(op::hmatrix_options(), request);
+            Sides sides(points, boxes, sources, source_boxes, request.tree);
+            const Space range = Space::distributed(comm, sides.rows->size());
+            const Space domain = sides.square() ? range : Space::distributed(comm, sides.columns->size());
+            const auto make = [&](const op::EntryFunction<T>& entry, op::BlockMaker<T>* maker = nullptr) {
+              return std::make_shared<HMatrix>(range, domain, sides.rows, sides.columns, entry, request.matrix, maker);
+            };
+            if (!python) return make(compiled_entries<T>(source, sides));
+            if (!pairwise) return make(entries_of_python<T>(comm, std::get<nb::object>(source)));
+            const auto pairs = pairs_of_python<T>(comm, std::get<nb::object>(source));
+            const auto entry = op::blocks_of_pairs<T>(pairs);
+            if (request.matrix.compress.method == op::Compression::svd) return make(entry);
+            const auto maker = op::make_by_pairs<T>(pairs, entry, sides.rows->order(), sides.columns->order(),
+                                                    [&] { comm.check(), comm.check_interrupt(); });
+            return make(entry, maker.get());
+          });
         });
-      };
-      return std::make_shared<HMatrix>(range, columns == rows ? range : Space::distributed(comm, columns->size()), rows,
-                                       columns, entry, request.matrix);
-    });
-  });
 }
 
 }  // namespace
 
 void bind_hmatrix(nb::module_& m) {
   bind_options<op::HMatrixRequest>(m, "HMatrixOptions", "hmatrix", op::hmatrix_options());
+  bind_options<op::PointKernel>(m, "PointKernel", "point_kernel", op::point_kernel_options());
+  nb::class_<CompiledKernel>(m, "CompiledKernel")
+      .def(
+          "__init__",
+          [](CompiledKernel* self, std::uintptr_t function, std::uintptr_t data, bool of_pairs, double nugget) {
+            new (self) CompiledKernel{function, data, of_pairs, nugget};
+          },
+          nb::arg("function"), nb::arg("data"), nb::arg("of_pairs"), nb::arg("nugget"));
   bind_choices<op::TaskOrder>(m, "task_orders");
   bind_choices<op::BatchCut>(m, "batch_cuts");
   for_each_scalar([&]<Scalar T>() { bind_scalar<T>(m); });

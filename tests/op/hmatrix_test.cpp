@@ -42,7 +42,8 @@ TEST(ClusterTree, HoldsEveryIndexOnceAndCutsEvenly) {
         for (Local p = c.begin; p < c.end; ++p)
           for (int d = 0; d < 3; ++d) {
             const double at = g.points[std::size_t(tree.order()[std::size_t(p)])][std::size_t(d)];
-            ASSERT_TRUE(c.box.low[std::size_t(d)] <= at && at <= c.box.high[std::size_t(d)]);
+            const auto box = tree.box(int(&c - tree.clusters().data()));
+            ASSERT_TRUE(box[std::size_t(d)] <= at && at <= box[std::size_t(d) + 3]);
           }
         if (c.is_leaf()) {
           EXPECT_LE(c.size(), 16);
@@ -70,7 +71,7 @@ TEST(ClusterTree, HasBoxesAroundElements) {
   Geometry g = sphere(100);
   for (const Point& p : g.points) g.boxes.push_back({{p[0] - 0.5, p[1], p[2]}, {p[0] + 0.5, p[1], p[2]}});
   const ClusterTree with(g), without(sphere(100));
-  EXPECT_NEAR(with.root().box.high[0], without.root().box.high[0] + 0.5, 1e-14);
+  EXPECT_NEAR(with.box(0)[3], without.box(0)[3] + 0.5, 1e-14);
 }
 
 TEST(ClusterTree, RefusesWhatItCannotUse) {

@@ -121,8 +121,9 @@ def test_refusals() -> None:
     ):
         with pytest.raises(error, match=match):
             tacit.hmatrix(p, good, **change)
-    with pytest.raises(ValueError, match="points"):
-        tacit.hmatrix(np.zeros((5, 4)), good)
+    for shape in ((5, 0), (0, 2), (3, 2, 2)):
+        with pytest.raises(ValueError, match="points has shape"):
+            tacit.hmatrix(np.zeros(shape), good)
     with pytest.raises(TypeError, match="function"):
         tacit.hmatrix(p, good(np.arange(50), np.arange(50)))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="is needed"):

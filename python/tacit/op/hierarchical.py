@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Unpack
@@ -13,8 +14,16 @@ from .. import _core
 from .. import comm as _comm
 from .. import device as _device
 from .._alike import Whole, alike
-from .._described import BATCH_CUTS, DEVICE_PRODUCT, HMATRIX, TASK_ORDERS, DeviceProductOptions, HmatrixOptions
-from .._options import agree, fill
+from .._described import (
+    BATCH_CUTS,
+    DEVICE_PRODUCT,
+    HMATRIX,
+    POINT_KERNEL,
+    TASK_ORDERS,
+    DeviceProductOptions,
+    HmatrixOptions,
+)
+from .._options import agree, compared_form, fill, take_numbers
 from .._support import (
     Array,
     agreed,
@@ -27,14 +36,15 @@ from .._support import (
     to_scalar,
     whole_number,
 )
+from . import saved
 from .base import FromHandle, Operator
+from .kernels import Source, source_of
 
 
 class HMatrix(Operator):
     """A dense matrix in hierarchical form. See :func:`tacit.hmatrix`."""
 
     __slots__ = ("symmetry", "tolerance")
-    _cure = "pickle its points and what computes its entries, and make it anew by tacit.hmatrix"
 
     def __init__(
         self, handle: Any, comm: _core.Communicator, dtype: npt.DTypeLike, tolerance: float, symmetry: str = "none"
@@ -202,6 +212,70 @@ class HMatrix(Operator):
         handle = core("coarse_hmatrix", self._scalar)(self._handle, most, kept)
         return HMatrix(handle, self.comm, self.dtype, kept, self.symmetry)
 
+    def _state(self) -> tuple[Any, ...]:
+        return self._scalar, self.tolerance, self.symmetry, {n: np.array(a) for n, a in self._handle.parts.items()}
+
+    @classmethod
+    def _made_from(cls, comm: _core.Communicator, *state: Any) -> HMatrix:
+        scalar, tolerance, symmetry, parts = state
+        return cls(core("restored_hmatrix", scalar)(comm, parts), comm, scalar, tolerance, symmetry)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the matrix to one file, which has each rank's part. Collective.
+
+        Parameters
+        ----------
+        path : path-like
+            On a file system that every rank writes. A file that is there is replaced at the end; until then the new one
+            is ``path.part``. It is as long as the matrix (``report["bytes"]``) and tables of some per cent.
+
+        Raises
+        ------
+        OSError
+            On every rank.
+
+        Examples
+        --------
+        >>> import os, tempfile, numpy as np, tacit
+        >>> x = np.linspace(0, 1, 500)
+        >>> A = tacit.hmatrix(x, "matern32", length=0.1, nugget=1e-2)
+        >>> path = os.path.join(tempfile.mkdtemp(), "a.hmatrix")
+        >>> A.save(path)
+        >>> B = tacit.HMatrix.load(path)
+        >>> bool((A @ x == B @ x).all()), B.report["measured_error"] == A.report["measured_error"]
+        (True, True)
+        """
+        scalar = self._scalar
+        saved.write(path, self.comm, saved.Saved(scalar, self.tolerance, self.symmetry, dict(self._handle.parts)))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, comm: Any = None, check: bool = True) -> HMatrix:
+        """The matrix of a file that :meth:`save` wrote: the same bits, and the same report. Collective.
+
+        Numbers stay in the file, which is mapped into memory, until a product reads them; do not change the file while
+        the matrix is in use.
+
+        Parameters
+        ----------
+        path : path-like
+            On a file system that every rank reads.
+        comm : communicator, optional
+            With as many ranks as the matrix was saved on.
+        check : bool
+            Compare checksums, which reads the file once. Load files from sources you trust: a file that was changed on
+            purpose can have the right ones.
+
+        Raises
+        ------
+        FileNotFoundError
+            On every rank.
+        tacit.InputError
+            On every rank, for a file that is damaged, or of another number of ranks, version or machine.
+        """
+        on = _comm.resolve(comm)
+        scalar, tolerance, symmetry, parts = saved.read(path, on, check)
+        return cls._made_from(on, scalar, tolerance, symmetry, parts)
+
     @property
     def report(self) -> dict[str, Any]:
         """Size and accuracy of the matrix, over all ranks. Local.
@@ -211,8 +285,9 @@ class HMatrix(Operator):
         ``ranks`` (how many low-rank blocks have rank 0, 1, ...), ``mean_rank``, ``max_rank``; ``entries_evaluated``,
         relative to the number of entries; ``norm`` (Frobenius); the relative errors ``estimated_error`` and
         ``measured_error`` (the larger of that on sampled rows, with a random vector, and that of entries at random
-        places; ``measured_error_ones``: on sampled rows, with ones); ``seconds`` of the construction; ``least_bytes``
-        and ``most_bytes`` of a rank; ``warnings``.
+        places; ``measured_error_ones``: on sampled rows, with ones); ``error_bound``, an upper estimate of the error
+        with ``confidence`` (1 where all entries were compared; 0: not measured); ``seconds`` of the construction;
+        ``least_bytes`` and ``most_bytes`` of a rank; ``warnings``.
         """
         return dict(self._handle.report)
 
@@ -323,38 +398,52 @@ class DeviceHMatrix(Operator):
 
 
 def _places(value: Any, what: str) -> Array:
-    """Points of 1 to 3 coordinates as rows of three."""
+    """Points as rows of d coordinates."""
     points = as_array(value, what)
     if points.ndim == 1:
         points = points[:, None]
-    if points.ndim != 2 or not 1 <= points.shape[1] <= 3 or not len(points):
-        raise ValueError(f"{what} has shape {points.shape}; (n, d) with d = 1, 2 or 3 is needed")
+    if points.ndim != 2 or not points.size:
+        raise ValueError(f"{what} has shape {points.shape}; (n, d), or (n,) for d = 1, is needed")
     if points.dtype.kind == "c":
         raise TypeError(f"{what} is complex; coordinates are real")
-    whole = np.zeros((len(points), 3))
-    whole[:, : points.shape[1]] = points
-    return whole
+    return np.ascontiguousarray(points, np.float64)
 
 
 def _extents(value: Any, what: str, points: Array) -> Array:
-    """Boxes (n, 2, d) as rows of six; none as an empty array."""
+    """Boxes (n, 2, d); none as an empty array."""
+    count, d = points.shape
     if value is None:
-        return np.zeros((0, 6))
+        return np.zeros((0, 2, d))
     boxes = as_array(value, what)
-    if boxes.ndim != 3 or boxes.shape[:2] != (len(points), 2) or not 1 <= boxes.shape[2] <= 3:
-        raise ValueError(f"{what} has shape {boxes.shape}; ({len(points)}, 2, d), low and high corners, is needed")
-    whole = np.zeros((len(points), 2, 3))
-    whole[:, :, : boxes.shape[2]] = boxes
-    return whole.reshape(-1, 6)
+    if boxes.shape != (count, 2, d):
+        raise ValueError(f"{what} has shape {boxes.shape}; ({count}, 2, {d}), low and high corners, is needed")
+    return np.ascontiguousarray(boxes, np.float64)
+
+
+def _geometry(points: Any, boxes: Any, sources: Any, source_boxes: Any) -> list[Array]:
+    """Points and boxes of rows, then of columns, which are empty without sources."""
+    rows = _places(points, "points")
+    columns = np.zeros((0, rows.shape[1])) if sources is None else _places(sources, "sources")
+    if columns.shape[1] != rows.shape[1]:
+        raise ValueError(f"sources has shape {columns.shape}, and points {rows.shape}; they need as many coordinates")
+    if sources is None and source_boxes is not None:
+        raise ValueError("source_boxes without sources; boxes are those of both")
+    return [rows, _extents(boxes, "boxes", rows), columns, _extents(source_boxes, "source_boxes", columns)]
 
 
 def hmatrix(
     points: Any,
-    entries: Callable[[Array, Array], Any],
+    entries: Any,
     *,
     sources: Any = None,
     boxes: Any = None,
     source_boxes: Any = None,
+    length: Any = None,
+    variance: float | None = None,
+    nugget: float | None = None,
+    kappa: float | None = None,
+    nu: float | None = None,
+    pairwise: bool = False,
     dtype: npt.DTypeLike | None = None,
     comm: Any = None,
     **options: Unpack[HmatrixOptions],
@@ -365,17 +454,38 @@ def hmatrix(
     Parameters
     ----------
     points : array_like, (m, d)
-        The target point of each row, d = 1, 2 or 3. The same on every rank.
-    entries : callable
-        ``entries(i, j)``, arrays of row and of column numbers in any order, gives the array A[i][:, j] of shape
-        ``(len(i), len(j))``. The entries have to vary smoothly where points are far from each other. Many blocks are
-        compressed together, so that a call is for up to 2^20 entries.
+        The target point of each row, in any number d of dimensions. The same on every rank.
+    entries : str, callable or compiled function
+        The name of a kernel k(r), r = |x - y| / `length`: "laplace", "helmholtz", "yukawa", "gaussian", "matern12",
+        "matern32", "matern52", "matern", "inverse_multiquadric" or "thin_plate" (formulas:
+        docs/reference/h-matrices.md).
+
+        A function: ``entries(i, j)``, arrays of row and of column numbers in any order, gives the array A[i][:, j] of
+        shape ``(len(i), len(j))``; with `pairwise` the vector of A[i[k], j[k]]. Many blocks are compressed together, so
+        that a call is for up to 2^20 entries.
+
+        A compiled function of points, as a :class:`scipy.LowLevelCallable`, a capsule of Cython, a ctypes function or a
+        ``numba.cfunc``: ``void f(long m, const double *x, long n, const double *y, double *out, void *data)``, where
+        `out` is (m, n) for the points x (m, d) and y (n, d) (for complex matrices two numbers each), or
+        ``double f(int count, double *xy, void *data)`` for one pair, `xy` its 2 d coordinates. It is called from
+        several threads at once.
+
+        The entries have to vary smoothly where points are far from each other.
     sources : array_like, (n, d), optional
         The source point of each column; default: `points`.
     boxes, source_boxes : array_like, (m, 2, d) and (n, 2, d), optional
         Low and high corners of boxes around the elements of rows and columns, where elements are larger than points.
+    length : float or (d,) array_like, optional
+        Of a named kernel: the length scale, or one for each coordinate. Default: 1.
+    variance, nugget : float, optional
+        Of a named kernel: its factor (1), and what is added on the diagonal (0). A compiled function takes `nugget`.
+    kappa, nu : float, optional
+        The wave number or decay of "helmholtz" and "yukawa" (1), and the smoothness of "matern" (1.5), 0.05 to 30.
+    pairwise : bool, optional
+        Whether a Python function is called for pairs of row and column, up to 2^20 at a time, instead of rows with
+        columns: fewer and larger calls.
     dtype : dtype, optional
-        Default: that of the array that `entries` returns.
+        Default: float64 (complex128 for "helmholtz"); for a Python function that of the array that it returns.
     comm : communicator, optional
         Rows are compressed on its ranks, in parts of equal bytes; vectors are spread in equal blocks.
     **options
@@ -413,44 +523,61 @@ def hmatrix(
     True
     >>> A.report["dense_fraction"] < 0.1
     True
+    >>> B = tacit.hmatrix(x, "matern12", length=0.5, nugget=1e-3, tolerance=1e-6)
+    >>> bool(np.allclose(B @ x, np.exp(-2 * np.abs(x[:, None] - x)) @ x + 1e-3 * x, rtol=1e-4))
+    True
     """
     on = _comm.resolve(comm)
+    of_kernel = {"length": length, "variance": variance, "nugget": nugget, "kappa": kappa, "nu": nu}
 
-    def look() -> tuple[list[Array], str, Any]:
-        if not callable(entries):
-            raise TypeError("entries is a function of row and column numbers")
-        rows = _places(points, "points")
-        columns = np.zeros((0, 3)) if sources is None else _places(sources, "sources")
-        if sources is None and source_boxes is not None:
-            raise ValueError("source_boxes without sources; boxes are those of both")
-        places = [rows, _extents(boxes, "boxes", rows), columns, _extents(source_boxes, "source_boxes", columns)]
-        scalar = chosen_scalar(dtype) or scalar_name(
-            as_array(entries(np.zeros(1, np.int64), np.zeros(1, np.int64)), "the result of entries").dtype,
-            "the result of entries",
-        )
-        beside = ("sources", "boxes", "source_boxes", "dtype", "comm")
-        o = fill(core("HMatrixOptions")(), "hmatrix", HMATRIX, options, beside)
-        if o.symmetry != "none" and sources is not None:
-            raise ValueError(f"symmetry={o.symmetry!r} with sources; rows and columns must be the same points")
-        return places, scalar, o
+    def look() -> tuple[list[Array], str, Any, Source]:
+        places = _geometry(points, boxes, sources, source_boxes)
+        source = source_of(entries, of_kernel, places[0].shape[1])
+        if sources is not None and (nugget or options.get("symmetry", "none") != "none"):
+            what = f"nugget is {nugget}, of the diagonal," if nugget else f"symmetry={options['symmetry']!r}"
+            raise ValueError(f"{what} with sources; rows and columns must be the same points")
+        if pairwise and source.scalar is not None:
+            raise ValueError(f"pairwise is of a Python function; entries is {source.text}")
+        if source.length is not None:
+            places = [place / source.length for place in places]
+        scalar = chosen_scalar(dtype) or source.scalar or _scalar_of(entries)
+        beside = ("sources", "boxes", "source_boxes", *of_kernel, "pairwise", "dtype", "comm")
+        return places, scalar, fill(core("HMatrixOptions")(), "hmatrix", HMATRIX, options, beside), source
 
-    places, scalar, o = agreed(on, look)
+    places, scalar, o, source = agreed(on, look)
     # The trees, and with them all messages, follow from these options; real numbers are those of rank 0.
     names = ("points", "boxes", "sources", "source_boxes")
     arrays = {name: Whole(place, "first") for name, place in zip(names, places, strict=True)}
-    first = agree(on, o, HMATRIX, dtype=scalar, **arrays)
+    kernel = compared_form(source.entries, POINT_KERNEL) if isinstance(entries, str) else {}
+    first = agree(on, o, HMATRIX, dtype=scalar, entries=source.text, pairwise=pairwise, **kernel, **arrays)
+    if kernel:
+        take_numbers(source.entries, POINT_KERNEL, first)
     places = [first[name] for name in names]
+    of_blocks = source.entries if source.scalar is not None else _checked(entries, scalar, pairwise)
 
-    kind = np.dtype(scalar)
-
-    def block_of(i: Array, j: Array) -> Array:
-        block = as_array(entries(i, j), "the result of entries")
-        if block.shape != (len(i), len(j)):
-            raise ValueError(f"entries gave an array of shape {block.shape} where {(len(i), len(j))} is needed")
-        return block if block.dtype == kind else to_scalar(block, scalar, "the result of entries")
-
-    A = HMatrix(core("hmatrix", scalar)(on, *places, block_of, o), on, scalar, o.tolerance, o.symmetry)
+    handle = core("hmatrix", scalar)(on, *places, of_blocks, pairwise, o)
+    A = HMatrix(handle, on, scalar, o.tolerance, o.symmetry)
     if on.rank == 0:
         for text in A.report["warnings"]:
             warnings.warn(text, RuntimeWarning, stacklevel=2)
     return A
+
+
+def _scalar_of(entries: Callable[[Array, Array], Any]) -> str:
+    """The scalar of what the function returns."""
+    what, zero = "the result of entries", np.zeros(1, np.int64)
+    return scalar_name(as_array(entries(zero, zero), what).dtype, what)
+
+
+def _checked(entries: Callable[[Array, Array], Any], scalar: str, pairwise: bool) -> Callable[[Array, Array], Array]:
+    """`entries` with a result of the shape and scalar that are needed, or an error."""
+    kind, what = np.dtype(scalar), "the result of entries"
+
+    def called(i: Array, j: Array) -> Array:
+        block = as_array(entries(i, j), what)
+        shape = i.shape if pairwise else (len(i), len(j))
+        if block.shape != shape:
+            raise ValueError(f"entries gave an array of shape {block.shape} where {shape} is needed")
+        return block if block.dtype == kind else to_scalar(block, scalar, what)
+
+    return called

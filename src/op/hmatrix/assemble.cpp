@@ -5,11 +5,13 @@
 #include "parts.hpp"
 #include "row_cost.hpp"
 #include "sampled_entries.hpp"
+#include "sampled_lines.hpp"
 #include "waves.hpp"
 
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cmath>
 #include <exception>
 #include <limits>
@@ -31,16 +33,24 @@ constexpr Local fine = 100;    // the desired number of possible cut positions w
 // Entries compared at random places: a share of the predicted size of the matrix (0.15 % of the entries that are
 // evaluated, each of which takes several times as long as one of a block's row), within these limits.
 constexpr double sampled_share = 1.0 / 512, least_sampled = 1 << 10, most_sampled = 1 << 15;
-// The same for functions that are called from one thread. An entry of a large call costs little beside the calls, and
-// nothing is known of their smoothness, so that matrices of up to `compared_matrix` entries are compared with all.
+// The same for functions that are called from one thread. An entry of a large call costs little beside the calls.
 constexpr double more_share = 1.0 / 64, more_sampled = 1 << 18;
-constexpr Global compared_matrix = Global(1) << 22;
+// One in so many blocks is compared with lines: of entries that are known to be smooth; of those where calls are slow.
+constexpr std::uint64_t smooth_stride = 16, slow_stride = 8;
+// Blocks of a class, from half of a number of entries to that number, that are compared in any case.
+constexpr Global few_blocks = 32;
+// A block whose lines show an error of so many tolerances is made again from all of its entries, if these are not more
+// than `whole_block`.
+constexpr double failing = 8;
+constexpr Global whole_block = Global(1) << 24;
 // A measured error of more than `acceptable` tolerances is too large for a random effect of the sampled rows, entries
 // and vector: blocks are then made again with more sampled rows and columns, and small ones (all, in a small matrix)
 // are compared with all their entries.
 constexpr double acceptable = 3;
 constexpr int many_samples = 16;
 constexpr Global small_block = Global(1) << 16, small_matrix = Global(1) << 26;
+// Of two standard errors.
+constexpr double confident = 0.95;
 // A far block of more rows and columns than this that has no low rank.
 constexpr Local large_leaf = 64;
 
@@ -48,6 +58,11 @@ constexpr Local large_leaf = 64;
 double bytes_wanted(const Block& b) {
   return b.admissible ? std::min(predicted_rank * (double(b.rows()) + b.columns()), double(b.rows()) * b.columns())
                       : double(b.rows()) * b.columns();
+}
+
+// Of blocks of about the same number of entries.
+std::size_t class_of(const Block& b) {
+  return std::size_t(std::bit_width(std::uint64_t(b.rows()) * std::uint64_t(b.columns())));
 }
 
 // 1 or -1, depending on the index only.
@@ -125,6 +140,8 @@ class Assembly {
                                   this->options.concurrent ? most_sampled : more_sampled)) {
     if (this->options.symmetry != Symmetry::none)
       std::erase_if(leaves_, [](const Block& b) { return b.column_begin > b.row_begin; });
+    for (const Block& b : leaves_)
+      if (b.admissible) ++classes_[class_of(b)];
     take_samples();
   }
 
@@ -145,6 +162,14 @@ class Assembly {
     });
   }
 
+  /// Blocks whose lines showed an error above the tolerance. Local.
+  Global count_failed() const {
+    return std::count_if(packed.begin(), packed.end(), [](const auto& p) { return p.failed; });
+  }
+  /// An upper estimate of the squared error, in the units of `packed`, and whether it is certain; negative where blocks
+  /// were not compared. Collective.
+  std::pair<double, bool> bound2() const;
+
   HMatrixOptions options;
   // The results; numbers of the matrix are in units of 2^exponent.
   std::vector<Sample<T>> samples;
@@ -157,8 +182,9 @@ class Assembly {
 
  private:
   using R = real_t<T>;
-  // Numbers from 2^-safe to 2^safe, whose squares and sums of squares stay in range.
-  static constexpr int safe = std::numeric_limits<R>::max_exponent * 3 / 8;
+  // Numbers from 2^-safe to 2^safe, of which sums of squares stay in range, and of doubles their squares: floats are
+  // squared in double precision.
+  static constexpr int safe = std::numeric_limits<R>::max_exponent * 3 / (std::is_same_v<R, float> ? 8 : 16);
 
   // The number of blocks of A that a stored block stands for: 2 with its mirror block.
   double places(const Block& b) const { return options.symmetry != Symmetry::none && !b.is_diagonal() ? 2 : 1; }
@@ -167,6 +193,21 @@ class Assembly {
   Sample<T> sampled_row(Local position, std::span<const Global> all);
   void check_symmetry(double mean) const;
   std::vector<std::size_t> keep_known(std::vector<double>& budget);
+  std::span<const Global> rows_of(const Block& b) const {
+    return rows_.order().subspan(std::size_t(b.row_begin), std::size_t(b.rows()));
+  }
+  std::span<const Global> columns_of(const Block& b) const {
+    return columns_.order().subspan(std::size_t(b.column_begin), std::size_t(b.columns()));
+  }
+  bool wants_lines(const Block& b) const;
+  detail::SampledLines<T> draw(const Block& b, const Compressed<T>& made) const;
+  Compressed<T> make(const WantedBlock& w, BlockMaker<T>* maker, std::size_t k, const EntryFunction<T>& entry) const;
+  Global store(std::size_t at, std::ptrdiff_t mirror, const Tolerance& tolerance, Compressed<T> made,
+               detail::SampledLines<T>& lines, const EntryFunction<T>& entry);
+  void evaluate_lines(const Block& b, const EntryFunction<T>& entry, detail::SampledLines<T>& lines) const;
+  void compare(const Block& b, Compressed<T>& made, detail::SampledLines<T>& lines, const Tolerance& tolerance,
+               const EntryFunction<T>& entry, detail::Packed<T>& found) const;
+  std::vector<std::ptrdiff_t> pair_mirrors(std::vector<std::size_t>& missing) const;
   void compress_own();
   detail::Packed<T> pack(const Block& b, const Compressed<T>& made, const Tolerance& tolerance);
   /// The costs from which cuts are computed: predicted; measured for blocks; also with the rest measured for each rank.
@@ -184,6 +225,7 @@ class Assembly {
   const EntryFunction<T>& entry_;
   BlockMaker<T>* maker_;
   std::vector<Block> leaves_;
+  std::array<Global, 64> classes_{};  // far blocks by the logarithm of their entries
   double wanted_, norm_ = 0;
   detail::SampledEntries<T> entries_;
   bool scaled_ = false;          // entries are divided by 2^exponent
@@ -356,42 +398,220 @@ detail::Packed<T> Assembly<T>::pack(const Block& b, const Compressed<T>& made, c
   return p;
 }
 
+// The transpose of a block.
+template <Scalar T>
+Compressed<T> turned(Compressed<T> b) {
+  std::swap(b.rows, b.columns);
+  b.entries = 0;
+  if (b.dense) {
+    const std::vector<T> before = b.u;
+    const std::size_t m = std::size_t(b.rows), n = std::size_t(b.columns);
+    constexpr std::size_t tile = 16;
+    for (std::size_t i0 = 0; i0 < m; i0 += tile)
+      for (std::size_t j = 0; j < n; ++j)
+        for (std::size_t i = i0; i < std::min(m, i0 + tile); ++i) b.u[i + j * m] = before[j + i * n];
+    return b;
+  }
+  std::swap(b.u, b.v);
+  if constexpr (is_complex<T>)
+    for (auto* part : {&b.u, &b.v})
+      for (T& a : *part) a = conj(a);
+  return b;
+}
+
+// For each block that is made, the place of its mirror block, which is not made then; or -1.
+template <Scalar T>
+std::vector<std::ptrdiff_t> Assembly<T>::pair_mirrors(std::vector<std::size_t>& missing) const {
+  if (!options.mirrors || options.symmetry != Symmetry::none || &rows_ != &columns_)
+    return std::vector<std::ptrdiff_t>(missing.size(), -1);
+  std::map<std::array<Local, 4>, std::size_t> upper;
+  for (const std::size_t at : missing)
+    if (const Block& b = packed[at].block; b.column_begin > b.row_begin)
+      upper[{b.column_begin, b.column_end, b.row_begin, b.row_end}] = at;
+  std::vector<std::ptrdiff_t> mirror;
+  std::vector<std::size_t> made;
+  std::vector<char> given(packed.size());
+  for (const std::size_t at : missing) {
+    const Block& b = packed[at].block;
+    if (b.column_begin >= b.row_begin) continue;
+    const auto found = upper.find({b.row_begin, b.row_end, b.column_begin, b.column_end});
+    if (found != upper.end()) given[found->second] = 1;
+  }
+  for (const std::size_t at : missing) {
+    if (given[at]) continue;
+    const Block& b = packed[at].block;
+    const auto found = upper.find({b.row_begin, b.row_end, b.column_begin, b.column_end});
+    made.push_back(at);
+    mirror.push_back(b.column_begin < b.row_begin && found != upper.end() ? std::ptrdiff_t(found->second) : -1);
+  }
+  missing = std::move(made);
+  return mirror;
+}
+
+// Whether a block is compared with some of its lines.
+template <Scalar T>
+bool Assembly<T>::wants_lines(const Block& b) const {
+  if (!b.admissible || options.compress.cut_rank > 0 || options.compress.method == Compression::svd) return false;
+  if (Global(b.rows()) * b.columns() <= options.compress.settled) return false;
+  const std::uint64_t stride = !options.concurrent ? slow_stride : options.smooth ? smooth_stride : 1;
+  if (stride == 1 || classes_[class_of(b)] <= few_blocks) return true;
+  // By its place within the rows and columns of any division over ranks.
+  Hash hash{std::uint64_t(std::min(b.row_begin, b.column_begin)) * 0x9e3779b97f4a7c15u +
+            std::uint64_t(std::max(b.row_begin, b.column_begin))};
+  return hash.next() % stride == 0;
+}
+
+template <Scalar T>
+void Assembly<T>::evaluate_lines(const Block& b, const EntryFunction<T>& entry, detail::SampledLines<T>& lines) const {
+  T* out = lines.values.data();
+  const auto r = rows_of(b), c = columns_of(b);
+  for (const auto& [side, index] : lines.names) {
+    const auto i = side == 0 ? r.subspan(std::size_t(index), 1) : r;
+    const auto j = side == 0 ? c : c.subspan(std::size_t(index), 1);
+    entry(i, j, out);
+    detail::check_finite<T>({out, i.size() * j.size()}, i, j);
+    out += i.size() * j.size();
+  }
+}
+
+// Compares a block with its lines; makes it again from all entries where they show too large an error.
+template <Scalar T>
+void Assembly<T>::compare(const Block& b, Compressed<T>& made, detail::SampledLines<T>& lines,
+                          const Tolerance& tolerance, const EntryFunction<T>& entry, detail::Packed<T>& found) const {
+  using Compared = typename detail::Packed<T>::Compared;
+  const Global all = Global(b.rows()) * b.columns();
+  const auto& compress_options = options.compress;
+  if (made.dense || all <= compress_options.settled || compress_options.method == Compression::svd)
+    found.compared = Compared::all;
+  if (lines.names.empty()) return;
+  made.entries += Global(lines.values.size());
+  const auto errors = detail::compare_lines(made, lines);
+  found.compared = Compared::lines;
+  found.lines2 = errors.estimate2, found.spread2 = errors.spread2;
+  const double allowed = failing * tolerance.of(made.norm);
+  if (!(errors.worst2 > allowed * allowed)) return;
+  found.failed = true;
+  if (!compress_options.verify || all > whole_block) return;
+  auto whole = compress_options;
+  whole.settled = all, whole.samples = std::max(many_samples, whole.samples);
+  const Global before = made.entries;
+  made = compress(entry, rows_of(b), columns_of(b), tolerance, whole);
+  made.entries += before;
+  found.compared = Compared::all;
+}
+
+// Where not all blocks of a class were compared, the others are taken to be like those that were; where none was,
+// errors are to the estimates of crosses as in all other classes.
+template <Scalar T>
+std::pair<double, bool> Assembly<T>::bound2() const {
+  using Compared = typename detail::Packed<T>::Compared;
+  struct Sum {
+    double all = 0, estimated2 = 0, compared = 0, compared_estimated2 = 0, error2 = 0, spread2 = 0;
+  };
+  constexpr std::size_t length = sizeof(Sum) / sizeof(double);
+  std::vector<double> numbers(1 + length * std::tuple_size_v<decltype(classes_)>);
+  for (const auto& p : packed) {
+    const double times = places(p.block);
+    if (!p.block.admissible || p.compared == Compared::all) {
+      numbers[0] += times * p.error * p.error;
+      continue;
+    }
+    numbers[0] += times * std::max(0.0, p.error * p.error - p.before2);  // of storage
+    double* const sum = numbers.data() + 1 + length * class_of(p.block);
+    const bool seen = p.compared == Compared::lines;
+    const double more[] = {1, p.before2, seen ? 1.0 : 0.0, seen ? p.before2 : 0.0, p.lines2, times * p.spread2};
+    for (std::size_t k = 0; k < length; ++k) sum[k] += times * more[k];
+  }
+  numbers = sum_over_ranks(comm_, numbers);
+  Sum whole;
+  std::vector<Sum> sums;
+  for (std::size_t k = 1; k < numbers.size(); k += length) {
+    const double* const n = numbers.data() + k;
+    if (n[0] > 0) sums.push_back({n[0], n[1], n[2], n[3], n[4], n[5]});
+    whole.compared += n[2], whole.compared_estimated2 += n[3], whole.error2 += n[4];
+  }
+  if (!sums.empty() && whole.compared == 0) return {-1.0, false};
+  const double usual = whole.compared_estimated2 > 0 ? std::max(1.0, whole.error2 / whole.compared_estimated2) : 1;
+  double bound2 = numbers[0], spread2 = 0;
+  for (const Sum& s : sums) {
+    const double share = s.compared > 0 ? s.all / s.compared : 0;
+    bound2 += s.compared > 0 ? s.error2 * share : s.estimated2 * usual;
+    spread2 += s.spread2 * share * share;
+  }
+  return {bound2 + 2 * std::sqrt(spread2), sums.empty()};
+}
+
+// The lines that a block is compared with; none where it is not.
+template <Scalar T>
+detail::SampledLines<T> Assembly<T>::draw(const Block& b, const Compressed<T>& made) const {
+  if (made.dense || !wants_lines(b)) return {};
+  return detail::draw_lines<T>(rows_, columns_, b, !options.smooth && options.concurrent);
+}
+
+// Block k of the maker, or by the entry function.
+template <Scalar T>
+Compressed<T> Assembly<T>::make(const WantedBlock& w, BlockMaker<T>* maker, std::size_t k,
+                                const EntryFunction<T>& entry) const {
+  if (exec::may_poll()) comm_.check(), comm_.check_interrupt();
+  const auto r = rows_of(w.block), c = columns_of(w.block);
+  return maker                ? finish(maker->take(k), entry, r, c, w.tolerance, options.compress)
+         : w.block.admissible ? compress(entry, r, c, w.tolerance, options.compress)
+                              : evaluate(entry, r, c);
+}
+
+// Compares a block with its lines and packs it, and its mirror block where there is one. Returns the entries evaluated.
+template <Scalar T>
+Global Assembly<T>::store(std::size_t at, std::ptrdiff_t mirror, const Tolerance& tolerance, Compressed<T> made,
+                          detail::SampledLines<T>& lines, const EntryFunction<T>& entry) {
+  detail::Packed<T> found;
+  compare(packed[at].block, made, lines, tolerance, entry, found);
+  const Global entries = made.entries;
+  const auto put = [&](std::size_t place, const Compressed<T>& c) {
+    auto p = pack(packed[place].block, c, tolerance);
+    p.compared = found.compared, p.lines2 = found.lines2, p.spread2 = found.spread2, p.failed = found.failed;
+    packed[place] = std::move(p);
+  };
+  put(at, made);
+  if (mirror >= 0) put(std::size_t(mirror), turned(std::move(made)));
+  return entries;
+}
+
 // Computes this rank's blocks.
 template <Scalar T>
 void Assembly<T>::compress_own() {
   std::vector<double> budget;
-  const auto missing = keep_known(budget);
+  auto missing = keep_known(budget);
+  const auto mirror = pair_mirrors(missing);
   const EntryFunction<T> entry = scaled_entry();
   std::atomic<Global> entries = 0;
-  const auto tolerance_of = [&](std::size_t at) {
-    Tolerance tolerance;
-    if (options.measure == ErrorMeasure::block) tolerance.relative = options.tolerance;
-    else tolerance.absolute = budget[at];
-    return tolerance;
-  };
   // Entries that need scaling by a power of two are evaluated on the host.
   BlockMaker<T>* maker = scaled_ ? nullptr : maker_;
   detail::Waves<T> waves(entry, rows_.order(), columns_.order(), [&] { comm_.check(), comm_.check_interrupt(); });
   if (!maker && !options.concurrent && options.compress.method != Compression::svd) maker = &waves;
+  auto* const together = dynamic_cast<detail::Waves<T>*>(maker);
   std::vector<WantedBlock> wanted;
-  if (maker)
-    for (const std::size_t at : missing) wanted.push_back({packed[at].block, tolerance_of(at)});
+  for (const std::size_t at : missing) {
+    const bool relative = options.measure == ErrorMeasure::block;
+    wanted.push_back({packed[at].block, {relative ? options.tolerance : 0, relative ? 0 : budget[at]}});
+  }
   for (std::size_t first = 0, count = missing.size(); first < missing.size(); first += count) {
     if (maker) count = maker->make(std::span<const WantedBlock>(wanted).subspan(first), options.compress);
+    std::vector<Compressed<T>> made(together ? count : 0);
+    std::vector<detail::SampledLines<T>> lines(made.size());
+    for (std::size_t k = 0; k < made.size(); ++k) {
+      made[k] = make(wanted[first + k], maker, k, entry);
+      lines[k] = draw(wanted[first + k].block, made[k]);
+    }
+    // All lines of these blocks by few calls.
+    if (together) together->evaluate(wanted.data() + first, std::span(lines));
     exec::parallel_for(
         count, options.concurrent,
-        [&](std::size_t i) {
-          if (exec::may_poll()) comm_.check(), comm_.check_interrupt();
-          const std::size_t at = missing[first + i];
-          const Block b = packed[at].block;
-          const auto r = rows_.order().subspan(std::size_t(b.row_begin), std::size_t(b.rows()));
-          const auto c = columns_.order().subspan(std::size_t(b.column_begin), std::size_t(b.columns()));
-          const Tolerance tolerance = tolerance_of(at);
-          const auto made = maker          ? finish(maker->take(i), entry, r, c, tolerance, options.compress)
-                            : b.admissible ? compress(entry, r, c, tolerance, options.compress)
-                                           : evaluate(entry, r, c);
-          entries += made.entries;
-          packed[at] = pack(b, made, tolerance);
+        [&](std::size_t k) {
+          const WantedBlock& w = wanted[first + k];
+          auto block = together ? std::move(made[k]) : make(w, maker, k, entry);
+          auto drawn = together ? std::move(lines[k]) : draw(w.block, block);
+          if (!together) evaluate_lines(w.block, entry, drawn);
+          entries += store(missing[first + k], mirror[first + k], w.tolerance, std::move(block), drawn, entry);
         },
         1);
   }
@@ -570,6 +790,68 @@ std::array<double, 2> errors_of_products(const comm::Communicator& comm, const A
 
 }  // namespace
 
+namespace {
+
+// The text of a warning where the error is above what is acceptable, or may be.
+std::string doubt(double error, double tolerance, bool within, Global rough, Global settled, bool by_crosses) {
+  std::ostringstream text;
+  text.precision(2);
+  text << "the error measured on sampled rows and entries is " << error << ", and the tolerance is " << tolerance;
+  if (within)
+    text << ", but " << rough << " far blocks of more than " << settled
+         << " entries are zero where they were sampled, or have no low rank, and the error may be larger";
+  if (by_crosses)
+    text << ": crosses miss parts of some blocks, as where entries jump between points that are far from each other (a"
+            " cut-off radius); the compression svd uses all entries, the admissibility none stores all of them";
+  return text.str();
+}
+
+// In many dimensions the boxes of clusters overlap, and the matrix is dense.
+template <Scalar T>
+void warn_of_nothing_far(const ClusterTree& rows, const HMatrixOptions& options, HMatrixReport& report) {
+  using Kind = Admissibility::Kind;
+  const bool by_boxes = options.admissibility.kind == Kind::smaller || options.admissibility.kind == Kind::larger;
+  if (rows.dimension() <= 3 || !by_boxes || report.low_rank_blocks > 0 || rows.clusters().size() < 8) return;
+  report.warnings.push_back(message("no two clusters of these points in ", rows.dimension(),
+                                    " dimensions are far from each other, since their boxes overlap, so that all ",
+                                    double(report.rows) * double(report.columns) * sizeof(T) / 1e6,
+                                    " MB of the matrix are stored; the admissibility weak compresses smooth kernels of"
+                                    " such points, and fewer coordinates (principal components) help"));
+}
+
+}  // namespace
+
+// Sizes, norm and errors of what an assembly has made; its blocks become the storage.
+template <Scalar T>
+template <class Assembly>
+void HMatrix<T>::take(Assembly& assembly) {
+  const auto& comm = this->range().comm();
+  parts_->cuts = assembly.cuts;
+  parts_->first = Local(parts_->cuts[std::size_t(comm.rank())]);
+  parts_->count = Local(parts_->cuts[std::size_t(comm.rank()) + 1]) - parts_->first;
+  const int m = parts_->rows->size(), n = parts_->columns->size();
+  const auto [bound2, certain] = assembly.bound2();
+  report_ = {};
+  report_.least_bytes = assembly.least_bytes, report_.most_bytes = assembly.most_bytes;
+  report_.norm = std::ldexp(std::sqrt(assembly.norm2), assembly.exponent);
+  report_.estimated_error = assembly.norm2 > 0 ? std::sqrt(assembly.error2 / assembly.norm2) : 0;
+  report_.entries_evaluated = comm.all_sum(double(assembly.evaluated)) / (double(m) * n);
+  parts_->diagonal.clear();
+  describe(std::move(assembly.packed), assembly.exponent);
+
+  const auto errors =
+      errors_of_products(comm, assembly, n, two_sided(), parts_->first, parts_->count, [&](const T* x, T* y) {
+        if (two_sided()) multiply_both(x, y, 1, false);
+        else parts_->storage->multiply(x, parts_->columns->order(), y, 1, comm);
+      });
+  report_.measured_error = std::max(errors[0], assembly.sampled_error());
+  report_.measured_error_ones = errors[1];
+  if (bound2 < 0 || options_.compress.cut_rank > 0) return;
+  report_.error_bound = assembly.norm2 > 0 ? std::sqrt(bound2 / assembly.norm2) : 0;
+  if (!certain) report_.error_bound = std::max(report_.error_bound, report_.measured_error);
+  report_.confidence = certain ? 1 : confident;
+}
+
 template <Scalar T>
 void HMatrix<T>::assemble(const EntryFunction<T>& entry, BlockMaker<T>* maker) {
   const Span span("hmatrix assembly", "op");
@@ -578,55 +860,32 @@ void HMatrix<T>::assemble(const EntryFunction<T>& entry, BlockMaker<T>* maker) {
   const bool checks =
       options_.compress.verify && options_.compress.cut_rank == 0 && options_.compress.method != Compression::svd;
   const Global all = Global(parts_->rows->size()) * parts_->columns->size();
-  if (auto& settled = assembly.options.compress.settled; checks && !options_.concurrent && all <= compared_matrix)
-    settled = std::max(settled, all);
+  auto& compress = assembly.options.compress;
+  if (checks && !options_.smooth && all <= options_.compared) compress.settled = std::max(compress.settled, all);
   for (int round = 0;; ++round) {
     assembly.run();
-    const Global settled = assembly.options.compress.settled;
-    const Global rough = checks && assembly.norm2 > 0 ? comm.all_sum(assembly.count_rough(settled)) : 0;
-    parts_->cuts = assembly.cuts;
-    parts_->first = Local(parts_->cuts[std::size_t(comm.rank())]);
-    parts_->count = Local(parts_->cuts[std::size_t(comm.rank()) + 1]) - parts_->first;
-    const int m = parts_->rows->size(), n = parts_->columns->size();
-    report_ = {};
-    report_.least_bytes = assembly.least_bytes, report_.most_bytes = assembly.most_bytes;
-    report_.norm = std::ldexp(std::sqrt(assembly.norm2), assembly.exponent);
-    report_.estimated_error = assembly.norm2 > 0 ? std::sqrt(assembly.error2 / assembly.norm2) : 0;
-    report_.entries_evaluated = comm.all_sum(double(assembly.evaluated)) / (double(m) * n);
-    parts_->diagonal.clear();
-    describe(std::move(assembly.packed), assembly.exponent);
-
-    const auto errors =
-        errors_of_products(comm, assembly, n, two_sided(), parts_->first, parts_->count, [&](const T* x, T* y) {
-          if (two_sided()) multiply_both(x, y, 1, false);
-          else parts_->storage->multiply(x, parts_->columns->order(), y, 1, comm);
-        });
-    report_.measured_error = std::max(errors[0], assembly.sampled_error());
-    report_.measured_error_ones = errors[1];
-    const bool within = report_.measured_error <= acceptable * options_.tolerance;
-    if ((within && rough == 0) || options_.compress.cut_rank > 0) return;
+    const Global settled = compress.settled;
+    Global rough = 0;
+    if (checks && assembly.norm2 > 0) {
+      rough = comm.all_sum(assembly.count_rough(settled));
+      // Blocks that failed were made again; in the first round others of them may have errors that lines did not show.
+      if (round == 0) rough += comm.all_sum(assembly.count_failed());
+    }
+    take(assembly);
+    const double error = std::max(report_.measured_error, report_.error_bound);
+    const bool within = error <= acceptable * options_.tolerance;
     const bool by_crosses = options_.compress.method != Compression::svd && report_.low_rank_blocks > 0;
+    if ((within && rough == 0) || options_.compress.cut_rank > 0) break;
     if (round == 0 && by_crosses && options_.compress.verify) {
-      auto& compress = assembly.options.compress;
       compress.samples = std::max(many_samples, compress.samples);
-      compress.settled = std::max(Global(m) * n <= small_matrix ? small_matrix : small_block, compress.settled);
+      compress.settled = std::max(all <= small_matrix ? small_matrix : small_block, compress.settled);
       continue;
     }
-    if (within && !by_crosses) return;
-    std::ostringstream text;
-    text.precision(2);
-    text << "the error measured on sampled rows and entries is " << report_.measured_error << ", and the tolerance is "
-         << options_.tolerance;
-    if (within)
-      text << ", but " << rough << " far blocks of more than " << settled
-           << " entries are zero where they were sampled, or have no low rank, and the error may be larger";
-    if (by_crosses)
-      text
-          << ": crosses miss parts of some blocks, as where entries jump between points that are far from each other (a"
-             " cut-off radius); the compression svd uses all entries, the admissibility none stores all of them";
-    report_.warnings.push_back(text.str());
-    return;
+    if (within && !by_crosses) break;
+    report_.warnings.push_back(doubt(error, options_.tolerance, within, rough, settled, by_crosses));
+    break;
   }
+  warn_of_nothing_far<T>(*parts_->rows, options_, report_);
 }
 
 // The blocks of `fine`, each truncated relative to its own norm.

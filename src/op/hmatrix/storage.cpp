@@ -40,14 +40,14 @@ void append(std::vector<S>& to, const T* v, std::size_t n, double unit) {
   constexpr std::size_t stride = sizeof(T) / sizeof(real_t<T>);
   const std::size_t at = to.size();
   to.resize(at + n * stride);
-  [[maybe_unused]] const double per_unit = 1 / unit;
+  const double per_unit = 1 / unit;
   for (std::size_t p = 0; p < stride; ++p) {
     const auto* const a = reinterpret_cast<const real_t<T>*>(v) + p;
     S* const out = to.data() + at + p * n;
 #pragma omp simd
     for (std::size_t i = 0; i < n; ++i) {
       if constexpr (std::is_integral_v<S>) out[i] = S(std::int32_t(std::nearbyint(double(a[i * stride]) * per_unit)));
-      else out[i] = S(a[i * stride]);
+      else out[i] = S(a[i * stride] * real_t<T>(per_unit));
     }
   }
 }
@@ -67,6 +67,14 @@ void append(Packed<T>& p, int format, const T* v, std::size_t n, double unit) {
   });
 }
 
+bool fits_float(double norm) {
+  return norm == 0 || (norm > 1e-25 && norm < 1e25);
+}
+// 2^k up to v.
+double power_of(double v) {
+  return std::ldexp(1.0, std::ilogb(v));
+}
+
 template <Scalar T>
 void pack_dense(const Compressed<T>& c, double allowed, bool may_single, bool may_fixed, Packed<T>& p) {
   const std::size_t m = std::size_t(c.rows), n = std::size_t(c.columns);
@@ -75,10 +83,12 @@ void pack_dense(const Compressed<T>& c, double allowed, bool may_single, bool ma
   int format = native;
   if (may_fixed && as_fixed <= allowed) format = fixed, p.error = as_fixed;
   else if (may_single && single_rounding * c.norm <= allowed) format = single, p.error = single_rounding * c.norm;
+  // Numbers that could leave the range of float are stored over a power of two.
+  const double scale = format == fixed ? unit : format == single && !fits_float(c.norm) ? power_of(c.norm) : 1;
   p.count[format] = c.columns;
-  p.scale.assign(1, format == fixed ? unit : 1.0);
+  p.scale.assign(1, scale);
   reserve(p, format, m * n);
-  for (std::size_t j = 0; j < n; ++j) append(p, format, c.u.data() + j * m, m, unit);
+  for (std::size_t j = 0; j < n; ++j) append(p, format, c.u.data() + j * m, m, scale);
 }
 
 // How column k of U and of V is stored.
@@ -128,8 +138,11 @@ Packed<T> pack(const Block& block, const Compressed<T>& c, double allowed, Stora
   p.rank = c.rank;
   p.norm = c.norm;
   p.error = c.error;
-  // Blocks whose numbers could leave the range of float keep the scalar's precision.
-  if (!(c.norm == 0 || (c.norm > 1e-25 && c.norm < 1e25))) storage = StoragePrecision::full;
+  p.before2 = c.error * c.error;
+  // Units, and products with them, have to be normal numbers of the scalar.
+  const bool in_range =
+      std::is_same_v<real_t<T>, float> ? c.norm > 1e-25 && c.norm < 1e37 : c.norm > 1e-280 && c.norm < 1e300;
+  if (!in_range && c.norm != 0) storage = StoragePrecision::full;
   const bool may_single = storage != StoragePrecision::full && !std::is_same_v<real_t<T>, float>;
   const bool may_fixed = storage == StoragePrecision::automatic;
   if (c.dense) {
@@ -143,11 +156,11 @@ Packed<T> pack(const Block& block, const Compressed<T>& c, double allowed, Stora
     reserve(p, f, std::size_t(p.count[f]) * (m + n));
     for (std::size_t k = 0; k < columns.size(); ++k)
       if (const ColumnFormat& column = columns[k]; column.format == f) {
-        append(p, f, c.u.data() + k * m, m, column.unit_u);
+        append(p, f, c.u.data() + k * m, m, f == fixed ? column.unit_u : 1.0);
         p.scale.push_back(double(c.sigma[k]) * (f == fixed ? column.unit_u * column.unit_v : 1.0));
       }
     for (std::size_t k = 0; k < columns.size(); ++k)
-      if (columns[k].format == f) append(p, f, c.v.data() + k * n, n, columns[k].unit_v);
+      if (columns[k].format == f) append(p, f, c.v.data() + k * n, n, f == fixed ? columns[k].unit_v : 1.0);
   }
   return p;
 }
@@ -167,7 +180,7 @@ Storage<T>::Storage(Local first_row, Local rows, Local columns, std::vector<Pack
   const auto panel_numbers = place_panels(blocks, of_panel, both);
   each_format([&](auto format) {
     constexpr int f = format;
-    auto& numbers = std::get<f>(panel_data_);
+    auto& numbers = std::get<f>(own_panels_);
     numbers = exec::Array<Stored<f>>(panel_numbers[f]);
     // Filled by the threads that read them in products, for their placement in memory.
     each_by_cost<R>(panel_cost_, nullptr, [&](std::size_t i, std::vector<R>&) {
@@ -180,7 +193,7 @@ Storage<T>::Storage(Local first_row, Local rows, Local columns, std::vector<Pack
           std::copy_n(in, panel.rows, out);
       }
     });
-    auto& factors = std::get<f>(factor_data_);
+    auto& factors = std::get<f>(own_factors_);
     factors = exec::Array<Stored<f>>(factor_numbers[f]);
     std::vector<std::size_t> begin(blocks.size() + 1);
     for (std::size_t b = 0; b < blocks.size(); ++b)
@@ -195,7 +208,16 @@ Storage<T>::Storage(Local first_row, Local rows, Local columns, std::vector<Pack
         },
         64);
   });
+  see_owned();
   made_ = checksum();
+}
+
+template <Scalar T>
+void Storage<T>::see_owned() {
+  each_format([&](auto f) {
+    std::get<f>(panel_data_) = std::as_const(std::get<f>(own_panels_)).view();
+    std::get<f>(factor_data_) = std::as_const(std::get<f>(own_factors_)).view();
+  });
 }
 
 template <Scalar T>

@@ -42,7 +42,12 @@ struct Packed {
   std::tuple<std::vector<R>, std::vector<float>, std::vector<std::int16_t>> data;  // by format: U, then V
   std::vector<double> scale;  ///< factor of each column's product: sigma times the integers' unit
   double norm = 0, error = 0;
-  double missed2 = 0;       ///< squared error of sampled entries, see SampledEntries
+  double missed2 = 0;  ///< squared error of sampled entries, see SampledEntries
+  double before2 = 0;  ///< squared error before storage, estimated
+  /// How low rank was compared with entries: not, by some lines (of which the next two are, see LineErrors), by all.
+  enum class Compared : char { no, lines, all } compared = Compared::no;
+  double lines2 = 0, spread2 = 0;
+  bool failed = false;      ///< lines showed an error above the tolerance
   double largest = 0;       ///< magnitude of an entry, where dense
   std::vector<T> diagonal;  ///< of A, where this block has a part of it
 
@@ -87,6 +92,11 @@ class Storage {
   KernelPlan<R> kernel_plan() const;
   /// The blocks for which `wanted` is true, in numbers of T.
   std::vector<BlockMatrix<T>> unpack(const std::function<bool(const Block&)>& wanted) const;
+
+  /// A storage as it was, from saved(); keeps the owners of the parts.
+  explicit Storage(const std::vector<SavedPart>& parts);
+  /// Appends what the constructor above takes: the tables, and the numbers as they lie.
+  void save(std::vector<SavedPart>& parts) const;
 
   /// Whether the numbers of all blocks are what the constructor stored, by a checksum. Local; one pass.
   bool intact() const { return checksum() == made_; }
@@ -161,7 +171,16 @@ class Storage {
 
   Local first_row_, rows_, columns_;
   std::uint64_t made_ = 0;
-  std::tuple<exec::Array<R>, exec::Array<float>, exec::Array<std::int16_t>> panel_data_, factor_data_;
+  template <template <class> class A>
+  using EachFormat = std::tuple<A<R>, A<float>, A<std::int16_t>>;
+  template <class S>
+  using Owned = exec::Array<S>;
+  template <class S>
+  using Seen = exec::View<const S>;
+  void see_owned();
+  EachFormat<Owned> own_panels_, own_factors_;  // empty where `owners_` have the numbers
+  std::vector<std::shared_ptr<const void>> owners_;
+  EachFormat<Seen> panel_data_, factor_data_;
   std::vector<Panel> panels_;
   std::vector<Run> runs_;
   std::vector<Factor> factors_;

@@ -3,8 +3,10 @@
 
 #include <tacit/exec/parallel.hpp>
 #include <tacit/op/hmatrix/block_maker.hpp>
+#include <tacit/op/hmatrix/pairs.hpp>
 
 #include "crosses.hpp"
+#include "sampled_lines.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -19,16 +21,17 @@ namespace tacit::op::detail {
 
 /// Makes the crosses of many blocks together. In each wave all searches go on until they need further rows and columns,
 /// which are then evaluated: the rows of all blocks over the same columns by one call, and the columns of all blocks
-/// over the same rows; dense blocks likewise. The crosses are those of compress(), to the bit where an entry does not
-/// depend on the others of its call.
+/// over the same rows; dense blocks likewise. With a function of pairs all lines of a wave are evaluated by one call,
+/// as far as `most_entries` allows. The crosses are those of compress(), to the bit where an entry does not depend on
+/// the others of its call.
 template <Scalar T>
 class Waves final : public BlockMaker<T> {
  public:
   /// `rows` and `columns`: the orders of the trees. poll() is called before each call of the entry function; it may
-  /// throw. The references are kept.
+  /// throw. The references are kept. `pairs`: the same entries, used in place of `entry` where it is not empty.
   Waves(const EntryFunction<T>& entry, std::span<const Global> rows, std::span<const Global> columns,
-        std::function<void()> poll)
-      : entry_(entry), rows_(rows), columns_(columns), poll_(std::move(poll)) {}
+        std::function<void()> poll, PairFunction<T> pairs = {})
+      : entry_(entry), rows_(rows), columns_(columns), poll_(std::move(poll)), pairs_(std::move(pairs)) {}
 
   /// Errors: as compress().
   std::size_t make(std::span<const WantedBlock> wanted, const CompressOptions& options) override {
@@ -65,6 +68,21 @@ class Waves final : public BlockMaker<T> {
     return count;
   }
   RawBlock<T> take(std::size_t k) const override { return std::move(made_[k]); }
+
+  /// The values of lines of blocks, one item for each, by as few calls.
+  void evaluate(const WantedBlock* wanted, std::span<SampledLines<T>> lines) {
+    std::vector<Request> requests;
+    for (std::size_t k = 0; k < lines.size(); ++k) {
+      T* out = lines[k].values.data();
+      const auto rows = rows_of(wanted[k].block), columns = columns_of(wanted[k].block);
+      for (const auto& [side, index] : lines[k].names) {
+        if (side == 0) requests.push_back({rows.subspan(std::size_t(index), 1), columns, out, true});
+        else requests.push_back({rows, columns.subspan(std::size_t(index), 1), out, false});
+        out += side == 0 ? columns.size() : rows.size();
+      }
+    }
+    evaluate(requests);
+  }
 
  private:
   static constexpr double room = double(1 << 27);            // bytes of the blocks of one make(), about
@@ -122,7 +140,37 @@ class Waves final : public BlockMaker<T> {
     searches_[k].reset();
   }
 
+  // All entries of as many requests as a call may have.
+  void evaluate_pairs(const std::vector<Request>& requests) {
+    for (std::size_t first = 0, last; first < requests.size(); first = last) {
+      pair_rows_.clear(), pair_columns_.clear();
+      for (last = first; last < requests.size(); ++last) {
+        const Request& r = requests[last];
+        if (last > first && pair_rows_.size() + r.rows.size() * r.columns.size() > most_entries) break;
+        for (const Global j : r.columns) {
+          pair_rows_.insert(pair_rows_.end(), r.rows.begin(), r.rows.end());
+          pair_columns_.insert(pair_columns_.end(), r.rows.size(), j);
+        }
+      }
+      values_.resize(pair_rows_.size());
+      poll_();
+      pairs_(pair_rows_, pair_columns_, values_.data());
+      std::size_t at = 0;
+      for (std::size_t q = first; q < last; ++q) {
+        const Request& r = requests[q];
+        const std::size_t size = r.rows.size() * r.columns.size();
+        std::copy_n(values_.data() + at, size, r.out);
+        check_finite<T>({r.out, size}, r.rows, r.columns);
+        at += size;
+      }
+    }
+  }
+
   void evaluate(std::vector<Request>& requests) {
+    if (pairs_) {
+      evaluate_pairs(requests);
+      return;
+    }
     std::stable_sort(requests.begin(), requests.end(),
                      [](const Request& a, const Request& b) { return a.key() < b.key(); });
     for (std::size_t first = 0, last; first < requests.size(); first = last) {
@@ -161,7 +209,8 @@ class Waves final : public BlockMaker<T> {
   std::function<void()> poll_;
   mutable std::vector<RawBlock<T>> made_;
   std::vector<std::unique_ptr<Search>> searches_;
-  std::vector<Global> others_;
+  PairFunction<T> pairs_;
+  std::vector<Global> others_, pair_rows_, pair_columns_;
   std::vector<T> values_;
 };
 

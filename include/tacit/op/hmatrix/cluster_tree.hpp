@@ -53,6 +53,16 @@ struct Geometry {
   Global size() const { return Global(points.size()); }
 };
 
+/// The same in any number of dimensions, by rows.
+struct Coordinates {
+  int dimension = 0;
+  std::vector<double> points;  ///< n x dimension
+  std::vector<double> boxes;   ///< empty, or n x 2 x dimension: low corner, high corner
+
+  Global size() const { return dimension > 0 ? Global(points.size() / std::size_t(dimension)) : 0; }
+};
+Coordinates coordinates_of(const Geometry& geometry);
+
 enum class Bisection {
   median,   ///< halves of equal number
   midpoint  ///< halves of equal size, at the middle of the longest side (HACApK)
@@ -70,7 +80,6 @@ struct TreeOptions {
 /// Indices [begin, end) in the order of the tree.
 struct Cluster {
   Local begin = 0, end = 0;
-  Box box;                  ///< around the elements' boxes
   int child[2] = {-1, -1};  ///< positions in ClusterTree::clusters(), -1 at a leaf
   int level = 0;
 
@@ -82,10 +91,16 @@ struct Cluster {
 /// its points; equal points are ordered by index, so that the tree does not depend on the machine.
 class ClusterTree {
  public:
-  /// O(n log n), local. Error(usage) without points, with a number of boxes that is neither 0 nor that of the points, a
-  /// leaf size below 1, or a quantum above the leaf size; Error(input) for a coordinate that is not finite or a box
-  /// that is empty, naming the index.
-  ClusterTree(const Geometry& geometry, const TreeOptions& options = {});
+  /// O(d n log n), local. Error(usage) without points or dimensions, with a number of boxes that is neither 0 nor that
+  /// of the points, a leaf size below 1, or a quantum above the leaf size; Error(input) for a coordinate that is not
+  /// finite or a box that is empty, naming the index.
+  ClusterTree(Coordinates geometry, const TreeOptions& options = {});
+  ClusterTree(const Geometry& geometry, const TreeOptions& options = {})
+      : ClusterTree(coordinates_of(geometry), options) {}
+
+  /// A tree as it was: its parts. Error(usage) where they do not fit together.
+  ClusterTree(int dimension, std::vector<double> points, std::vector<double> boxes, const TreeOptions& options,
+              std::vector<Global> order, std::vector<Cluster> clusters, int depth);
 
   Local size() const { return Local(order_.size()); }
   /// The index at each position.
@@ -95,8 +110,28 @@ class ClusterTree {
   const Cluster& root() const { return clusters_.front(); }
   int depth() const { return depth_; }
   const TreeOptions& options() const { return options_; }
+  int dimension() const { return dimension_; }
+  std::span<const double> points() const { return points_; }  ///< of all indices, by rows
+  std::span<const double> boxes() const { return boxes_; }    ///< of all clusters, see box()
+  /// The point of an index.
+  std::span<const double> point(Global index) const {
+    return std::span<const double>(points_).subspan(std::size_t(index) * std::size_t(dimension_),
+                                                    std::size_t(dimension_));
+  }
+  /// Around the elements' boxes of a cluster: its low corner, then its high corner.
+  std::span<const double> box(int cluster) const {
+    const std::size_t length = 2 * std::size_t(dimension_);
+    return std::span<const double>(boxes_).subspan(std::size_t(cluster) * length, length);
+  }
+  /// Length of the diagonal of a cluster's box.
+  double diameter(int cluster) const;
+  /// Smallest distance of two points, one of each cluster's box. The trees are of one dimension.
+  double distance(int cluster, const ClusterTree& other, int of_other) const;
 
  private:
+  void divide(const Coordinates& geometry);
+  int dimension_ = 0;
+  std::vector<double> points_, boxes_;  // boxes_: of the clusters
   TreeOptions options_;
   std::vector<Global> order_;
   std::vector<Cluster> clusters_;

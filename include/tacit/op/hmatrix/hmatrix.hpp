@@ -14,9 +14,11 @@
 #include <tacit/op/operator.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -65,9 +67,16 @@ struct HMatrixOptions {
   int sampled_rows = 32;
   /// Whether the entry function may be called from several threads at once. If not, and blocks are made by crosses,
   /// many blocks are made together, and a call is for rows or columns of all of them, which costs less where a call
-  /// itself is slow (Python). The crosses are the same. Blocks of a matrix of up to 2^22 entries are then compared with
-  /// all entries (with compress.verify), and of a larger one more entries are sampled.
+  /// itself is slow (Python). The crosses are the same. More entries are sampled then.
   bool concurrent = true;
+  /// Whether entries are known to vary smoothly between points that are far from each other. If not, and with
+  /// compress.verify, blocks of a matrix of up to `compared` entries are compared with all entries, and lines of every
+  /// block of a larger one; if they are, lines of some blocks.
+  bool smooth = true;
+  Global compared = Global(1) << 22;
+  /// Entries are known to be symmetric (A = A^T), and rows and columns have one tree: blocks whose mirror block is on
+  /// the same rank are its transpose, which halves the assembly. All blocks are stored.
+  bool mirrors = false;
   /// The largest number of rounds of load balancing: while a rank has less than 0.97 of another's bytes, the cuts
   /// between ranks are moved towards equal bytes, and blocks that a cut has changed are compressed again.
   int balance_rounds = 2;
@@ -106,11 +115,22 @@ struct HMatrixReport {
   /// The larger of norm(A x - A_H x) / norm(A) on the sampled rows, x random +-1, and the relative error of entries at
   /// random places in low-rank blocks (Frobenius), which cut_rank > 0 leaves out.
   double measured_error = 0;
-  double measured_error_ones = 0;          ///< the same with x = 1, relative to max(norm(A x), norm(A))
+  double measured_error_ones = 0;  ///< the same with x = 1, relative to max(norm(A x), norm(A))
+  /// An upper estimate of the relative error (Frobenius) with this confidence: two standard errors above what was
+  /// measured on random lines and entries of low-rank blocks, plus what is known of storage. 0: not measured. The
+  /// confidence is 1 where all low-rank blocks were compared with all entries.
+  double error_bound = 0, confidence = 0;
   double norm = 0;                         ///< Frobenius, of A
   double set_up_seconds = 0;               ///< of the slowest rank
   double least_bytes = 0, most_bytes = 0;  ///< smallest and largest of all ranks
   std::vector<std::string> warnings;       ///< a measured error of more than three tolerances, or rough blocks
+};
+
+/// A part of a saved matrix: bytes of the matrix itself, or of `owner`.
+struct SavedPart {
+  std::string name;
+  std::span<const std::byte> bytes;
+  std::shared_ptr<const void> owner;
 };
 
 /// A_ij = entry(i, j); the trees give the geometry of rows i and columns j. A rank has contiguous rows of A in the
@@ -147,7 +167,13 @@ class HMatrix final : public Operator<T, Host> {
   /// the only messages are reductions for the report, whose measured errors are 0 (not measured). Collective.
   /// Error(usage) unless rank >= 0 and 0 < tolerance < 1.
   HMatrix(const HMatrix& fine, const CoarseOptions& coarse);
+  /// This rank's part of a matrix, as saved() gives it: the same bits. Numbers are not copied; the owners of the parts
+  /// are kept. Collective. Error(input) for parts of another version, machine or number of ranks, or that do not fit
+  /// together. Spaces as at the construction; equal ones for a matrix of one tree.
+  HMatrix(Space range, Space domain, const std::vector<SavedPart>& parts);
   ~HMatrix() override;
+  /// What the constructor above takes: valid while the matrix exists. Local.
+  std::vector<SavedPart> saved() const;
 
   std::string name() const override { return "hmatrix"; }
   bool has_adjoint() const override { return true; }
@@ -199,6 +225,8 @@ class HMatrix final : public Operator<T, Host> {
   struct Parts;
   comm::Exchange& column_exchange(int columns) const;
   void assemble(const EntryFunction<T>& entry, BlockMaker<T>* maker);
+  template <class Assembly>
+  void take(Assembly& assembly);
   template <class Packed>
   void describe(std::vector<Packed> packed, int exponent);
   void coarsen(const HMatrix& fine, const CoarseOptions& coarse);
