@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Unpack
 
 import numpy as np
@@ -53,29 +53,17 @@ from .._support import (
     real_number,
     thread_count,
     using_threads,
-    whole_number,
 )
+from .capacitance import EPS0, UNITS, Capacitance, metres_of
+from .conductors import by_name, conductors_of, place_of
 from .meshes import Mesh, bodies, body, core_function, cube, ellipsoid, read, ring_sphere, sphere, sphere_pair
 
 __all__ = [
-    "EPS0", "Capacitance", "Charges", "Mesh", "System", "assemble", "bodies", "body", "cube", "ellipsoid", "read",
-    "ring_sphere", "solve", "sphere", "sphere_pair"
+    "EPS0", "UNITS", "Capacitance", "Charges", "Mesh", "System", "assemble", "bodies", "body", "cube", "ellipsoid",
+    "read", "ring_sphere", "solve", "sphere", "sphere_pair"
 ]  # fmt: skip
 
-EPS0 = 8.8541878188e-12  #: F / m (CODATA 2022)
-
 # --- the system -------------------------------------------------------------------------------------------------------
-
-
-class Capacitance(NamedTuple):
-    """The capacitance matrix and how it was found."""
-
-    matrix: Array  #: (k, k), over 4 pi eps0: the charge of conductor i when conductor j is at 1 V and the others at 0
-    asymmetry: float  #: largest |C_ij - C_ji| over the largest |C_ij|: 0 for exact equations
-    converged: bool
-    iterations: int  #: the sum over all solves
-    residual_norm: float  #: the largest of all solves
-    seconds: float
 
 
 class _BoundaryData(NamedTuple):
@@ -123,8 +111,9 @@ class Charges(Outcome):
     density : numpy.ndarray
         sigma of each triangle of the mesh, in units of eps0 V / u.
     charge : numpy.ndarray
-        Of each conductor, over 4 pi eps0, in V u. In coulombs: times 4 pi ``EPS0`` times the metres in a unit of the
-        mesh.
+        Of each conductor, over 4 pi eps0, in V u: the free charge, where a permittivity is given.
+    coulombs : numpy.ndarray
+        The same in C.
     potential : numpy.ndarray
         Of each conductor, in V; NaN where its triangles were given different potentials.
     field : tuple of float
@@ -154,6 +143,10 @@ class Charges(Outcome):
     @property
     def iterations(self) -> int:
         return self._iterations
+
+    @property
+    def coulombs(self) -> Array:
+        return np.asarray(self.charge * self.system.scale)
 
     def __repr__(self) -> str:
         total = ", ".join(f"{q:.6g}" for q in self.charge[:4]) + (", .." if len(self.charge) > 4 else "")
@@ -223,15 +216,26 @@ class System:
         The conductor of each triangle, from 0.
     conductors : int
         Their number.
+    names : list of str
+        Of the conductors: those of the file's groups, else their numbers.
+    permittivity : numpy.ndarray
+        The relative one outside each triangle.
+    metres : float
+        In a unit of the mesh.
+    scale : float
+        Farads in a unit of the capacitance matrix, coulombs in one of charge: 4 pi ``EPS0`` ``metres``.
     order, weight : numpy.ndarray
     seconds : float
         Time of the assembly, on the slowest rank.
     """
 
-    def __init__(self, mesh: Mesh, conductor: Array, options: dict[str, Any], on: Any, threads: int) -> None:
+    def __init__(self, mesh: Mesh, options: dict[str, Any], on: Any, threads: int) -> None:
         self.mesh, self.comm, self.threads = mesh, on, threads
-        self.conductor = conductor
-        self.conductors = int(conductor.max()) + 1
+        self.conductor, self.names = options["conductors"]
+        self.conductors = len(self.names)
+        self.permittivity: Array = np.full(len(mesh), options["permittivity"])
+        self.metres: float = options["metres"]
+        self.scale = 4 * math.pi * EPS0 * self.metres
         self.discretisation: str = options["system"].discretisation
         self.tolerance: float = options["hmatrix"].tolerance
         self.plane: tuple[int, float] | None = options["plane"]
@@ -249,6 +253,14 @@ class System:
         n = len(self.mesh)
         return f"<System of {n} triangles on {self.conductors} conductors, {self.discretisation}>"
 
+    @property
+    def default_rtol(self) -> float:
+        """The error of the matrix: a smaller residual would not make the charges more accurate. At least 1e-12, or 1e-6
+        in float32.
+        """
+        errors = (self.A.report[name] for name in ("estimated_error", "measured_error", "measured_error_ones"))
+        return float(max(*errors, 1e-12 if self.A.dtype == np.float64 else 1e-6))
+
     def product_seconds(self, repeat: int = 5) -> float:
         """Seconds of one product with A: the least of `repeat` on each rank, the largest over ranks. Collective."""
         first, last = self.A.own_range
@@ -264,6 +276,8 @@ class System:
     def _potentials(self, potential: Any) -> tuple[Array, Array]:
         """The potentials by triangle, and by conductor (NaN where a conductor has several)."""
         n, k = len(self.mesh), self.conductors
+        if isinstance(potential, Mapping):
+            potential = by_name(potential, self.names, "potential")
         given = np.asarray(as_array(potential, "potential"), dtype=np.float64)
         if given.ndim == 0 or given.shape == (1,):
             by_conductor = np.full(k, float(given.reshape(-1)[0]))
@@ -284,8 +298,8 @@ class System:
         return by_conductor[self.conductor], by_conductor
 
     def charge(self, density: Array) -> Array:
-        """The charge of each conductor, over 4 pi eps0, from the density of each triangle. Local."""
-        weights = density * self.mesh.areas
+        """The free charge of each conductor, over 4 pi eps0, from the density of each triangle. Local."""
+        weights = density * self.mesh.areas * self.permittivity
         return np.bincount(self.conductor, weights, minlength=self.conductors) / (4 * math.pi)
 
     def _right_side(self, phi: Array) -> Array:
@@ -315,20 +329,22 @@ class System:
 
         Parameters
         ----------
-        potential : float or array_like
-            In V: one number, one for each conductor or one for each triangle.
-        floating : bool or sequence of int
-            Conductors whose potential is not given (True: all). It is found from their `net_charge`, with one more
-            solve for each.
-        net_charge : float or array_like
-            Of the floating conductors, over 4 pi eps0.
+        potential : float, array_like or dict
+            In V: one number, one for each conductor or one for each triangle; or by name, {"plate": 5.0}, where
+            conductors that are not named have 0 V.
+        floating : bool or sequence of int or str
+            Conductors, by number or name, whose potential is not given (True: all). It is found from their
+            `net_charge`, with one more solve for each.
+        net_charge : float, array_like or dict
+            Of the floating conductors in the order of their numbers, or by name; over 4 pi eps0 (coulombs divided by
+            ``scale``).
         field : (3,) floats
             An external uniform field E, in V / u, with the potential -E . (x - origin). Over a grounded plane, E must
             be perpendicular to the plane.
         origin : (3,) floats, optional
             A point where the potential of the field is 0. Default: (0, 0, 0); with a plane always on the plane.
         method, precond, callback, raise_on_failure, **options
-            As for :func:`tacit.solve`; the default of ``rtol`` is 1e-7.
+            As for :func:`tacit.solve`; the default of ``rtol`` is :attr:`default_rtol`.
 
         Raises
         ------
@@ -342,7 +358,7 @@ class System:
         if isinstance(self.A, op.DeviceHMatrix):
             agreed(self.comm, lambda: check_on_gpus(method, precond))
         begin = time.perf_counter()
-        options.setdefault("rtol", 1e-7)
+        options.setdefault("rtol", self.default_rtol)
         results = []
 
         def solved(values: Array) -> Array:
@@ -389,9 +405,12 @@ class System:
         if floating is True or floating is False:
             free = list(range(k)) if floating else []
         else:
-            free = sorted({whole_number(c, "a floating conductor") for c in floating})
-            if any(not 0 <= c < k for c in free):
-                raise ValueError(f"floating is {list(floating)}; conductors are 0 to {k - 1}")
+            free = sorted({place_of(c, self.names, "a floating conductor") for c in floating})
+        if isinstance(net_charge, Mapping):
+            held = [name for name in net_charge if place_of(name, self.names, "net_charge of") not in free]
+            if held:
+                raise ValueError(f"net_charge of {held[0]!r}, whose potential is given; it is of floating conductors")
+            net_charge = by_name(net_charge, self.names, "net_charge")[free]
         net = np.broadcast_to(np.asarray(as_array(net_charge, "net_charge"), dtype=np.float64), (len(free),))
         phi, by_conductor = self._potentials(potential)
         phi = np.where(np.isin(self.conductor, free), 0.0, phi) + (self.mesh.centroids - zero) @ e
@@ -417,27 +436,9 @@ class System:
             sum(f.iterations for f in found),
             max(f.residual_norm for f in found),
             sum(f.seconds["solve"] for f in found),
+            tuple(self.names),
+            self.scale,
         )
-
-
-def _numbered(conductors: Any, mesh: Mesh) -> Array:
-    """The conductor of each triangle, from 0."""
-    if isinstance(conductors, str):
-        if conductors == "components":
-            return mesh.component
-        if conductors == "one":
-            return np.zeros(len(mesh), dtype=np.int32)
-        if conductors not in mesh.cell_data:
-            known = ["components", "one", *mesh.cell_data]
-            raise ValueError(f"conductors is {conductors!r}; known are {', '.join(known)}, or an array")
-        conductors = mesh.cell_data[conductors]
-    labels = as_array(conductors, "conductors")
-    if labels.shape != (len(mesh),) or labels.dtype.kind not in "iu":
-        raise ValueError(
-            f"conductors have shape {labels.shape} of {labels.dtype}; a whole number for each of {len(mesh)} triangles"
-            " is needed"
-        )
-    return np.unique(labels, return_inverse=True)[1].astype(np.int32)
 
 
 def check_on_gpus(method: Any, precond: Any) -> None:
@@ -455,7 +456,9 @@ class Options(BemOptions, HmatrixOptions, DeviceProductOptions, total=False):
 def assemble(
     mesh: Mesh,
     *,
-    conductors: Any = "components",
+    conductors: Any = "auto",
+    unit: str | float = "m",
+    permittivity: float = 1.0,
     plane: tuple[str, float] | None = None,
     scalar: npt.DTypeLike = np.float64,
     threads: int | None = None,
@@ -470,8 +473,12 @@ def assemble(
     ----------
     mesh : Mesh
     conductors : str or array_like of int
-        "components" (each connected part of the mesh), "one" (all triangles), the name of cell data, or a number for
-        each triangle.
+        "auto" (the named groups of the file, such as gmsh's physical surfaces; else components), "components" (each
+        connected part of the mesh), "one" (all triangles), the name of cell data, or a number for each triangle.
+    unit : str or float
+        The unit of the mesh, for coulombs and farads: one of :data:`UNITS`, or the metres in it.
+    permittivity : float
+        The relative one of the medium around the conductors.
     plane : (str, float), optional
         A grounded plane: ("z", 0.0). All triangles are on one side of it.
     scalar : dtype
@@ -507,13 +514,16 @@ def assemble(
     """
     on = _comm.resolve(comm)
 
-    def look() -> tuple[Array, dict[str, Any]]:
+    def look() -> dict[str, Any]:
         if not isinstance(mesh, Mesh):
             raise TypeError(f"mesh is a {type(mesh).__name__}; what tacit.bem.read or Mesh() makes is needed")
         wrong = mesh.faults()
         if wrong:
             raise _core.InputError(f"the mesh has {wrong}; mended() leaves them out")
-        numbers = _numbered(conductors, mesh)
+        made: dict[str, Any] = {"conductors": conductors_of(conductors, mesh), "metres": metres_of(unit)}
+        made["permittivity"] = real_number(permittivity, "permittivity")
+        if not 0 < made["permittivity"] < math.inf:
+            raise ValueError(f"permittivity is {permittivity!r}; a relative one is a number above 0")
         thread_count(threads)
         chosen = chosen_scalar(scalar) or "float64"
         if chosen not in ("float64", "float32"):
@@ -522,17 +532,18 @@ def assemble(
         if plane is not None:
             axis, value = plane
             where = ("xyz".index(choose("axis of the plane", axis, ("x", "y", "z"))), real_number(value, "the plane"))
-        return numbers, {"plane": where, "scalar": chosen, "device": device, **_assembly(device, options)}
+        return made | {"plane": where, "scalar": chosen, "device": device, **_assembly(device, options)}
 
-    numbers, made = agreed(on, look)
-    arrays = {"vertices": mesh.vertices, "triangles": mesh.triangles, "conductors": numbers}
+    made = agreed(on, look)
+    arrays = {"vertices": mesh.vertices, "triangles": mesh.triangles, "conductors": made["conductors"][0]}
     same = {name: Whole(array, "refused") for name, array in arrays.items()}
     kind = _device.kind_of(device, several=True)
-    agree(on, made["hmatrix"], HMATRIX, plane=str(made["plane"]), scalar=made["scalar"], device=kind, **same)
+    numbers = {name: made[name] for name in ("metres", "permittivity")}
+    agree(on, made["hmatrix"], HMATRIX, plane=str(made["plane"]), scalar=made["scalar"], device=kind, **numbers, **same)
     agree(on, made["system"], BEM)
     on_gpu = made["system"].assembly == "cuda"
     made["gpu"] = _device.number("cuda" if device == "host" else device, on) if on_gpu else -1
-    return System(mesh, numbers, made, on, default_threads(on) if threads is None else int(threads))
+    return System(mesh, made, on, default_threads(on) if threads is None else int(threads))
 
 
 def _assembly(device: str, options: Any) -> dict[str, Any]:
@@ -568,7 +579,7 @@ def _assembly(device: str, options: Any) -> dict[str, Any]:
     return {"system": system, "hmatrix": o, "there": there}
 
 
-_ASSEMBLING = ("conductors", "plane", "scalar", "threads", "comm", "device")
+_ASSEMBLING = ("conductors", "unit", "permittivity", "plane", "scalar", "threads", "comm", "device")
 _SOLVING = {"floating", "net_charge", "field", "origin", "method", "precond", "callback", "raise_on_failure", *SOLVE}
 _SOLVING -= HMATRIX.keys()
 

@@ -37,11 +37,16 @@ def read(path: Path, own: tuple[str, ...]) -> Faces:
     guard = mesh_guard.Guard(path)
     said = io.StringIO()
     parts: list[_Part] = []
+    several: list[int] = []
+    replaced: mesh_guard.Replaced = [
+        ("meshio.gmsh._gmsh41", "_read_entities", lambda old: _with_a_group(old, several)),
+        ("meshio.vtu._vtu", "_organize_cells", _taking(parts)),
+    ]
     try:
         # meshio prints its messages to the terminal, and exits the program when it cannot read a file.
         with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found = mesh_guard.read(meshio, guard, [*_GMSH, ("meshio.vtu._vtu", "_organize_cells", _taking(parts))])
+            found = mesh_guard.read(meshio, guard, replaced)
     except mesh_guard.Refused as error:
         raise InputError(f"{path}: {guard.place + ': ' if guard.place else ''}{error}") from None
     except (Exception, SystemExit) as error:
@@ -58,7 +63,10 @@ def read(path: Path, own: tuple[str, ...]) -> Faces:
         points = np.asarray(found.points, dtype=np.float64)
         if points.ndim == 2 and points.shape[1] == 2:
             points = np.column_stack([points, np.zeros(len(points))])
-        return _of_parts(points, parts, path) if parts else _faces(points, found, path)
+        faces = _of_parts(points, parts, path) if parts else _faces(points, found, path)
+        if several:
+            faces.notes.append(f"{len(several)} surfaces are in several physical groups; the first of each is used")
+        return faces
     except (ValueError, TypeError, LookupError, OverflowError) as error:  # inconsistent files
         if isinstance(error, Error):
             raise
@@ -91,10 +99,19 @@ def _faces(points: Array, found: Any, path: Path) -> Faces:
     }
     starts, block = starts_of(np.concatenate(sizes)), np.repeat(blocks, [len(s) for s in sizes])
     notes = [curved_note(curved)] if curved else []
-    return Faces(points, starts, np.concatenate(corners), cell_data, notes=notes, block=block)
+    names = _names_of_groups(path) if "gmsh:physical" in cell_data else {}
+    return Faces(points, starts, np.concatenate(corners), cell_data, notes=notes, block=block, names=names)
 
 
 # --- what meshio 5.3 does not read, or leaves out
+
+
+def _names_of_groups(path: Path) -> dict[str, dict[int, str]]:
+    """The names of gmsh's physical surfaces. meshio has one group for a name, of whatever dimension comes last."""
+    section = re.search(rb"^\$PhysicalNames\s(.*?)^\$EndPhysicalNames", path.read_bytes(), re.MULTILINE | re.DOTALL)
+    found = re.findall(rb'^\s*2\s+(\d+)\s+"(.*)"', section[1], re.MULTILINE) if section else []
+    named = {int(number): name.decode("utf-8", "replace") for number, name in found}
+    return {"gmsh:physical": named} if named else {}
 
 
 class _Part:
@@ -131,19 +148,18 @@ def _of_parts(points: Array, parts: list[_Part], path: Path) -> Faces:
     return faces_of(points, nodes, starts, types, data, path)
 
 
-def _with_a_group(old: Any) -> Any:
-    """Gives entities without a physical group the group 0, as in version 2 of the format, where others have one: meshio
+def _with_a_group(old: Any, several: list[int]) -> Any:
+    """Appends to `several` the numbers of surfaces in several physical groups, of which meshio uses the first. Gives
+    entities without a physical group the group 0, as in version 2 of the format, where others have one: meshio
     refuses such files (gmsh writes them with Mesh.SaveAll).
     """
 
     def entities(*words: Any) -> Any:
         groups, bounding = old(*words)
+        several.extend(int(tag) for tag, group in groups[2].items() if len(group) > 1)
         if any(group for of_dimension in groups for group in of_dimension.values()):
             for of_dimension in groups:
                 of_dimension.update({tag: [0] for tag, group in of_dimension.items() if not group})
         return groups, bounding
 
     return entities
-
-
-_GMSH: mesh_guard.Replaced = [("meshio.gmsh._gmsh41", "_read_entities", _with_a_group)]

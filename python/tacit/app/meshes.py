@@ -18,6 +18,7 @@ from .mesh_faces import Faces, order_of
 
 __all__ = ["Mesh", "bodies", "body", "cube", "ellipsoid", "read", "ring_sphere", "sphere", "sphere_pair"]
 
+_FEW = 8  # triangles of a component that may be a piece of a torn surface
 _IN_C = (".pbf", ".pbs", ".obj")
 _READERS: dict[str, Callable[[Path], Faces | None]] = {
     ".ply": mesh_ply.read, ".off": mesh_off.read, ".stl": mesh_stl.read, ".vtk": mesh_vtk.read
@@ -40,6 +41,8 @@ class Mesh:
         Vertex numbers, from 0.
     cell_data : dict, optional
         Arrays with one value a triangle: "potential", "gmsh:physical", ..
+    names : dict, optional
+        What whole numbers of cell data are named: {"gmsh:physical": {1: "plate"}}.
 
     Examples
     --------
@@ -49,7 +52,13 @@ class Mesh:
     (<Mesh of 192 triangles, 98 vertices>, True)
     """
 
-    def __init__(self, vertices: Any, triangles: Any, cell_data: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        vertices: Any,
+        triangles: Any,
+        cell_data: dict[str, Any] | None = None,
+        names: dict[str, dict[int, str]] | None = None,
+    ) -> None:
         v, t = as_array(vertices, "vertices"), as_array(triangles, "triangles")
         if v.ndim != 2 or v.shape[1] != 3 or v.dtype.kind == "c":
             raise ValueError(f"vertices have shape {v.shape}; real numbers of shape (n, 3) are needed")
@@ -67,6 +76,7 @@ class Mesh:
             if len(array) != len(t):
                 raise ValueError(f"cell data {name!r} has {len(array)} values for {len(t)} triangles")
             self.cell_data[name] = array
+        self.names = {name: dict(of) for name, of in (names or {}).items() if name in self.cell_data}
         self._surface: tuple[dict[str, Any], Array] | None = None
         self._notes: list[str] = []  # of its file
 
@@ -118,7 +128,7 @@ class Mesh:
         """
         made = core_function("bem_mend")(self.vertices, self.triangles, float(distance))
         vertices, triangles, kept = made[:3]
-        mesh = Mesh(vertices, triangles, {name: values[kept] for name, values in self.cell_data.items()})
+        mesh = Mesh(vertices, triangles, {name: values[kept] for name, values in self.cell_data.items()}, self.names)
         mesh._notes = list(self._notes)
         return mesh
 
@@ -148,7 +158,23 @@ class Mesh:
             found.append(f"neighbours at {s['flipped_edges']} edges go round in different senses (normals differ)")
         if s["unused_vertices"]:
             found.append(f"{s['unused_vertices']} vertices belong to no triangle")
-        return found
+        return found + self._scattered()
+
+    def _scattered(self) -> list[str]:
+        """A sentence on components of a few triangles that are one where vertices very near each other are merged."""
+        s = self.surface
+        if s["components"] < 10 or np.median(np.bincount(self.component)) > _FEW:
+            return []
+        side = float(np.linalg.norm(np.subtract(s["high"], s["low"])))
+        for share in (1e-12, 1e-9, 1e-6):
+            distance = float(f"{share * side:.1g}")
+            left = self.mended(distance).surface["components"]
+            if left <= s["components"] / 2:
+                return [
+                    f"{s['components']} components, most of at most {_FEW} triangles; {left} where vertices within"
+                    f" {distance:g} of each other are merged: mended({distance:g}), --mend --merge {distance:g}"
+                ]
+        return []
 
     def copies(self, counts: Sequence[int], *, gap: float | None = None, up: str = "z") -> Mesh:
         """counts[0] x counts[1] copies on a grid across the axis `up`, `gap` between their boxes (default: a tenth of
@@ -168,7 +194,7 @@ class Mesh:
         vertices, triangles = core_function("bem_copies")(self.vertices, self.triangles, number, pitch)
         many = int(np.prod(number))
         data = {k: np.concatenate([v] * many) for k, v in self.cell_data.items()}
-        return Mesh(vertices, triangles, data)
+        return Mesh(vertices, triangles, data, self.names)
 
     def joined(self, other: Mesh) -> Mesh:
         """The triangles of this mesh and then those of the other, without cell data."""
@@ -177,7 +203,7 @@ class Mesh:
 
     def moved(self, by: Sequence[float]) -> Mesh:
         """The same mesh, its vertices moved by a vector of three numbers."""
-        return Mesh(self.vertices + np.asarray(by, dtype=np.float64), self.triangles, self.cell_data)
+        return Mesh(self.vertices + np.asarray(by, dtype=np.float64), self.triangles, self.cell_data, self.names)
 
     def write(self, path: str | os.PathLike[str], cell_data: dict[str, Any] | None = None) -> None:
         """Writes the mesh with values by triangle, in the format that the suffix says (.vtu, .vtk, .ply, .stl, ..)."""
@@ -257,7 +283,7 @@ def _divided(path: Path, faces: Faces) -> Mesh:
     order = order_of(faces, face)
     if order is not None:
         triangles, face = triangles[order], face[order]
-    mesh = Mesh(vertices, triangles, {name: values[face] for name, values in faces.cell_data.items()})
+    mesh = Mesh(vertices, triangles, {name: values[face] for name, values in faces.cell_data.items()}, faces.names)
     mesh._notes = faces.notes + ([bent] if bent else [])
     return mesh
 

@@ -36,6 +36,28 @@ def numbers(text: str) -> list[float]:
     return found
 
 
+def by_name(text: str) -> Any:
+    """Numbers, or a dict of those that are given by name: plate=5,ring=0."""
+    if "=" not in text:
+        return numbers(text)
+    found: dict[str, float] = {}
+    for part in text.split(","):
+        name, equals, value = part.rpartition("=")
+        if not equals or not name:
+            raise argparse.ArgumentTypeError(f'expected numbers like 1,-1 or all by name like plate=5, found "{text}"')
+        found[name] = numbers(value)[0]
+    return found
+
+
+def unit(text: str) -> Any:
+    from tacit.app.capacitance import UNITS, metres_of
+
+    try:
+        return metres_of(text if text in UNITS or not text[:1].isdigit() else float(text)) and text
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def triple(text: str) -> list[float]:
     found = numbers(text)
     if len(found) != 3:
@@ -55,9 +77,9 @@ def plane(text: str) -> tuple[str, float]:
 
 grid = cli.matching(r"([1-9]\d*)x([1-9]\d*)", "copies like 2x2", lambda m, n: (int(m), int(n)))
 free = cli.matching(
-    r"(all|\d+(?:,\d+)*)",
-    "numbers of conductors from 0 like 0,2, or all",
-    lambda text: text == "all" or [int(number) for number in text.split(",")],
+    r"([^,]+(?:,[^,]+)*)",
+    "names or numbers of conductors like 0,2, or all",
+    lambda text: text == "all" or text.split(","),
 )
 
 
@@ -68,15 +90,19 @@ def add(a: cli.Arguments) -> None:
         " ellipsoid:20,a=2, ring-sphere:13,20",
     )
     a.section("problem (in brackets: what is taken when nothing is said)")
-    a("--potential V[,V..]", "of all conductors, or of each [the file's, else 1; 0 in a --field]", numbers)
-    a("--floating N,N|all", "held at no potential, charge 0", free, False)
+    a("--potential V[,V..]|NAME=V,..", "of all conductors, of each, or of those named and 0 of others [the file's, else"
+      " 1; 0 in a --field]", by_name)  # fmt: skip
+    a("--floating N,N|all", "held at no potential; numbers or names", free, False)
+    a("--charge Q[,Q..]|NAME=Q,..", "of those that float, in C [0]", by_name)
+    a("--unit NAME", "the mesh's, for coulombs and farads: m, cm, mm, um, nm, in, mil, or the metres in it", unit, "m")
+    a("--permittivity X", "relative, of the medium around the conductors", cli.real(0, strictly=True), 1.0)
     a("--field X,Y,Z", "uniform, from outside [none]", triple, [0.0, 0.0, 0.0])
     a("--plane AXIS=VALUE", "grounded, as z=0, all triangles on one side [none]", plane)
     a("--copies NxN", "of the mesh, on a grid across --up", grid)
     a("--gap D", "between the boxes of copies [a tenth of the longer side]", cli.real(0))
     a.choice("--up", ("z", "y", "x"), "of copies and of the plot", what="axis")
-    a("--conductors NAME|FILE", "components, one, cell data of the mesh (gmsh:physical), or numbers in a .txt or .npy",
-      None, "components")  # fmt: skip
+    a("--conductors NAME|FILE", "auto (named groups of the file, else components), components, one, cell data of the"
+      " mesh (gmsh:physical), or numbers in a .txt or .npy", None, "auto")  # fmt: skip
     a("--mend", "leave out flat and repeated triangles, turn neighbours alike")
     a("--merge D", "with --mend: vertices within D are one", cli.real(0), 0.0)
     a.section("matrix")
@@ -88,9 +114,9 @@ def add(a: cli.Arguments) -> None:
     named = cli.preconditioner(HMATRIX_PRECOND, HMATRIX_PRECOND_NAMES)
     default = {"name": "jacobi"}
     a("--precond NAME[:OPTION=VALUE,...]", f"{', '.join(HMATRIX_PRECOND_NAMES)} [jacobi]", named, default)
-    a("--rtol X", "of the residual, as recomputed", cli.real(0), 1e-7)
+    a("--rtol X", "of the residual, as recomputed [the error of the matrix]", cli.real(0))
     a.options(SOLVE, _SOLVING[1:])
-    a("--capacitance", "the capacitance matrix, one solve a conductor")
+    a("--capacitance", "the capacitance matrix in farads, one solve a conductor")
     a.section("where it runs")
     a.where()
     a.device(
@@ -114,6 +140,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise cli.WrongUse("--points and --output go together")
     if arguments.merge and not arguments.mend:
         raise cli.WrongUse("--merge is of --mend")
+    if arguments.charge is not None and not arguments.floating:
+        raise cli.WrongUse("--charge is of --floating")
     if arguments.gap is not None and not arguments.copies:
         raise cli.WrongUse("--gap is of --copies")
     there = cli.given(arguments, DEVICE_PRODUCT)
@@ -153,7 +181,11 @@ def _conductors(a: argparse.Namespace, mesh: Any) -> Any:
     from tacit._core import InputError
     from tacit._files import read_numbers
 
-    if a.conductors in ("components", "one") or a.conductors in mesh.cell_data or not os.path.exists(a.conductors):
+    if (
+        a.conductors in ("auto", "components", "one")
+        or a.conductors in mesh.cell_data
+        or not os.path.exists(a.conductors)
+    ):
         return a.conductors
     found = read_numbers(a.conductors, "numbers of conductors, whole", np.int64)
     if found.size != len(mesh) or min(found.shape) > 1:
@@ -199,17 +231,18 @@ def _here(a: argparse.Namespace, comm: Any, out: Console) -> int:
     points = _support.agreed(comm, lambda: _points(a.points) if a.points else None)
     mesh_seconds = comm.all_max_real(time.perf_counter() - begin)
     options = {**cli.given(a, BEM), **cli.given(a, HMATRIX), **cli.given(a, DEVICE_PRODUCT)}
-    same = {name: getattr(a, name) for name in ("plane", "scalar", "device", "threads")}
+    same = {name: getattr(a, name) for name in ("plane", "scalar", "device", "threads", "permittivity")}
+    same["unit"] = a.unit if a.unit in bem.UNITS else float(a.unit)
     with working("assembling", out, comm.rank == 0):
         system = bem.assemble(mesh, conductors=conductors, comm=comm, **same, **options)
-    how = {"method": a.method, "precond": a.precond, **cli.given(a, SOLVE, _SOLVING)}
+    how = {"method": a.method, "precond": a.precond, "rtol": system.default_rtol, **cli.given(a, SOLVE, _SOLVING)}
     in_field = any(a.field)
     potential: Any = a.potential
     if potential is None:
         potential = mesh.cell_data.get("potential", 0.0 if in_field else 1.0)
     with working("solving", out, comm.rank == 0):
-        charges = system.solve(potential, floating=a.floating, field=a.field, **how)
-    facts = _facts(a, system, charges) | {"notes": notes}
+        charges = system.solve(potential, net_charge=_net_charge(a, system), floating=a.floating, field=a.field, **how)
+    facts = _facts(a, system, charges) | {"notes": notes, "rtol": how["rtol"]}
     facts["seconds"]["mesh"] = mesh_seconds
     if a.capacitance:
         _add_capacitance(facts, system, charges, bool(a.floating), how)
@@ -257,10 +290,14 @@ def _facts(a: argparse.Namespace, system: Any, charges: Any) -> dict[str, Any]:
         **{key: matrix[key] for key in of_matrix},
         **{key: getattr(charges, key) for key in of_charges},
         "advice": charges.advice + _other_matrix(system.discretisation, charges),
-        "rtol": a.rtol,
         "field": a.field,
+        "names": system.names,
+        "unit": a.unit,
+        "permittivity": a.permittivity,
         "charge": charges.charge,
         "charge_unit": "4 pi eps0 V u, u the unit of the mesh",
+        "charge_coulomb": charges.coulombs,
+        "total_charge_coulomb": charges.coulombs.sum(),
         "warnings": [*matrix["warnings"], *charges.warnings],
     }
 
@@ -273,12 +310,23 @@ def _add_capacitance(facts: dict[str, Any], system: Any, charges: Any, floating:
     alone = system.conductors == 1 and not any(charges.field) and not np.isnan(volts).any()
     if alone and not floating and volts[0] != 0:
         facts["capacitance"] = charges.charge[:, None] / volts[0]
+        facts["capacitance_farad"] = facts["capacitance_mutual_farad"] = charges.coulombs[:, None] / volts[0]
         return
     c = system.capacitance(**how)
     facts |= {"capacitance": c.matrix, "capacitance_asymmetry": c.asymmetry, "capacitance_iterations": c.iterations}
+    facts |= {"capacitance_farad": c.farads, "capacitance_mutual_farad": c.mutual}
+    if len(c.names) == 2:
+        facts["capacitance_between_farad"] = c.between(0, 1)
     facts["capacitance_residual_norm"] = c.residual_norm
     facts["seconds"]["capacitance"] = c.seconds
     facts["converged"] = charges.converged and c.converged
+
+
+def _net_charge(a: argparse.Namespace, system: Any) -> Any:
+    """The charges of floating conductors as the library takes them."""
+    if isinstance(a.charge, dict):
+        return {name: value / system.scale for name, value in a.charge.items()}
+    return [value / system.scale for value in a.charge or [0.0]]
 
 
 def _write_points(path: str, points: Any, charges: Any) -> None:
@@ -314,12 +362,55 @@ def _numbers(values: Any, most: int = 6) -> str:
     return shown + (f", .. ({len(values)})" if len(values) > most else "")
 
 
+def _few(texts: Any, most: int = 6) -> str:
+    return ", ".join(texts[:most]) + (f", .. ({len(texts)})" if len(texts) > most else "")
+
+
+_PREFIXES = {0: "", -3: "m", -6: "u", -9: "n", -12: "p", -15: "f", -18: "a", -21: "z"}
+
+
+def _scaled(largest: float) -> tuple[float, str]:
+    """The power of ten to divide by, and its prefix, so that the largest of some numbers is 1 to 1000."""
+    power = min(0, max(-21, 3 * math.floor(math.log10(largest) / 3))) if largest > 0 else 0
+    return 10.0**power, _PREFIXES[power]
+
+
+def _charge_rows(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Charges in coulombs and capacitances in farads."""
+    import numpy as np
+
+    medium = f", relative permittivity {facts['permittivity']:g}" if facts["permittivity"] != 1 else ""
+    charge = np.asarray(facts["charge_coulomb"])
+    by, prefix = _scaled(float(np.abs(charge).max()))
+    total = f"; {facts['total_charge_coulomb'] / by:.7g} {prefix}C in all" if len(charge) > 1 else ""
+    yield "charge", f"{_numbers(charge / by)} {prefix}C{total} (the mesh in {facts['unit']}{medium})"
+    yield "", f"{_numbers(facts['charge'])} times 4 pi eps0"
+    if "capacitance" not in facts:
+        return
+    names, most = facts["names"], 6
+    forms = {"capacitance": "capacitance_farad", "as capacitors": "capacitance_mutual_farad"}
+    for title, key in forms.items() if len(names) > 1 else [("capacitance", "capacitance_farad")]:
+        farads = np.asarray(facts[key])
+        by, prefix = _scaled(float(np.abs(farads).max()))
+        of = {"as capacitors": " between conductors; on the diagonal to infinity"}.get(title, "")
+        for i, row in enumerate(farads[:most]):
+            words = [_numbers(row / by), f"{prefix}F{of}" if i == 0 else "", names[i] if len(names) > 1 else ""]
+            yield title if i == 0 else "", "  ".join(word for word in words if word)
+        if len(names) > most:
+            yield "", f".. ({len(names)} rows)"
+    if "capacitance_between_farad" in facts:
+        by, prefix = _scaled(facts["capacitance_between_farad"])
+        value = facts["capacitance_between_farad"] / by
+        yield "", f"{value:.7g} {prefix}F between {names[0]} and {names[1]}, without a net charge"
+
+
 def _rows(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """What is printed, by name."""
     seconds, surface, size = facts["seconds"], facts["surface"], report.size(facts["matrix_bytes"])
     kind = ("closed" if surface["closed"] else "open") + ("" if surface["oriented"] else ", mixed orientation")
     yield "mesh", f"{facts['mesh']}: {report.count(facts['unknowns'])} triangles, {kind}"
-    yield "conductors", f"{facts['conductors']} at {_numbers(facts['potential'])} V"
+    volts = [f"{name} at {value:.7g} V" for name, value in zip(facts["names"], facts["potential"], strict=True)]
+    yield "conductors", f"{facts['conductors']}: {_few(volts)}"
     ranks = f"ranks {facts['mean_rank']:.1f} in the mean, {facts['max_rank']} at most"
     error = f"error {facts['operator_error']:.1e} on sampled rows"
     yield "matrix", f"{size}, {100 * facts['dense_fraction']:.2f} % of dense; {ranks}; {error}"
@@ -332,9 +423,7 @@ def _rows(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "device", f"{facts['device']} ({sizes}), path {facts['path']}, overlap {facts['overlap']}"
         yield "", f"{copies:.1f} copies, {t['reads']:.1f} reads of sums and {t['waits']:.1f} other waits an iteration"
     yield "residual", f"{report.residual(facts['residual_norm'])} of the right-hand side, recomputed"
-    yield "charge", f"{_numbers(facts['charge'])} (times 4 pi eps0)"
-    for i, row in enumerate(facts.get("capacitance", ())[:6]):
-        yield "capacitance" if i == 0 else "", _numbers(row)
+    yield from _charge_rows(facts)
     for at in facts.get("at", ()):
         place = ", ".join(f"{c:g}" for c in at["point"])
         yield f"at {place}", f"{at['potential']:.7g} V, field {_numbers(at['field'])}"
