@@ -15,6 +15,7 @@ from cli_support import tacit as run
 from test_bem import pair_capacitance
 from test_meshes import gmsh41
 
+import tacit
 from tacit.app import bem
 
 meshio = pytest.importorskip("meshio")
@@ -162,3 +163,236 @@ def test_torn_surfaces_are_hinted_at() -> None:
     assert not any("components" in text for text in good.notes())
     many = bem.sphere(1).copies((4, 4))  # 16 conductors that are what they are
     assert not any("components" in text for text in many.notes())
+
+
+# --- dielectrics ------------------------------------------------------------------------------------------------------
+
+
+def named(**parts: bem.Mesh) -> bem.Mesh:
+    """Meshes together, each a group of its name."""
+    vertices = np.concatenate([mesh.vertices for mesh in parts.values()])
+    shifts = np.cumsum([0, *(len(mesh.vertices) for mesh in parts.values())])
+    triangles = np.concatenate([m.triangles + np.int32(s) for m, s in zip(parts.values(), shifts, strict=False)])
+    groups = np.repeat(np.arange(len(parts)), [len(mesh) for mesh in parts.values()])
+    return bem.Mesh(vertices, triangles, {"group": groups}, {"group": dict(enumerate(parts))})
+
+
+@pytest.mark.parametrize("inside", [0.02, 4.0, 80.0])
+def test_dielectric_sphere_in_a_field(inside: float) -> None:
+    """The field within is 3 / (eps + 2) of that outside, the bound charge 3 (eps - 1) / (eps + 2) cos(theta)."""
+    errors = []
+    for cuts in (4, 8):
+        mesh = named(ball=bem.sphere(cuts))
+        system = bem.assemble(mesh, dielectrics={"ball": inside}, tolerance=1e-5)
+        assert system.names == []
+        charges = system.solve(field=(0, 0, 1.0))
+        assert charges.converged
+        errors.append(charges.field_at([[0.1, 0.1, 0.2]])[0] - [0, 0, 3 / (inside + 2)])
+        # All of the flux that enters leaves: no net charge, for any contrast.
+        assert abs((charges.density * mesh.areas).sum()) < 1e-4
+        cosine = mesh.centroids[:, 2] / np.linalg.norm(mesh.centroids, axis=1)
+        exact = 3 * (inside - 1) / (inside + 2) * cosine
+        assert np.abs(charges.density - exact).max() < 0.3 / cuts
+    assert np.abs(errors[1]).max() < 3e-3
+    assert np.abs(errors[0]).max() / np.abs(errors[1]).max() > 3.3
+    turned = bem.assemble(named(ball=bem.Mesh(mesh.vertices, mesh.triangles[:, ::-1])).mended(), dielectrics={"0": 4.0})
+    assert turned.contrast[0] == pytest.approx(-0.6)
+
+
+def test_coated_sphere() -> None:
+    """An example of FastCap's guide: 148.35 pF for a conductor of 1 m in a coat of permittivity 2 up to 2 m."""
+    exact = FARAD / (1 / 2 + (1 - 1 / 2) / 2)
+    assert exact == pytest.approx(148.35e-12, rel=1e-4)
+    errors = []
+    for cuts in (4, 8):
+        mesh = named(core=bem.sphere(cuts), coat=bem.sphere(cuts, 2.0))
+        system = bem.assemble(mesh, media={"core": 2.0}, dielectrics={"coat": 2.0}, tolerance=1e-5)
+        assert system.names == ["core"]
+        errors.append(system.capacitance().farads[0, 0] / exact - 1)
+        charges = system.solve(1.0)
+        # Outside, the field is that of the free charge alone; in the coat, half of that.
+        far, near = charges.field_at([[0, 0, 4.0], [0, 0, 1.5]])[:, 2]
+        assert far == pytest.approx(charges.charge[0] / 16, rel=1e-3)
+        assert near == pytest.approx(charges.charge[0] / 2 / 1.5**2, rel=0.03)
+    assert abs(errors[1]) < 4e-3
+    assert errors[0] / errors[1] == pytest.approx(4, abs=0.5)
+
+
+def test_media_that_are_one() -> None:
+    """An interface between equal media changes nothing, and a medium everywhere multiplies the capacitance."""
+    mesh = named(core=bem.sphere(5), coat=bem.sphere(4, 2.0))
+    one = bem.assemble(mesh, dielectrics={"coat": 1.0}, tolerance=1e-6).solve(1.0)
+    alone = bem.solve(bem.sphere(5), tolerance=1e-6)
+    assert one.charge[0] == pytest.approx(alone.charge[0], rel=1e-5)
+    assert np.abs(one.density[len(bem.sphere(5)) :]).max() < 1e-5
+    everywhere = bem.assemble(mesh, permittivity=3.0, media={"core": 3.0}, dielectrics={"coat": (3.0, 3.0)})
+    assert everywhere.capacitance().matrix[0, 0] == pytest.approx(3 * alone.charge[0], rel=1e-4)
+
+
+def test_dielectrics_refused() -> None:
+    mesh = named(core=bem.sphere(2), coat=bem.sphere(2, 2.0))
+    inwards = named(core=bem.Mesh(mesh.vertices, mesh.triangles[:80, ::-1]))
+    for call, error, text in [
+        (lambda: bem.assemble(mesh, dielectrics={"coats": 2.0}), ValueError, "did you mean 'coat'"),
+        (lambda: bem.assemble(mesh, dielectrics={"coat": 0.0}), ValueError, "above 0"),
+        (lambda: bem.assemble(mesh, media={"core": -1.0}), ValueError, "above 0"),
+        (lambda: bem.assemble(mesh, permittivity=0), ValueError, "above 0"),
+        (lambda: bem.assemble(inwards, dielectrics={"core": 2.0}), tacit.InputError, "do not all point outwards"),
+        (lambda: bem.assemble(mesh, dielectrics={"coat": 2.0}, discretisation="galerkin"), ValueError, "Galerkin"),
+        (lambda: bem.assemble(mesh, dielectrics={"coat": 2.0}, assembly="virtual"), ValueError, "the host"),
+    ]:
+        with pytest.raises(error, match=text):
+            call()
+
+
+# --- planes -----------------------------------------------------------------------------------------------------------
+
+
+def half(mesh: bem.Mesh, *axes: int) -> bem.Mesh:
+    """The triangles of a mesh, made of parts, whose centroids are above 0 along some axes."""
+    inside = (mesh.centroids[:, axes] > 0).all(axis=1)
+    return bem.Mesh(mesh.vertices, mesh.triangles[inside]).mended()
+
+
+@pytest.mark.parametrize("discretisation", ["collocation", "galerkin"])
+def test_planes_of_symmetry(discretisation: str) -> None:
+    """An eighth of a cube, a half of it, and the whole one."""
+    how: dict[str, Any] = {"tolerance": 1e-7, "discretisation": discretisation}
+    for axes in ((0,), (0, 2), (0, 1, 2)):
+        part = half(bem.cube(4), *axes)
+        assert len(part) == len(bem.cube(4)) / 2 ** len(axes)
+        mesh = part
+        for axis in axes:
+            mesh = mesh.joined(bem.Mesh(mesh.vertices * np.where(np.arange(3) == axis, -1, 1), mesh.triangles))
+        whole = bem.assemble(mesh, **how).solve(1.0, rtol=1e-10)
+        charges = bem.assemble(part, mirror=[("xyz"[a], 0.0) for a in axes], **how).solve(1.0, rtol=1e-10)
+        assert charges.charge[0] * 2 ** len(axes) == pytest.approx(whole.charge[0], rel=2e-6)
+        points = [[1.0, 0.3, 0.2], [-1.0, 0.3, 0.2], [0.1, -0.1, -2]]
+        np.testing.assert_allclose(charges.potential_at(points), whole.potential_at(points), rtol=1e-5)
+        np.testing.assert_allclose(charges.field_at(points), whole.field_at(points), atol=1e-5)
+
+
+def test_a_grounded_plane_and_a_mirror() -> None:
+    """Four spheres at potentials +, + above and -, - below, of which one is there; the plane alone, by both ways."""
+    one = bem.sphere(5).moved((1.5, 0, 2.0))
+    others = [(1, 1, 1), (-1, 1, 1), (1, 1, -1), (-1, 1, -1)]
+    four = named(**{str(k): bem.Mesh(one.vertices * sign, one.triangles) for k, sign in enumerate(others)})
+    all_of_them = bem.solve(four, [1, 1, -1, -1], tolerance=1e-6)
+    part = bem.assemble(one, plane=("z", 0.0), mirror=[("x", 0.0)], tolerance=1e-6).solve(1.0)
+    assert part.charge[0] == pytest.approx(all_of_them.charge[0], rel=1e-5)
+    assert part.potential_at([[0.3, 1.0, 0.0]])[0] == pytest.approx(0, abs=1e-9)
+    # With an interface of equal media the plane is an image like a mirror's.
+    mesh = named(ball=one, coat=bem.sphere(3, 1.5).moved((1.5, 0, 2.0)))
+    coated = bem.assemble(mesh, plane=("z", 0.0), dielectrics={"coat": 1.0}, tolerance=1e-6).solve(1.0)
+    plain = bem.assemble(one, plane=("z", 0.0), tolerance=1e-6).solve(1.0)
+    assert coated.charge[0] == pytest.approx(plain.charge[0], rel=1e-5)
+    for call, error, text in [
+        (lambda: bem.assemble(one, mirror=[("x", 1.5)]), tacit.InputError, "reaches beyond the mirror x = 1.5"),
+        (lambda: bem.assemble(one, mirror=[("x", 0), ("x", 1)]), ValueError, "two planes across x"),
+        (lambda: bem.assemble(one, mirror=[("w", 0)]), ValueError, "axis of the mirror"),
+        (lambda: part.system.solve(field=(0, 1, 0)), ValueError, "along z"),
+        (lambda: bem.assemble(one, mirror=[("x", 0)]).solve(field=(1, 0, 0)), ValueError, "along the mirror"),
+        (lambda: bem.assemble(one, mirror=[("x", 0)], assembly="virtual"), ValueError, "the host"),
+    ]:
+        with pytest.raises(error, match=text):
+            call()
+
+
+def test_a_mirror_through_rounding_errors() -> None:
+    part = half(bem.cube(4), 0)
+    noisy = part.vertices + np.where(part.vertices == 0, 1e-14, 0) * np.array([-1, 0, 0])
+    exact, found = (bem.solve(m, mirror=[("x", 0.0)]).charge[0] for m in (part, bem.Mesh(noisy, part.triangles)))
+    assert found == pytest.approx(exact, rel=1e-12)
+
+
+# --- FastCap's files --------------------------------------------------------------------------------------------------
+
+
+def surface(mesh: bem.Mesh, name: str = "1") -> str:
+    lines = [
+        f"T {name} " + " ".join(f"{x:.17g}" for x in corners)
+        for corners in mesh.vertices[mesh.triangles].reshape(-1, 9)
+    ]
+    return "\n".join(["0 a surface", *lines, ""])
+
+
+CUBE = """0 unit cube
+* faces of a cube
+Q a 0 0 0 1 0 0 1 1 0 0 1 0
+Q a 0 0 1 1 0 1 1 1 1 0 1 1
+Q a 0 0 0 1 0 0 1 0 1 0 0 1
+q a 0 1 0 1 1 0 1 1 1 0 1 1
+T a 0 0 0 0 1 0 0 1 1
+T a 0 0 0 0 0 1 0 1 1
+Q a 1 0 0 1 1 0 1 1 1 1 0 1
+N a block
+"""
+
+
+def test_fastcap_surfaces(tmp_path: Path) -> None:
+    (tmp_path / "cube.qui").write_text(CUBE)
+    mesh = bem.read(tmp_path / "cube.qui")
+    assert len(mesh) == 12
+    assert mesh.surface["closed"]
+    assert mesh.areas.sum() == pytest.approx(6)
+    assert bem.assemble(mesh).names == ["block"]
+    assert not [note for note in mesh.notes() if "place of others" in note]
+
+
+def test_fastcap_lists(tmp_path: Path) -> None:
+    """Two cubes are one conductor by a +; the third is another, whose name is the same."""
+    (tmp_path / "cube.qui").write_text(CUBE)
+    (tmp_path / "a.lst").write_text(
+        "* three cubes\nC cube.qui 2.5 0 0 0 +\nC cube.qui 2.5 0 0 4\nG other\nC cube.qui 3 -3 0 0\n"
+        "C inner.qui 1 0 9 0\nFile inner.qui\n0 a triangle\nT plate 0 0 0 1 0 0 0 1 0\nEnd\n"
+    )
+    mesh = bem.read(tmp_path / "a.lst")
+    system = bem.assemble(mesh)
+    assert system.names == ["block%GROUP1", "block%other", "plate"]
+    areas = np.bincount(system.conductor, mesh.areas)
+    np.testing.assert_allclose(areas, [12, 6, 0.5])
+    np.testing.assert_allclose([system.permittivity[system.conductor == k].mean() for k in range(3)], [2.5, 3, 1])
+    assert mesh.vertices[:, 0].min() == -3
+    # The permittivity of the command or the call goes before that of the file.
+    assert set(bem.assemble(mesh, permittivity=1.0).permittivity) == {1.0}
+
+
+def test_fastcap_dielectrics(tmp_path: Path) -> None:
+    """The coated sphere; normals of the interface are those of the point given, whatever the order of corners."""
+    core, coat = bem.sphere(5), bem.sphere(5, 2.0)
+    mixed = np.where((np.arange(len(coat)) % 2 == 0)[:, None], coat.triangles, coat.triangles[:, ::-1])
+    (tmp_path / "core.qui").write_text(surface(core))
+    # A point of which all normals point away is the centre, which is inside: a -.
+    (tmp_path / "coat.qui").write_text(surface(bem.Mesh(coat.vertices, mixed)))
+    (tmp_path / "a.lst").write_text("C core.qui 2 0 0 1\nD coat.qui 1 2 0 0 1 0 0 1 -\n")
+    system = bem.assemble(bem.read(tmp_path / "a.lst"), tolerance=1e-5)
+    assert system.names == ["1"]
+    np.testing.assert_allclose(system.contrast[system.conductor < 0], -1 / 3)
+    assert system.capacitance().farads[0, 0] == pytest.approx(148.35e-12, rel=0.01)
+    said = run("bem", "a.lst", "--capacitance", "--json", "a.json", cwd=tmp_path).stdout
+    assert "triangles between two" in said
+    assert "relative permittivity 1, 2" in said
+    facts = json.loads((tmp_path / "a.json").read_text())
+    assert facts["capacitance_farad"][0][0] == pytest.approx(148.35e-12, rel=0.01)
+    # Turned by mending, sides and permittivities go together.
+    mended = bem.assemble(bem.read(tmp_path / "a.lst").mended(), tolerance=1e-5)
+    assert mended.capacitance().matrix[0, 0] == pytest.approx(system.capacitance().matrix[0, 0], rel=1e-4)
+
+
+def test_fastcap_refused(tmp_path: Path) -> None:
+    for name, text, match in [
+        ("a.qui", "Q a 0 0 0\n", "line 1: expected the title of a surface behind a 0"),
+        ("a.qui", "0 x\nQ a 0 0 0 1 0 0 1 1 0 0 1\n", "line 2: expected Q, a conductor and 12 coordinates"),
+        ("a.qui", "0 x\nT a 0 0 0 1 0 0 1 nan 0\n", "line 2: expected T, a conductor and 9"),
+        ("a.qui", "0 x\nP a 0 0 0\n", "line 2: expected T, Q, N"),
+        ("a.qui", "0 x\n", "no triangles"),
+        ("a.lst", "C none.qui 1 0 0 0\n", "line 1: there is no file"),
+        ("a.lst", "C a.qui one 0 0 0\n", "line 1: expected C, a file"),
+        ("a.lst", "C a.qui 0 0 0 0\n", "line 1: a relative permittivity of 0"),
+        ("a.lst", "* x\n\nB a.qui 1 2 0 0 0 0 0 0\n", "line 3: a conductor between two dielectrics"),
+        ("a.lst", "X a.qui\n", "line 1: expected C, D, G"),
+        ("a.lst", "File b.qui\n0 x\n", "ends within 'b.qui'"),
+    ]:
+        (tmp_path / name).write_text(text)
+        with pytest.raises(tacit.InputError, match=match):
+            bem.read(tmp_path / name)

@@ -46,17 +46,17 @@ from .._support import (
     Array,
     agreed,
     as_array,
-    choose,
     chosen_scalar,
     core,
     default_threads,
-    real_number,
     thread_count,
     using_threads,
 )
 from .capacitance import EPS0, UNITS, Capacitance, metres_of
 from .conductors import by_name, conductors_of, place_of
+from .media import media_of
 from .meshes import Mesh, bodies, body, core_function, cube, ellipsoid, read, ring_sphere, sphere, sphere_pair
+from .mirrors import Mirrors, plane_of
 
 __all__ = [
     "EPS0", "UNITS", "Capacitance", "Charges", "Mesh", "System", "assemble", "bodies", "body", "cube", "ellipsoid",
@@ -166,8 +166,9 @@ class Charges(Outcome):
         p, _ = alike(s.comm, look, lambda p: {what: Whole(p)})
         o = layout.blocks(len(p), s.comm.size)
         own = np.ascontiguousarray(p[o[s.comm.rank] : o[s.comm.rank + 1]])
-        mesh = s.mesh.vertices, s.mesh.triangles, s.plane, min(1e-4, s.tolerance)
-        density = np.ascontiguousarray(self.density, dtype=np.float64)
+        vertices, triangles, density = s.mirrors.unfolded(s.mesh, np.asarray(self.density, dtype=np.float64))
+        plane = None if s.mirrors else s.plane
+        mesh = vertices, triangles, plane, min(1e-4, s.tolerance)
         with using_threads(s.threads):
             mine = agreed(s.comm, lambda: core_function(name)(*mesh, density, own, 1 / (4 * math.pi)))
         return layout.gather(mine, s.comm), p
@@ -190,7 +191,7 @@ class Charges(Outcome):
         """Writes the mesh with charge density, conductor and potential of each triangle: .vtu, .vtk, .. Local."""
         of = self.system.conductor
         data = {"charge_density": np.asarray(self.density, dtype=np.float64), "conductor": of.astype(np.int32)}
-        data["potential"] = self.potential[of]
+        data["potential"] = np.append(self.potential, np.nan)[of]
         Mesh(self.system.mesh.vertices, self.system.mesh.triangles).write(path, data)
 
     def plot(self, path: str | os.PathLike[str], up: str = "z") -> None:
@@ -213,13 +214,13 @@ class System:
         density to ``weight`` times the potential; the weights are 1, or for "galerkin" the square roots of the areas.
     mesh : Mesh
     conductor : numpy.ndarray of int
-        The conductor of each triangle, from 0.
+        The conductor of each triangle, from 0; -1 on interfaces between dielectrics.
     conductors : int
         Their number.
     names : list of str
         Of the conductors: those of the file's groups, else their numbers.
-    permittivity : numpy.ndarray
-        The relative one outside each triangle.
+    permittivity, inside : numpy.ndarray
+        The relative ones outside each triangle and, on interfaces between dielectrics, on the other side.
     metres : float
         In a unit of the mesh.
     scale : float
@@ -231,20 +232,25 @@ class System:
 
     def __init__(self, mesh: Mesh, options: dict[str, Any], on: Any, threads: int) -> None:
         self.mesh, self.comm, self.threads = mesh, on, threads
-        self.conductor, self.names = options["conductors"]
+        self.conductor, self.names, self.permittivity, self.inside = options["media"]
+        self.contrast: Array = options["media"].contrast
         self.conductors = len(self.names)
-        self.permittivity: Array = np.full(len(mesh), options["permittivity"])
         self.metres: float = options["metres"]
         self.scale = 4 * math.pi * EPS0 * self.metres
         self.discretisation: str = options["system"].discretisation
         self.tolerance: float = options["hmatrix"].tolerance
         self.plane: tuple[int, float] | None = options["plane"]
+        self.mirrors: Mirrors = options["mirrors"]
+        images = self.mirrors.images, self.mirrors.at, self.contrast
         begin = time.perf_counter()
         with using_threads(threads):
             handle, self.order, weight = core("bem_system", options["scalar"])(
-                on, mesh.vertices, mesh.triangles, self.plane, options["system"], options["hmatrix"], options["gpu"]
-            )
+                on, mesh.vertices, mesh.triangles, None if self.mirrors else self.plane, options["system"],
+                options["hmatrix"], options["gpu"], *images
+            )  # fmt: skip
         self.weight: Array = weight
+        # Rows of interfaces are multiplied by the roots of their areas.
+        self._row_weight: Array = np.where(self.conductor < 0, np.sqrt(mesh.areas), weight)
         matrix = op.HMatrix(handle, on, options["scalar"], self.tolerance, options["hmatrix"].symmetry)
         self.A: op.HMatrix | op.DeviceHMatrix = matrix.to(options["device"], **options["there"])
         self.seconds: float = on.all_max_real(time.perf_counter() - begin)
@@ -284,9 +290,9 @@ class System:
         elif given.shape == (k,):
             by_conductor = given.copy()
         elif given.shape == (n,):
-            low, high = np.full(k, np.inf), np.full(k, -np.inf)
-            np.minimum.at(low, self.conductor, given)
-            np.maximum.at(high, self.conductor, given)
+            low, high, held = np.full(k, np.inf), np.full(k, -np.inf), self.conductor >= 0
+            np.minimum.at(low, self.conductor[held], given[held])
+            np.maximum.at(high, self.conductor[held], given[held])
             return given, np.where(low == high, low, np.nan)
         else:
             raise ValueError(
@@ -295,15 +301,16 @@ class System:
             )
         if not np.isfinite(by_conductor).all():
             raise ValueError("potential has a value that is not finite")
-        return by_conductor[self.conductor], by_conductor
+        return np.append(by_conductor, 0.0)[self.conductor], by_conductor
 
     def charge(self, density: Array) -> Array:
         """The free charge of each conductor, over 4 pi eps0, from the density of each triangle. Local."""
-        weights = density * self.mesh.areas * self.permittivity
-        return np.bincount(self.conductor, weights, minlength=self.conductors) / (4 * math.pi)
+        held = self.conductor >= 0
+        weights = (density * self.mesh.areas * self.permittivity)[held]
+        return np.bincount(self.conductor[held], weights, minlength=self.conductors) / (4 * math.pi)
 
     def _right_side(self, phi: Array) -> Array:
-        return np.asarray((phi * self.weight)[self.order].astype(self.A.dtype))
+        return np.asarray((phi * self._row_weight)[self.order].astype(self.A.dtype))
 
     def _density(self, x: Array) -> Array:
         sigma = np.empty(len(self.mesh))
@@ -340,7 +347,7 @@ class System:
             ``scale``).
         field : (3,) floats
             An external uniform field E, in V / u, with the potential -E . (x - origin). Over a grounded plane, E must
-            be perpendicular to the plane.
+            be perpendicular to the plane; with a mirror, parallel to it.
         origin : (3,) floats, optional
             A point where the potential of the field is 0. Default: (0, 0, 0); with a plane always on the plane.
         method, precond, callback, raise_on_failure, **options
@@ -393,14 +400,10 @@ class System:
         zero = np.zeros(3) if origin is None else np.asarray(as_array(origin, "origin"), dtype=np.float64)
         if zero.shape != (3,) or not np.isfinite(zero).all():
             raise ValueError(f"origin is {origin!r}; three numbers are needed")
-        if self.plane is not None and e.any():
-            axis, value = self.plane
-            if np.delete(e, axis).any():
-                raise ValueError(
-                    f"field is {tuple(e.tolist())}; over the grounded plane {'xyz'[axis]} = {value:g} it is along"
-                    f" {'xyz'[axis]}"
-                )
-            zero[axis] = value
+        if e.any():
+            self.mirrors.refuse_field(e)
+            if self.plane is not None:
+                zero[self.plane[0]] = self.plane[1]
         k = self.conductors
         if floating is True or floating is False:
             free = list(range(k)) if floating else []
@@ -414,6 +417,9 @@ class System:
         net = np.broadcast_to(np.asarray(as_array(net_charge, "net_charge"), dtype=np.float64), (len(free),))
         phi, by_conductor = self._potentials(potential)
         phi = np.where(np.isin(self.conductor, free), 0.0, phi) + (self.mesh.centroids - zero) @ e
+        if len(self.contrast):  # the rows of interfaces
+            normal = (self.mesh.normals / self.mesh.areas[:, None]) @ e
+            phi = np.where(self.conductor < 0, -self.contrast * normal, phi)
         by_conductor[free] = np.nan
         return _BoundaryData(phi, by_conductor, free, net, (float(e[0]), float(e[1]), float(e[2])), zero)
 
@@ -458,8 +464,11 @@ def assemble(
     *,
     conductors: Any = "auto",
     unit: str | float = "m",
-    permittivity: float = 1.0,
+    permittivity: float | None = None,
+    media: Mapping[Any, float] = {},
+    dielectrics: Mapping[Any, Any] = {},
     plane: tuple[str, float] | None = None,
+    mirror: Sequence[tuple[str, float]] = (),
     scalar: npt.DTypeLike = np.float64,
     threads: int | None = None,
     comm: Any = None,
@@ -477,10 +486,18 @@ def assemble(
         connected part of the mesh), "one" (all triangles), the name of cell data, or a number for each triangle.
     unit : str or float
         The unit of the mesh, for coulombs and farads: one of :data:`UNITS`, or the metres in it.
-    permittivity : float
-        The relative one of the medium around the conductors.
+    permittivity : float, optional
+        The relative one of the medium around everything. Default: the file's (FastCap's), else 1.
+    media : dict
+        That of the medium around some conductors, by name: {"core": 3.9}.
+    dielectrics : dict
+        Surfaces that are no conductors but interfaces between two media, by name: {"coat": 3.9} with this permittivity
+        inside and `permittivity` outside, or {"coat": (3.9, 2.2)} with 2.2 outside. Normals point outwards.
     plane : (str, float), optional
         A grounded plane: ("z", 0.0). All triangles are on one side of it.
+    mirror : sequence of (str, float)
+        Planes of symmetry, [("x", 0.0), ("y", 0.0)], at most one plane across each axis: the mesh is the part on one
+        side, and so are the charges of the result.
     scalar : dtype
         float64 or float32.
     threads : int, optional
@@ -520,30 +537,30 @@ def assemble(
         wrong = mesh.faults()
         if wrong:
             raise _core.InputError(f"the mesh has {wrong}; mended() leaves them out")
-        made: dict[str, Any] = {"conductors": conductors_of(conductors, mesh), "metres": metres_of(unit)}
-        made["permittivity"] = real_number(permittivity, "permittivity")
-        if not 0 < made["permittivity"] < math.inf:
-            raise ValueError(f"permittivity is {permittivity!r}; a relative one is a number above 0")
+        numbers, names = conductors_of(conductors, mesh)
+        made: dict[str, Any] = {"media": media_of(mesh, numbers, names, permittivity, media, dielectrics)}
+        made["metres"] = metres_of(unit)
         thread_count(threads)
         chosen = chosen_scalar(scalar) or "float64"
         if chosen not in ("float64", "float32"):
             raise ValueError(f"scalar is {chosen}; float64 or float32 is needed")
-        where = None
-        if plane is not None:
-            axis, value = plane
-            where = ("xyz".index(choose("axis of the plane", axis, ("x", "y", "z"))), real_number(value, "the plane"))
+        where = None if plane is None else plane_of(plane, "plane")
+        # With a grounded plane alone a device can assemble; other images are summed by the host.
+        made["mirrors"] = Mirrors(where, mirror, not mirror and len(made["media"].contrast) == 0)
+        made["mesh"] = made["mirrors"].placed(mesh) if made["mirrors"] else mesh
         return made | {"plane": where, "scalar": chosen, "device": device, **_assembly(device, options)}
 
     made = agreed(on, look)
-    arrays = {"vertices": mesh.vertices, "triangles": mesh.triangles, "conductors": made["conductors"][0]}
+    arrays = {"vertices": mesh.vertices, "triangles": mesh.triangles, **made["media"]._asdict()}
+    arrays["names"] = np.frombuffer("\n".join(arrays["names"]).encode(), np.uint8)
     same = {name: Whole(array, "refused") for name, array in arrays.items()}
     kind = _device.kind_of(device, several=True)
-    numbers = {name: made[name] for name in ("metres", "permittivity")}
-    agree(on, made["hmatrix"], HMATRIX, plane=str(made["plane"]), scalar=made["scalar"], device=kind, **numbers, **same)
+    planes = {"plane": str(made["plane"]), "mirror": str(made["mirrors"].planes), "metres": made["metres"]}
+    agree(on, made["hmatrix"], HMATRIX, scalar=made["scalar"], device=kind, **planes, **same)
     agree(on, made["system"], BEM)
     on_gpu = made["system"].assembly == "cuda"
     made["gpu"] = _device.number("cuda" if device == "host" else device, on) if on_gpu else -1
-    return System(mesh, made, on, default_threads(on) if threads is None else int(threads))
+    return System(made["mesh"], made, on, default_threads(on) if threads is None else int(threads))
 
 
 def _assembly(device: str, options: Any) -> dict[str, Any]:
@@ -579,7 +596,19 @@ def _assembly(device: str, options: Any) -> dict[str, Any]:
     return {"system": system, "hmatrix": o, "there": there}
 
 
-_ASSEMBLING = ("conductors", "unit", "permittivity", "plane", "scalar", "threads", "comm", "device")
+_ASSEMBLING = (
+    "conductors",
+    "unit",
+    "permittivity",
+    "media",
+    "dielectrics",
+    "plane",
+    "mirror",
+    "scalar",
+    "threads",
+    "comm",
+    "device",
+)
 _SOLVING = {"floating", "net_charge", "field", "origin", "method", "precond", "callback", "raise_on_failure", *SOLVE}
 _SOLVING -= HMATRIX.keys()
 

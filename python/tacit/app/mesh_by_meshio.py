@@ -13,11 +13,12 @@ import numpy as np
 
 from .._core import Error, InputError
 from .._support import Array
-from . import mesh_counts, mesh_guard
+from . import mesh_counts, mesh_curved, mesh_guard
 from .mesh_faces import Faces, starts_of
-from .mesh_vtk import curved_note, faces_of
+from .mesh_vtk import faces_of
 
-# Cells that are surfaces, by meshio's names: the corners of flat ones in their order; how many curved ones have.
+# Cells that are surfaces, by meshio's names: the corners of flat ones in their order, and the number of those of curved
+# ones.
 _FLAT = {"triangle": [0, 1, 2], "quad": [0, 1, 2, 3], "pixel": [0, 1, 3, 2]}
 _CURVED = {"triangle": 3, "quad": 4, "VTK_LAGRANGE_TRIANGLE": 3, "VTK_LAGRANGE_QUADRILATERAL": 4}
 
@@ -75,30 +76,33 @@ def read(path: Path, own: tuple[str, ...]) -> Faces:
 
 def _faces(points: Array, found: Any, path: Path) -> Faces:
     """The surface cells of a mesh that meshio has read."""
-    corners, sizes, curved = list[Array](), list[Array](), 0
-    blocks = list[int]()
+    corners, sizes, curved, made = list[Array](), list[Array](), 0, 0
+    blocks, owners = list[int](), list[Array]()
     for number, cells in enumerate(found.cells):
         data = np.asarray(cells.data)
+        owner = np.arange(len(data))
         name = re.sub(r"\d+$", "", cells.type)
         if cells.type in _FLAT:
             data = data[:, _FLAT[cells.type]]
         elif name in _CURVED:
-            data = data[:, : _CURVED[name]]
-            curved += len(data)
+            pieces = mesh_curved.pieces(_CURVED[name], data.shape[1], path)
+            curved, made = curved + len(data), made + len(data) * len(pieces)
+            data, owner = data[:, pieces].reshape(-1, pieces.shape[1]), np.repeat(owner, len(pieces))
         elif name != "polygon":
             continue
         corners.append(data.reshape(-1))
         sizes.append(np.full(len(data), data.shape[1]))
         blocks.append(number)
+        owners.append(owner)
     if not sum(map(len, sizes)):
         return Faces(points, np.zeros(1, np.int64), np.zeros(0, np.int64), others=sorted({c.type for c in found.cells}))
     cell_data = {
-        name: np.concatenate([np.asarray(values[b]) for b in blocks])
+        name: np.concatenate([np.asarray(values[b])[o] for b, o in zip(blocks, owners, strict=True)])
         for name, values in found.cell_data.items()
         if all(np.ndim(values[b]) == 1 for b in blocks)
     }
     starts, block = starts_of(np.concatenate(sizes)), np.repeat(blocks, [len(s) for s in sizes])
-    notes = [curved_note(curved)] if curved else []
+    notes = [mesh_curved.note(curved, made)] if curved else []
     names = _names_of_groups(path) if "gmsh:physical" in cell_data else {}
     return Faces(points, starts, np.concatenate(corners), cell_data, notes=notes, block=block, names=names)
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import _core
 from .._support import Array, as_array, choose, core, real_number, whole_number
-from . import mesh_by_meshio, mesh_off, mesh_ply, mesh_stl, mesh_vtk
+from . import mesh_by_meshio, mesh_fastcap, mesh_off, mesh_ply, mesh_stl, mesh_vtk, mesh_vtp
 from .mesh_by_meshio import meshio_module
 from .mesh_faces import Faces, order_of
 
@@ -21,7 +21,8 @@ __all__ = ["Mesh", "bodies", "body", "cube", "ellipsoid", "read", "ring_sphere",
 _FEW = 8  # triangles of a component that may be a piece of a torn surface
 _IN_C = (".pbf", ".pbs", ".obj")
 _READERS: dict[str, Callable[[Path], Faces | None]] = {
-    ".ply": mesh_ply.read, ".off": mesh_off.read, ".stl": mesh_stl.read, ".vtk": mesh_vtk.read
+    ".ply": mesh_ply.read, ".off": mesh_off.read, ".stl": mesh_stl.read, ".vtk": mesh_vtk.read,
+    ".vtp": mesh_vtp.read, ".lst": mesh_fastcap.read_list, ".qui": mesh_fastcap.read_surface
 }  # fmt: skip
 
 
@@ -129,6 +130,10 @@ class Mesh:
         made = core_function("bem_mend")(self.vertices, self.triangles, float(distance))
         vertices, triangles, kept = made[:3]
         mesh = Mesh(vertices, triangles, {name: values[kept] for name, values in self.cell_data.items()}, self.names)
+        if "permittivity_inside" in mesh.cell_data:  # of which side is which the normal tells
+            inside, outside = mesh.cell_data["permittivity_inside"], mesh.cell_data["permittivity"]
+            turned = ((mesh.normals * self.normals[kept]).sum(axis=1) < 0) & ~np.isnan(inside)
+            inside[turned], outside[turned] = outside[turned], inside[turned]
         mesh._notes = list(self._notes)
         return mesh
 
@@ -217,13 +222,14 @@ class Mesh:
 
 
 def read(path: str | os.PathLike[str]) -> Mesh:
-    """Reads the triangles of a mesh file: HACApK's .pbf and .pbs, Wavefront .obj, .stl, .ply, .off, .vtk, and what
-    meshio reads (gmsh .msh, .vtu, .inp, ..). The suffix may be in capitals. Lines, points and volumes are ignored.
+    """Reads the triangles of a mesh file: HACApK's .pbf and .pbs, Wavefront .obj, .stl, .ply, .off, .vtk, .vtp,
+    FastCap's .lst and .qui, and what meshio reads (gmsh .msh, .vtu, .inp, ..). The suffix may be in capitals. Lines,
+    points and volumes are ignored.
 
     Faces of more than three corners are divided into triangles with the same corners, in the plane that fits them
-    best: convex ones from their first corner, others by cutting off ears. Curved cells are replaced by flat ones with
-    the same corners. ``cell_data`` has "potential" from a .pbf, and the data of cells in the file ("gmsh:physical",
-    where 0 is no group, ..), one value a triangle.
+    best: convex ones from their first corner, others by cutting off ears. Curved cells are divided into flat ones
+    through all of their nodes. ``cell_data`` has "potential" from a .pbf, and the data of cells in the file
+    ("gmsh:physical", where 0 is no group, ..), one value a triangle.
 
     Raises
     ------
@@ -235,7 +241,7 @@ def read(path: str | os.PathLike[str]) -> Mesh:
     Warns
     -----
     RuntimeWarning
-        When curved cells were replaced by flat ones; when a face is bent by more than a tenth of its size, so that its
+        When curved cells were divided; when a face is bent by more than a tenth of its size, so that its
         division into triangles is one of several surfaces. :meth:`Mesh.notes` has the same sentences.
     """
     path = Path(path)

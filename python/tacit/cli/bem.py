@@ -49,6 +49,25 @@ def by_name(text: str) -> Any:
     return found
 
 
+def only_by_name(text: str) -> dict[str, float]:
+    found = by_name(text)
+    if not isinstance(found, dict):
+        raise argparse.ArgumentTypeError(f'expected numbers by name like core=3.9, found "{text}"')
+    return found
+
+
+def dielectrics(text: str) -> dict[str, Any]:
+    """Permittivities by name, inside or inside:outside."""
+    found: dict[str, Any] = {}
+    for part in text.split(","):
+        name, equals, value = part.rpartition("=")
+        values = [number for one in value.split(":") for number in numbers(one)]
+        if not equals or not name or not 1 <= len(values) <= 2:
+            raise argparse.ArgumentTypeError(f'expected permittivities like coat=3.9 or coat=3.9:1, found "{text}"')
+        found[name] = values[0] if len(values) == 1 else tuple(values)
+    return found
+
+
 def unit(text: str) -> Any:
     from tacit.app.capacitance import UNITS, metres_of
 
@@ -95,9 +114,14 @@ def add(a: cli.Arguments) -> None:
     a("--floating N,N|all", "held at no potential; numbers or names", free, False)
     a("--charge Q[,Q..]|NAME=Q,..", "of those that float, in C [0]", by_name)
     a("--unit NAME", "the mesh's, for coulombs and farads: m, cm, mm, um, nm, in, mil, or the metres in it", unit, "m")
-    a("--permittivity X", "relative, of the medium around the conductors", cli.real(0, strictly=True), 1.0)
+    a("--permittivity X", "relative, of the medium around everything [the file's, else 1]", cli.real(0, strictly=True))
+    a("--media NAME=X,..", "that of the medium around conductors of these names", only_by_name, {})
+    a("--dielectric NAME=IN[:OUT],..", "these surfaces are interfaces, with this permittivity inside and outside",
+      dielectrics, {})  # fmt: skip
     a("--field X,Y,Z", "uniform, from outside [none]", triple, [0.0, 0.0, 0.0])
     a("--plane AXIS=VALUE", "grounded, as z=0, all triangles on one side [none]", plane)
+    a("--mirror AXIS=VALUE", "a plane of symmetry, as x=0, all triangles on one side; may be said again", plane, [],
+      action="append")  # fmt: skip
     a("--copies NxN", "of the mesh, on a grid across --up", grid)
     a("--gap D", "between the boxes of copies [a tenth of the longer side]", cli.real(0))
     a.choice("--up", ("z", "y", "x"), "of copies and of the plot", what="axis")
@@ -231,7 +255,8 @@ def _here(a: argparse.Namespace, comm: Any, out: Console) -> int:
     points = _support.agreed(comm, lambda: _points(a.points) if a.points else None)
     mesh_seconds = comm.all_max_real(time.perf_counter() - begin)
     options = {**cli.given(a, BEM), **cli.given(a, HMATRIX), **cli.given(a, DEVICE_PRODUCT)}
-    same = {name: getattr(a, name) for name in ("plane", "scalar", "device", "threads", "permittivity")}
+    same = {name: getattr(a, name) for name in ("plane", "mirror", "scalar", "device", "threads")}
+    same |= {"permittivity": a.permittivity, "media": a.media, "dielectrics": a.dielectric}
     same["unit"] = a.unit if a.unit in bem.UNITS else float(a.unit)
     with working("assembling", out, comm.rank == 0):
         system = bem.assemble(mesh, conductors=conductors, comm=comm, **same, **options)
@@ -276,7 +301,8 @@ def _facts(a: argparse.Namespace, system: Any, charges: Any) -> dict[str, Any]:
         "surface": mesh.surface,
         "unknowns": len(mesh),
         "conductors": system.conductors,
-        "conductor_triangles": np.bincount(system.conductor),
+        "conductor_triangles": np.bincount(system.conductor[system.conductor >= 0], minlength=system.conductors),
+        "interface_triangles": int((system.conductor < 0).sum()),
         "discretisation": system.discretisation,
         "assembly": a.assembly or ("cuda" if a.device != "host" else BEM["assembly"].default),
         "ranks": system.comm.size,
@@ -293,7 +319,9 @@ def _facts(a: argparse.Namespace, system: Any, charges: Any) -> dict[str, Any]:
         "field": a.field,
         "names": system.names,
         "unit": a.unit,
-        "permittivity": a.permittivity,
+        "permittivity": np.unique(np.append(system.permittivity, system.inside[system.conductor < 0])),
+        "plane": a.plane,
+        "mirror": a.mirror,
         "charge": charges.charge,
         "charge_unit": "4 pi eps0 V u, u the unit of the mesh",
         "charge_coulomb": charges.coulombs,
@@ -379,8 +407,13 @@ def _charge_rows(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Charges in coulombs and capacitances in farads."""
     import numpy as np
 
-    medium = f", relative permittivity {facts['permittivity']:g}" if facts["permittivity"] != 1 else ""
+    media = facts["permittivity"]
+    medium = f", relative permittivity {_numbers(media)}" if len(media) > 1 or media[0] != 1 else ""
+    if facts["mirror"]:
+        medium += f", the part on one side of {' and '.join(f'{axis} = {value:g}' for axis, value in facts['mirror'])}"
     charge = np.asarray(facts["charge_coulomb"])
+    if not len(charge):
+        return
     by, prefix = _scaled(float(np.abs(charge).max()))
     total = f"; {facts['total_charge_coulomb'] / by:.7g} {prefix}C in all" if len(charge) > 1 else ""
     yield "charge", f"{_numbers(charge / by)} {prefix}C{total} (the mesh in {facts['unit']}{medium})"
@@ -404,13 +437,22 @@ def _charge_rows(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "", f"{value:.7g} {prefix}F between {names[0]} and {names[1]}, without a net charge"
 
 
+def _body_rows(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Dielectrics and conductors."""
+    if facts["interface_triangles"]:
+        yield "dielectrics", f"{report.count(facts['interface_triangles'])} triangles between two"
+    if not facts["conductors"]:
+        return
+    volts = [f"{name} at {value:.7g} V" for name, value in zip(facts["names"], facts["potential"], strict=True)]
+    yield "conductors", f"{facts['conductors']}: {_few(volts)}"
+
+
 def _rows(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """What is printed, by name."""
     seconds, surface, size = facts["seconds"], facts["surface"], report.size(facts["matrix_bytes"])
     kind = ("closed" if surface["closed"] else "open") + ("" if surface["oriented"] else ", mixed orientation")
     yield "mesh", f"{facts['mesh']}: {report.count(facts['unknowns'])} triangles, {kind}"
-    volts = [f"{name} at {value:.7g} V" for name, value in zip(facts["names"], facts["potential"], strict=True)]
-    yield "conductors", f"{facts['conductors']}: {_few(volts)}"
+    yield from _body_rows(facts)
     ranks = f"ranks {facts['mean_rank']:.1f} in the mean, {facts['max_rank']} at most"
     error = f"error {facts['operator_error']:.1e} on sampled rows"
     yield "matrix", f"{size}, {100 * facts['dense_fraction']:.2f} % of dense; {ranks}; {error}"
