@@ -396,3 +396,216 @@ def test_fastcap_refused(tmp_path: Path) -> None:
         (tmp_path / name).write_text(text)
         with pytest.raises(tacit.InputError, match=match):
             bem.read(tmp_path / name)
+
+
+# --- forces and fields ------------------------------------------------------------------------------------------------
+
+
+def force_between_spheres(d: float, volts: tuple[float, float]) -> float:
+    """On the upper of two spheres of radius 1, in N: the derivative of the energy at fixed potentials."""
+    step = 1e-4
+    c11, c12 = (np.array(pair_capacitance(1.0, d + step)) - pair_capacitance(1.0, d - step)) / (2 * step)
+    return FARAD * ((volts[0] ** 2 + volts[1] ** 2) / 2 * c11 + volts[0] * volts[1] * c12)
+
+
+@pytest.mark.parametrize("volts", [(1.0, 1.0), (1.0, -1.0), (2.0, 0.0)])
+def test_forces_between_spheres(volts: tuple[float, float]) -> None:
+    for permittivity, metres in ((1.0, 1.0), (3.0, 1e-3)):
+        system = bem.assemble(bem.sphere_pair(8, 1.0, 3.0), tolerance=1e-5, permittivity=permittivity, unit=metres)
+        found = system.solve(volts).forces()
+        exact = permittivity * force_between_spheres(3.0, volts)
+        np.testing.assert_allclose(found.newtons[1], [0, 0, exact], atol=0.02 * abs(exact))
+        np.testing.assert_allclose(found.newtons.sum(axis=0), 0, atol=1e-4 * abs(exact))
+
+
+def test_forces_on_a_sphere_over_a_plane_and_beside_a_mirror() -> None:
+    """The grounded plane is half of a pair at 1 and -1 V, the mirror of one at 1 and 1 V."""
+    one = bem.sphere(8).moved((0, 0, 1.5))
+    over = bem.solve(one, 1.0, plane=("z", 0.0), tolerance=1e-5).forces()
+    assert over.newtons[0, 2] == pytest.approx(force_between_spheres(3.0, (1, -1)), rel=0.015)
+    beside = bem.solve(one, 1.0, mirror=[("z", 0.0)], tolerance=1e-5).forces()
+    assert beside.newtons[0, 2] == pytest.approx(force_between_spheres(3.0, (1, 1)), rel=0.015)
+
+
+def test_force_and_moment_in_a_field() -> None:
+    """Q E on a charged body; p x E on a neutral ellipsoid that is turned."""
+    system = bem.assemble(bem.sphere(6).moved((3.0, 0, 0)), tolerance=1e-5, unit="mm")
+    charges = system.solve(floating=True, net_charge=2.0, field=(0, 0, 5.0))
+    found = charges.forces()
+    np.testing.assert_allclose(found.newtons[0], [0, 0, charges.coulombs[0] * 5e3], rtol=1e-5, atol=1e-17)
+    np.testing.assert_allclose(found.newton_metres[0, 1], -3e-3 * found.newtons[0, 2], rtol=1e-4)
+    np.testing.assert_allclose(charges.forces(about=(3.0, 0, 0)).newton_metres[0], 0, atol=1e-16)
+    turn = np.array([[math.cos(0.5), 0, math.sin(0.5)], [0, 1, 0], [-math.sin(0.5), 0, math.cos(0.5)]])
+    long = bem.ellipsoid(6, 1.0, 1.0, 2.0)
+    turned = bem.Mesh(long.vertices @ turn.T, long.triangles)
+    charges = bem.solve(turned, floating=True, field=(0, 0, 1.0), potential=0.0)
+    dipole = bem.EPS0 * (charges.density * turned.areas) @ turned.centroids
+    np.testing.assert_allclose(charges.forces().newton_metres[0], np.cross(dipole, [0, 0, 1.0]), rtol=1e-4, atol=1e-14)
+    with pytest.raises(ValueError, match="three numbers"):
+        charges.forces(about=(1, 2))
+
+
+def test_force_in_two_media_is_refused() -> None:
+    mesh = bem.sphere(3)
+    mesh = bem.Mesh(mesh.vertices, mesh.triangles, {"permittivity": np.where(mesh.centroids[:, 2] > 0, 1.0, 2.0)})
+    with pytest.raises(ValueError, match="media of permittivity 1 and 2"):
+        bem.solve(mesh).forces()
+
+
+def test_values_on_the_surface(tmp_path: Path) -> None:
+    core, coat = bem.sphere(6), bem.sphere(6, 2.0)
+    system = bem.assemble(
+        named(core=core, coat=coat), media={"core": 2.0}, dielectrics={"coat": 2.0}, unit="cm", tolerance=1e-5
+    )
+    charges = system.solve(1.0)
+    q = charges.charge[0]
+    inner = system.conductor == 0
+    np.testing.assert_allclose(charges.surface_field[inner], q / 2, rtol=0.03)
+    np.testing.assert_allclose(charges.surface_field[~inner], q / 4, rtol=0.03)
+    charges.write(tmp_path / "a.vtu")
+    data = bem.read(tmp_path / "a.vtu").cell_data
+    np.testing.assert_allclose(data["normal_field_V_m"][inner], 100 * q / 2, rtol=0.03)
+    areas = system.mesh.areas * 1e-4
+    assert (data["free_charge_C_m2"] * areas).sum() == pytest.approx(charges.coulombs[0], rel=1e-6)
+    assert (data["free_charge_C_m2"][~inner] == 0).all()
+    equal = bem.assemble(named(core=core, coat=coat), dielectrics={"coat": 1.0}).solve(1.0)
+    assert np.isnan(equal.surface_field[len(core) :]).all()
+
+
+def test_potential_on_lines_and_in_planes(tmp_path: Path) -> None:
+    charges = bem.solve(bem.sphere_pair(6, 1.0, 3.0), [1.0, -1.0], tolerance=1e-5)
+    on_axis = bem.line((0, 0, -1.5), (0, 0, 1.5), 7)
+    np.testing.assert_allclose(on_axis[:, 2], np.linspace(-1.5, 1.5, 7))
+    np.testing.assert_allclose(charges.potential_at(on_axis)[[0, 3, 6]], [1, 0, -1], atol=2e-3)
+    for plane, sides in ((("x", 0.0), (1, 2)), (("y", 0.1), (0, 2)), (("z", 1.5), (0, 1))):
+        found = charges.section(plane, points=41, margin=0.25)
+        assert found.across == sides
+        assert max(found.potential.shape) == 41
+        # Outlines are on the circles where the spheres cross the plane.
+        places = found.outlines().reshape(-1, 2)
+        radius = math.sqrt(1 - 0.01) if plane[0] == "y" else 1.0
+        distance = np.hypot(places[:, 0], places[:, 1] if plane[0] == "z" else np.abs(places[:, 1]) - 1.5)
+        assert len(places) > 40
+        assert np.abs(distance - radius).max() < 0.02
+        middle = found.potential[np.abs(found.v - (0 if plane[0] == "z" else 1.5)).argmin(), np.abs(found.u).argmin()]
+        assert middle == pytest.approx(-1, abs=0.01)
+    found.write(tmp_path / "a.vtu")
+    grid = meshio.read(tmp_path / "a.vtu")
+    np.testing.assert_allclose(grid.point_data["potential"], found.potential.reshape(-1))
+    np.testing.assert_allclose(grid.point_data["field_V_m"][0], charges.field_at(grid.points[:1])[0], rtol=1e-6)
+    over = bem.solve(bem.sphere(4).moved((0, 0, 1.5)), 1.0, plane=("z", 0.0)).section(("x", 0.0), points=21)
+    assert over.v[0] == 0
+    assert np.abs(over.potential[0]).max() < 1e-9
+    for call, text in [
+        (lambda: bem.line((0, 0), (1, 1, 1)), "three numbers each"),
+        (lambda: bem.line((0, 0, 0), (1, 1, 1), 1), "at least 2"),
+        (lambda: charges.section(("w", 0)), "axis of the section"),
+        (lambda: charges.section(("x", 0), points=1), "at least 2"),
+        (lambda: charges.section(("x", 0), margin=-1), "from 0"),
+    ]:
+        with pytest.raises(ValueError, match=text):
+            call()
+
+
+def test_command_with_forces_lines_and_maps(tmp_path: Path) -> None:
+    words = ("bem", "sphere-pair:4,1,3", "--potential", "1,-1", "--tolerance", "1e-3", "--json", "a.json")
+    more = ("--forces", "--line", "0,0,2.6:0,0,9:5", "--output", "a.csv", "--section", "x=0")
+    done = run(*words, *more, "--map", "a.png", cwd=tmp_path)
+    facts = json.loads((tmp_path / "a.json").read_text())
+    exact = force_between_spheres(3.0, (1, -1))
+    assert facts["force_newton"][1][2] == pytest.approx(exact, rel=0.08)
+    assert " N  1" in done.stdout
+    table = np.loadtxt(tmp_path / "a.csv", delimiter=",")
+    np.testing.assert_allclose(table[:, 2], np.linspace(2.6, 9, 5))
+    from PIL import Image
+
+    pixels = np.asarray(Image.open(tmp_path / "a.png").convert("RGB")).reshape(-1, 3).astype(int)
+    assert (pixels[:, 0] > pixels[:, 2] + 100).any()  # red and blue: both signs
+    assert (pixels[:, 2] > pixels[:, 0] + 100).any()
+    run(*words, "--section", "z=1.5", "--map", "a.vtu", cwd=tmp_path)
+    assert set(meshio.read(tmp_path / "a.vtu").point_data) == {"potential", "field_V_m"}
+    for extra, text in [
+        (("--section", "x=0"), "go together"),
+        (("--line", "0,0,0:1,1,1"), "--output"),
+        (("--line", "0,0,0", "--output", "b.csv"), "a line like"),
+        (("--line", "0,0,0:1,1,1:1", "--output", "b.csv"), "from 2"),
+        (("--mirror", "x=0", "--mirror", "x=1"), "two planes"),
+    ]:
+        assert text in refused(*words, *extra, cwd=tmp_path), extra
+
+
+# --- refinement -------------------------------------------------------------------------------------------------------
+
+
+def plate(cuts: int) -> bem.Mesh:
+    corners = np.array([[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0.0]])
+    mesh = bem.Mesh(corners, [[0, 1, 2], [0, 2, 3]])
+    for _ in range(cuts):
+        mesh = mesh.divided()
+    return mesh
+
+
+@pytest.mark.parametrize(
+    ("mesh", "exact"),
+    [(bem.cube(2), 0.6606782), (plate(1), 0.3667892), (bem.sphere(2), 1.0), (bem.ellipsoid(2, 1, 1, 2), 1.3151907)],
+    ids=["cube", "square plate", "sphere", "spheroid"],
+)
+def test_capacitance_settles(mesh: bem.Mesh, exact: float) -> None:
+    """The estimate is near the error, and the limit nearer than the last mesh."""
+    found = bem.settled_capacitance(mesh, 4e-3)
+    assert found.settled
+    error = abs(found.capacitance.matrix[0, 0] / exact - 1)
+    assert error < 1.5 * found.error
+    assert found.error < 4e-3
+    assert abs(found.extrapolated[0, 0] / found.capacitance.scale / exact - 1) < 0.6 * error
+    assert [step.triangles for step in found.steps] == sorted({step.triangles for step in found.steps})
+    assert len(found.system.mesh) == found.steps[-1].triangles
+
+
+def test_dielectrics_and_groups_are_kept_by_refinement() -> None:
+    mesh = named(core=bem.sphere(2), coat=bem.sphere(2, 2.0))
+    how: dict[str, Any] = {"media": {"core": 2.0}, "dielectrics": {"coat": 2.0}}
+    found = bem.settled_capacitance(mesh, 0.05, most_triangles=3000, unit="mm", **how)
+    assert found.system.names == ["core"]
+    assert set(np.unique(found.system.contrast[found.system.conductor < 0])) == {-1 / 3}
+    # The mesh has no body to be moved to: it stays the polyhedron of the first one.
+    first = bem.assemble(mesh, unit="mm", **how).capacitance().farads[0, 0]
+    assert found.capacitance.farads[0, 0] == pytest.approx(first, rel=0.05)
+    stopped = bem.settled_capacitance(mesh, 1e-4, most_triangles=500, **how)
+    assert not stopped.settled
+    assert len(stopped.system.mesh) <= 500
+    for call, text in [
+        (lambda: bem.settled_capacitance(mesh, 0.0), "between 0 and 1"),
+        (lambda: bem.settled_capacitance(mesh, 0.1, most_triangles=1.5), "whole number"),
+    ]:
+        with pytest.raises(ValueError, match=text):
+            call()
+
+
+def test_division_of_triangles() -> None:
+    mesh = named(cube=bem.cube(2), ball=bem.sphere(2).moved((3, 0, 0)))
+    chosen = np.arange(len(mesh)) % 3 == 0
+    made = mesh.divided(chosen)
+    assert len(made) == len(mesh) + 3 * chosen.sum()
+    assert made.areas.sum() == pytest.approx(mesh.areas.sum())
+    assert made.surface["volume"] == pytest.approx(mesh.surface["volume"])
+    np.testing.assert_array_equal(np.unique(made.cell_data["group"], return_counts=True)[0], [0, 1])
+    assert made.names == mesh.names
+    whole = bem.sphere(2, 3.0).divided()
+    np.testing.assert_allclose(np.linalg.norm(whole.vertices, axis=1), 3)  # on the sphere, not within
+    assert whole.surface["closed"]
+    assert whole.surface["oriented"]
+
+
+def test_command_that_settles(tmp_path: Path) -> None:
+    done = run("bem", "cube:2", "--settle", "0.01", "--unit", "mm", "--json", "a.json", cwd=tmp_path)
+    facts = json.loads((tmp_path / "a.json").read_text())
+    assert facts["settled"]
+    assert facts["capacitance_error"] < 0.01
+    assert facts["capacitance_extrapolated_farad"][0][0] == pytest.approx(0.6606785e-3 * FARAD, rel=3e-3)
+    assert facts["steps"][-1]["triangles"] == facts["unknowns"]
+    assert "by estimate, on 48" in done.stdout
+    words = ("bem", "cube:2", "--settle", "1e-4", "--most-triangles", "200", "--json", "a.json")
+    assert "raise it" in run(*words, cwd=tmp_path, code=3).stdout
+    assert not json.loads((tmp_path / "a.json").read_text())["converged"]
+    assert "below 1" in refused("bem", "cube:2", "--settle", "2")

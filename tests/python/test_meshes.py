@@ -815,6 +815,10 @@ def whole_files() -> dict[str, bytes]:
     files |= {f"{case.replace(' ', '-')}-a.stl": content for case, content in STLS.items()}
     files |= {f"{case.replace(' ', '-')}-a.off": "\n".join([*lines, ""]).encode() for case, lines in OFFS.items()}
     files |= {f"{binary}-a.msh": gmsh41({1: [7]}, binary) for binary in (False, True)}
+    files |= {f"{form}{packed}-a.vtp": Vtp(form, packed, header).file() for form, packed, header in VTPS}
+    panels = "".join(f"Q face {' '.join(map(str, CUBE[f].ravel()))}\n" for f in CUBE_FACES)
+    files["a.qui"] = f"0 cube\n* faces\n{panels}N face box\n".encode()
+    files["a.lst"] = f"C b.qui 1 0 0 0 +\nD b.qui 1 2 0 0 9 .5 .5 9.5 -\nFile b.qui\n0 cube\n{panels}End\n".encode()
     files["data-a.vtk"] = vtk(CUBE, CUBE_FACES, False, "3.0", True, data=True)
     return files
 

@@ -54,13 +54,17 @@ from .._support import (
 )
 from .capacitance import EPS0, UNITS, Capacitance, metres_of
 from .conductors import by_name, conductors_of, place_of
+from .forces import Forces, forces_on
 from .media import media_of
 from .meshes import Mesh, bodies, body, core_function, cube, ellipsoid, read, ring_sphere, sphere, sphere_pair
 from .mirrors import Mirrors, plane_of
+from .refinement import Settled, settle
+from .sections import Section, line
 
 __all__ = [
-    "EPS0", "UNITS", "Capacitance", "Charges", "Mesh", "System", "assemble", "bodies", "body", "cube", "ellipsoid",
-    "read", "ring_sphere", "solve", "sphere", "sphere_pair"
+    "EPS0", "UNITS", "Capacitance", "Charges", "Forces", "Mesh", "Section", "Settled", "System", "assemble",
+    "bodies", "body", "cube", "ellipsoid", "line", "read", "ring_sphere", "settled_capacitance", "solve", "sphere",
+    "sphere_pair"
 ]  # fmt: skip
 
 # --- the system -------------------------------------------------------------------------------------------------------
@@ -187,11 +191,49 @@ class Charges(Outcome):
         field, _ = self._at(points, "bem_field", "points")
         return np.asarray(field + np.asarray(self.field))
 
+    def section(self, plane: tuple[str, float], *, points: int = 201, margin: float = 0.5) -> Section:
+        """The potential in a plane ("z", 0.0), on a grid of `points` along its longer side, that is wider than the
+        bodies and their images by `margin` times their longest side. Collective; cost as of :meth:`potential_at`.
+        """
+        return Section(self, plane, points, margin)
+
+    def forces(self, about: Sequence[float] = (0.0, 0.0, 0.0)) -> Forces:
+        """The force in N on each conductor, (k, 3), and its moment in N m about a point of the mesh.
+
+        The charge of each conductor in the field of all others, of the external field and of images: a body exerts no
+        force on itself, in one medium also with the charge bound at its surface. With a mirror the force on the part
+        given. Collective; takes the time of the field at all centroids.
+
+        Raises
+        ------
+        ValueError
+            For a conductor that touches two media.
+        """
+        return forces_on(self, about)
+
+    @property
+    def surface_field(self) -> Array:
+        """The field in V / u along the normal at the outside of each triangle: on conductors sigma / eps0, positive
+        where it leaves them; NaN on interfaces between equal media.
+        """
+        s = self.system
+        with np.errstate(divide="ignore", invalid="ignore"):
+            outside = s.inside / (s.inside - s.permittivity)
+        outside = np.where(np.isfinite(outside), outside, np.nan)
+        return np.asarray(self.density * np.where(s.conductor < 0, outside, 1.0))
+
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Writes the mesh with charge density, conductor and potential of each triangle: .vtu, .vtk, .. Local."""
-        of = self.system.conductor
+        """Writes the mesh with values of each triangle: .vtu, .vtk, .. Local.
+
+        "charge_density" (the total, in eps0 V / u), "conductor" (-1 on interfaces), "potential"; in SI units
+        "free_charge_C_m2" (0 on interfaces) and "normal_field_V_m" (:attr:`surface_field`).
+        """
+        s = self.system
+        of, metres = s.conductor, s.metres
         data = {"charge_density": np.asarray(self.density, dtype=np.float64), "conductor": of.astype(np.int32)}
         data["potential"] = np.append(self.potential, np.nan)[of]
+        data["free_charge_C_m2"] = np.where(of < 0, 0.0, EPS0 / metres * s.permittivity * data["charge_density"])
+        data["normal_field_V_m"] = self.surface_field / metres
         Mesh(self.system.mesh.vertices, self.system.mesh.triangles).write(path, data)
 
     def plot(self, path: str | os.PathLike[str], up: str = "z") -> None:
@@ -431,9 +473,15 @@ class System:
             size = float(np.linalg.norm(b))
             return float(np.linalg.norm(b - self.A.matvec(x))) / (size if size > 0 else 1.0)
 
-    def capacitance(self, **options: Any) -> Capacitance:
-        """The capacitance matrix, by one solve for each conductor; `options` as for :meth:`solve`. Collective."""
+    def capacitance(self, *, kept: list[Charges] | None = None, **options: Any) -> Capacitance:
+        """The capacitance matrix, by one solve for each conductor; `options` as for :meth:`solve`. The charges of each
+        solve are appended to `kept`. Collective.
+        """
+        if not self.conductors:
+            raise ValueError("a capacitance needs a conductor; all triangles are interfaces between dielectrics")
         found = [self.solve(np.eye(self.conductors)[c], **options) for c in range(self.conductors)]
+        if kept is not None:
+            kept += found
         matrix = np.column_stack([f.charge for f in found])
         return Capacitance(
             matrix,
@@ -628,3 +676,36 @@ def solve(mesh: Mesh, potential: Any = 1.0, **options: Any) -> Charges:
     if first.get("device", "host") != "host":
         check_on_gpus(options.get("method", "bicgstab"), options.get("precond", "jacobi"))
     return assemble(mesh, **first).solve(potential, **{k: v for k, v in options.items() if k in _SOLVING})
+
+
+def settled_capacitance(mesh: Mesh, error: float = 1e-2, *, most_triangles: int = 50_000, **options: Any) -> Settled:
+    """The capacitance matrix on finer and finer meshes, until it is accurate to `error` by estimate. Collective.
+
+    From the second mesh on, the triangles between which the charge density varies most are divided into four: at edges,
+    corners and narrow gaps. The changes of the matrix become smaller by a ratio, from which follow its limit and the
+    estimate of its error. New corners are in the planes of the old triangles, but for spheres and ellipsoids of this
+    module: the estimate is that of the solution, not of a mesh that is only near the body.
+
+    Parameters
+    ----------
+    mesh : Mesh
+        The first one; it may be as coarse as the body allows.
+    error : float
+        Relative, in the Frobenius norm.
+    most_triangles : int
+        Where the next mesh would have more, the refinement ends without having settled.
+    **options
+        Those of :func:`assemble`, with a default of ``tolerance`` that suits `error`, and of :meth:`System.solve`.
+
+    Examples
+    --------
+    >>> import tacit
+    >>> found = tacit.bem.settled_capacitance(tacit.bem.cube(2), error=0.005)
+    >>> ratio = found.extrapolated[0, 0] / found.capacitance.scale  # 0.6606785 of a sphere whose radius is the side
+    >>> found.settled, bool(abs(ratio - 0.6607) < 0.005)
+    (True, True)
+    """
+    solving = {k: v for k, v in options.items() if k in _SOLVING}
+    return settle(
+        assemble, mesh, error, most_triangles, solving, {k: v for k, v in options.items() if k not in _SOLVING}
+    )

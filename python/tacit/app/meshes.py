@@ -80,6 +80,7 @@ class Mesh:
         self.names = {name: dict(of) for name, of in (names or {}).items() if name in self.cell_data}
         self._surface: tuple[dict[str, Any], Array] | None = None
         self._notes: list[str] = []  # of its file
+        self._onto: Callable[[Array], Array] | None = None  # moves points near the body to its surface
 
     def __len__(self) -> int:
         return len(self.triangles)
@@ -206,6 +207,28 @@ class Mesh:
         triangles = np.concatenate([self.triangles, other.triangles + np.int32(len(self.vertices))])
         return Mesh(np.concatenate([self.vertices, other.vertices]), triangles)
 
+    def divided(self, chosen: Any = True) -> Mesh:
+        """A mesh in which chosen triangles (a mask; all) are divided into four by the middles of their edges; those of
+        a triangle stay together, in its place. Neighbours that are not chosen keep their edges.
+        """
+        mask = np.broadcast_to(np.asarray(chosen, dtype=bool), (len(self),))
+        t = self.triangles[mask]
+        edges = np.sort(t[:, [[0, 1], [1, 2], [2, 0]]], axis=2).reshape(-1, 2)
+        ends, middle = np.unique(edges, axis=0, return_inverse=True)
+        added = self.vertices[ends].mean(axis=1)
+        if self._onto is not None:
+            added = self._onto(added)
+        a, b, c = t.T
+        ab, bc, ca = (len(self.vertices) + middle.reshape(-1, 3)).T
+        four = np.stack(
+            [np.stack(one, axis=1) for one in ((a, ab, ca), (ab, b, bc), (ca, bc, c), (ab, bc, ca))], axis=1
+        )
+        count = np.where(mask, 4, 1)
+        triangles = np.repeat(self.triangles, count, axis=0)
+        triangles[np.repeat(mask, count)] = four.reshape(-1, 3)
+        data = {name: np.repeat(values, count, axis=0) for name, values in self.cell_data.items()}
+        return Mesh(np.concatenate([self.vertices, added]), triangles, data, self.names)
+
     def moved(self, by: Sequence[float]) -> Mesh:
         """The same mesh, its vertices moved by a vector of three numbers."""
         return Mesh(self.vertices + np.asarray(by, dtype=np.float64), self.triangles, self.cell_data, self.names)
@@ -296,13 +319,21 @@ def _divided(path: Path, faces: Faces) -> Mesh:
 
 def sphere(cuts: int, radius: float = 1.0) -> Mesh:
     """The icosahedron with every edge cut in `cuts`, on a sphere around 0: 20 cuts^2 nearly equal triangles."""
-    return Mesh(*core_function("bem_geodesic_sphere")(whole_number(cuts, "cuts"), real_number(radius, "radius")))
+    made = Mesh(*core_function("bem_geodesic_sphere")(whole_number(cuts, "cuts"), real_number(radius, "radius")))
+    return _round(made, (radius, radius, radius))
+
+
+def _round(mesh: Mesh, axes: Sequence[float]) -> Mesh:
+    """The mesh of an ellipsoid around 0, for new points on it."""
+    half = np.asarray(axes, dtype=np.float64)
+    mesh._onto = lambda points: points / np.linalg.norm(points / half, axis=1, keepdims=True)
+    return mesh
 
 
 def ring_sphere(wedges: int, rings: int, radius: float = 1.0) -> Mesh:
     """A sphere divided along circles of latitude, as in HACApK's inputs: 2 wedges rings^2 triangles."""
     sizes = whole_number(wedges, "wedges"), whole_number(rings, "rings"), real_number(radius, "radius")
-    return Mesh(*core_function("bem_ring_sphere")(*sizes))
+    return _round(Mesh(*core_function("bem_ring_sphere")(*sizes)), (radius, radius, radius))
 
 
 def sphere_pair(cuts: int, radius: float = 0.25, distance: float = 1.0) -> Mesh:
@@ -310,13 +341,21 @@ def sphere_pair(cuts: int, radius: float = 0.25, distance: float = 1.0) -> Mesh:
     if not real_number(distance, "distance") > 2 * real_number(radius, "radius"):
         raise ValueError(f"spheres of radius {radius} whose centres are {distance} apart meet")
     one = sphere(cuts, radius)
-    return one.moved((0, 0, -distance / 2)).joined(one.moved((0, 0, distance / 2)))
+    made = one.moved((0, 0, -distance / 2)).joined(one.moved((0, 0, distance / 2)))
+
+    def onto(points: Array) -> Array:
+        centres = np.where(points[:, 2:] < 0, -1, 1) * np.array([0, 0, distance / 2])
+        arms = points - centres
+        return np.asarray(centres + radius * arms / np.linalg.norm(arms, axis=1, keepdims=True))
+
+    made._onto = onto
+    return made
 
 
 def ellipsoid(cuts: int, a: float = 1.0, b: float = 1.0, c: float = 1.0) -> Mesh:
     """The sphere of :func:`sphere` stretched to the half axes a, b, c along x, y, z."""
     axes = [real_number(v, "a half axis") for v in (a, b, c)]
-    return Mesh(*core_function("bem_ellipsoid")(whole_number(cuts, "cuts"), axes))
+    return _round(Mesh(*core_function("bem_ellipsoid")(whole_number(cuts, "cuts"), axes)), axes)
 
 
 def cube(cuts: int, side: float = 1.0, grading: float = 1.0) -> Mesh:

@@ -94,6 +94,14 @@ def plane(text: str) -> tuple[str, float]:
     return axis, float(value)
 
 
+def straight(text: str) -> tuple[list[float], list[float], int]:
+    """Two points, and the number of points on the line between them."""
+    ends, count = [triple(part) for part in text.split(":")[:2]], text.split(":")[2:] or ["101"]
+    if len(ends) != 2 or len(count) != 1:
+        raise argparse.ArgumentTypeError(f'expected a line like 0,0,1:0,0,5 or 0,0,1:0,0,5:50, found "{text}"')
+    return ends[0], ends[1], cli.whole(2)(count[0])
+
+
 grid = cli.matching(r"([1-9]\d*)x([1-9]\d*)", "copies like 2x2", lambda m, n: (int(m), int(n)))
 free = cli.matching(
     r"([^,]+(?:,[^,]+)*)",
@@ -102,7 +110,7 @@ free = cli.matching(
 )
 
 
-def add(a: cli.Arguments) -> None:
+def _add_problem(a: cli.Arguments) -> None:
     a(
         "mesh MESH",
         "triangles: .pbf, .obj, .stl, .ply, .msh, .vtu, ..; or sphere:20, sphere-pair:20, cube:20,grading=2,"
@@ -129,6 +137,10 @@ def add(a: cli.Arguments) -> None:
       " mesh (gmsh:physical), or numbers in a .txt or .npy", None, "auto")  # fmt: skip
     a("--mend", "leave out flat and repeated triangles, turn neighbours alike")
     a("--merge D", "with --mend: vertices within D are one", cli.real(0), 0.0)
+
+
+def add(a: cli.Arguments) -> None:
+    _add_problem(a)
     a.section("matrix")
     a.options(BEM)
     a.options(HMATRIX, [name for name in HMATRIX if name != "symmetry"])
@@ -141,6 +153,9 @@ def add(a: cli.Arguments) -> None:
     a("--rtol X", "of the residual, as recomputed [the error of the matrix]", cli.real(0))
     a.options(SOLVE, _SOLVING[1:])
     a("--capacitance", "the capacitance matrix in farads, one solve a conductor")
+    a("--settle X", "the capacitance matrix, on finer and finer meshes until it has this error by estimate",
+      cli.real(0, strictly=True))  # fmt: skip
+    a("--most-triangles N", "of --settle", cli.whole(4), 50_000)
     a.section("where it runs")
     a.where()
     a.device(
@@ -154,24 +169,35 @@ def add(a: cli.Arguments) -> None:
     a.json()
     a("--vtu FILE", "mesh and charge density", cli.destination(VIEWS))
     a.plot("two views of the charge density")
+    a("--forces", "the force on each conductor, in newtons")
     a("--points FILE", "x y z in lines (.txt, .csv) or an array (.npy)")
+    a("--line X,Y,Z:X,Y,Z[:N]", "N points on a line, in place of --points [101]", straight)
     a("--at X,Y,Z", "potential and field here, into the JSON; may be said again", triple, [], action="append")
-    a("--output FILE", "with --points: x y z, potential and field", cli.destination((".npy", ".txt", ".csv")))
+    a("--output FILE", "with --points or --line: x y z, potential and field", cli.destination((".npy", ".txt", ".csv")))
+    a("--section AXIS=VALUE", "a plane for --map, as x=0", plane)
+    a("--map FILE", "with --section: the potential there as a picture, or with the field as a grid",
+      cli.destination((*cli.PLOTS, *VIEWS[:2])))  # fmt: skip
 
 
 def run(arguments: argparse.Namespace) -> int:
-    if (arguments.points is None) != (arguments.output is None):
-        raise cli.WrongUse("--points and --output go together")
+    if arguments.points and arguments.line:
+        raise cli.WrongUse("--points and --line exclude each other")
+    if (arguments.points is None and arguments.line is None) != (arguments.output is None):
+        raise cli.WrongUse("--points or --line, and --output go together")
+    if (arguments.section is None) != (arguments.map is None):
+        raise cli.WrongUse("--section and --map go together")
     if arguments.merge and not arguments.mend:
         raise cli.WrongUse("--merge is of --mend")
     if arguments.charge is not None and not arguments.floating:
         raise cli.WrongUse("--charge is of --floating")
+    if arguments.settle and arguments.settle >= 1:
+        raise cli.WrongUse("--settle is a relative error, below 1")
     if arguments.gap is not None and not arguments.copies:
         raise cli.WrongUse("--gap is of --copies")
     there = cli.given(arguments, DEVICE_PRODUCT)
     if arguments.device == "host" and there:
         raise cli.WrongUse(f"--{next(iter(there))} is for --device cuda")
-    cli.check_files(arguments, ("mesh", "points"), ("json", "vtu", "plot", "output"))
+    cli.check_files(arguments, ("mesh", "points"), ("json", "vtu", "plot", "output", "map"))
     return on_ranks(arguments, _here)
 
 
@@ -252,32 +278,28 @@ def _here(a: argparse.Namespace, comm: Any, out: Console) -> int:
     begin = time.perf_counter()
     mesh = _support.agreed(comm, lambda: _mesh(a, notes))
     conductors = _support.agreed(comm, lambda: _conductors(a, mesh))
-    points = _support.agreed(comm, lambda: _points(a.points) if a.points else None)
+    points = _support.agreed(comm, lambda: _points(a.points) if a.points else bem.line(*a.line) if a.line else None)
     mesh_seconds = comm.all_max_real(time.perf_counter() - begin)
-    options = {**cli.given(a, BEM), **cli.given(a, HMATRIX), **cli.given(a, DEVICE_PRODUCT)}
-    same = {name: getattr(a, name) for name in ("plane", "mirror", "scalar", "device", "threads")}
-    same |= {"permittivity": a.permittivity, "media": a.media, "dielectrics": a.dielectric}
-    same["unit"] = a.unit if a.unit in bem.UNITS else float(a.unit)
-    with working("assembling", out, comm.rank == 0):
-        system = bem.assemble(mesh, conductors=conductors, comm=comm, **same, **options)
-    how = {"method": a.method, "precond": a.precond, "rtol": system.default_rtol, **cli.given(a, SOLVE, _SOLVING)}
-    in_field = any(a.field)
+    how = {"method": a.method, "precond": a.precond, **cli.given(a, SOLVE, _SOLVING)}
+    with working("refining" if a.settle else "assembling", out, comm.rank == 0):
+        system, settled = _system(a, mesh, conductors, comm, how)
+    how = {"rtol": system.default_rtol} | how
     potential: Any = a.potential
     if potential is None:
-        potential = mesh.cell_data.get("potential", 0.0 if in_field else 1.0)
+        potential = system.mesh.cell_data.get("potential", 0.0 if any(a.field) else 1.0)
     with working("solving", out, comm.rank == 0):
         charges = system.solve(potential, net_charge=_net_charge(a, system), floating=a.floating, field=a.field, **how)
     facts = _facts(a, system, charges) | {"notes": notes, "rtol": how["rtol"]}
     facts["seconds"]["mesh"] = mesh_seconds
-    if a.capacitance:
+    if settled is not None:
+        facts |= _of_settled(settled)
+    elif a.capacitance:
         _add_capacitance(facts, system, charges, bool(a.floating), how)
-    if a.at:
-        potentials, fields = charges.potential_at(a.at), charges.field_at(a.at)
-        facts["at"] = [
-            {"point": p, "potential": v, "field": e} for p, v, e in zip(a.at, potentials, fields, strict=True)
-        ]
+    _add_fields(facts, a, charges)
     if points is not None:
         _write_points(a.output, points, charges)
+    if a.map:
+        _write_map(a, charges)
     if comm.rank == 0:
         if a.vtu:
             charges.write(a.vtu)
@@ -287,6 +309,50 @@ def _here(a: argparse.Namespace, comm: Any, out: Console) -> int:
             report.write_json(facts, a.json)
         _show(facts, a, out)
     return cli.OK if facts["converged"] else cli.NOT_CONVERGED
+
+
+def _system(a: argparse.Namespace, mesh: Any, conductors: Any, comm: Any, how: dict[str, Any]) -> tuple[Any, Any]:
+    """The system, with --settle that of the last mesh, and then how that was found. Collective."""
+    from tacit.app import bem
+
+    options = {**cli.given(a, BEM), **cli.given(a, HMATRIX), **cli.given(a, DEVICE_PRODUCT)}
+    options |= {name: getattr(a, name) for name in ("plane", "mirror", "scalar", "device", "threads")}
+    options |= {"permittivity": a.permittivity, "media": a.media, "dielectrics": a.dielectric}
+    options |= {"unit": a.unit if a.unit in bem.UNITS else float(a.unit), "conductors": conductors, "comm": comm}
+    if not a.settle:
+        return bem.assemble(mesh, **options), None
+    settled = bem.settled_capacitance(mesh, a.settle, most_triangles=a.most_triangles, **options, **how)
+    return settled.system, settled
+
+
+def _of_settled(settled: Any) -> dict[str, Any]:
+    """What the document says of --settle."""
+    c = settled.capacitance
+    found = {"capacitance": c.matrix, "capacitance_farad": c.farads, "capacitance_mutual_farad": c.mutual}
+    if len(c.names) == 2:
+        found["capacitance_between_farad"] = c.between(0, 1)
+    steps = [
+        {"triangles": step.triangles, "capacitance_farad": step.farads, "change": step.change} for step in settled.steps
+    ]
+    found |= {"settled": settled.settled, "capacitance_error": settled.error, "steps": steps}
+    if not settled.settled and c.converged:
+        found["advice"] = "the next mesh would have more than --most-triangles; raise it, or the error of --settle"
+    return found | {
+        "capacitance_extrapolated_farad": settled.extrapolated,
+        "converged": settled.settled and c.converged,
+    }
+
+
+def _add_fields(facts: dict[str, Any], a: argparse.Namespace, charges: Any) -> None:
+    """Adds what --at and --forces ask for. Collective."""
+    if a.at:
+        potentials, fields = charges.potential_at(a.at), charges.field_at(a.at)
+        facts["at"] = [
+            {"point": p, "potential": v, "field": e} for p, v, e in zip(a.at, potentials, fields, strict=True)
+        ]
+    if a.forces:
+        newtons, moments = charges.forces()
+        facts |= {"force_newton": newtons, "moment_newton_metre": moments}
 
 
 def _facts(a: argparse.Namespace, system: Any, charges: Any) -> dict[str, Any]:
@@ -370,6 +436,15 @@ def _write_points(path: str, points: Any, charges: Any) -> None:
                 np.savetxt(temporary, table, delimiter="," if path.endswith(".csv") else " ", fmt="%.10g")
 
 
+def _write_map(a: argparse.Namespace, charges: Any) -> None:
+    """Writes the potential in the plane of --section. Collective; the first rank writes."""
+    section = charges.section(a.section)
+    if not a.map.endswith(cli.PLOTS):
+        section.write(a.map)
+    elif charges.system.comm.rank == 0:
+        section.plot(a.map, a.unit if not a.unit[:1].isdigit() else f"{a.unit} m")
+
+
 def _where(A: Any, charges: Any) -> dict[str, Any]:
     """Where the solve ran, and on GPUs how: of all ranks the GPUs and their bytes, of rank 0 what an iteration copied.
     Collective.
@@ -431,10 +506,27 @@ def _charge_rows(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
             yield title if i == 0 else "", "  ".join(word for word in words if word)
         if len(names) > most:
             yield "", f".. ({len(names)} rows)"
+    yield from _settled_rows(facts)
     if "capacitance_between_farad" in facts:
         by, prefix = _scaled(facts["capacitance_between_farad"])
         value = facts["capacitance_between_farad"] / by
         yield "", f"{value:.7g} {prefix}F between {names[0]} and {names[1]}, without a net charge"
+
+
+def _settled_rows(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """How --settle ended."""
+    import numpy as np
+
+    if "steps" not in facts:
+        return
+    limit = np.asarray(facts["capacitance_extrapolated_farad"])
+    by, prefix = _scaled(float(np.abs(limit).max()))
+    sizes = [report.count(step["triangles"]) for step in facts["steps"]]
+    shown = sizes if len(sizes) < 5 else [*sizes[:1], "..", *sizes[-2:]]
+    error = "unknown" if math.isinf(facts["capacitance_error"]) else f"{facts['capacitance_error']:.1e}"
+    state = "settled" if facts["settled"] else "not settled"
+    yield state, f"error {error} by estimate, on {' '.join(shown)} triangles"
+    yield "limit", f"{_numbers(limit.reshape(-1) / by)} {prefix}F (extrapolated)"
 
 
 def _body_rows(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -466,6 +558,9 @@ def _rows(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "", f"{copies:.1f} copies, {t['reads']:.1f} reads of sums and {t['waits']:.1f} other waits an iteration"
     yield "residual", f"{report.residual(facts['residual_norm'])} of the right-hand side, recomputed"
     yield from _charge_rows(facts)
+    for i, (name, force) in enumerate(zip(facts["names"], facts.get("force_newton", ()), strict=False)):
+        if i < 6:
+            yield "" if i else "force", f"{_numbers(force)} N  {name}"
     for at in facts.get("at", ()):
         place = ", ".join(f"{c:g}" for c in at["point"])
         yield f"at {place}", f"{at['potential']:.7g} V, field {_numbers(at['field'])}"
@@ -476,7 +571,7 @@ def _rows(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _show(facts: dict[str, Any], a: argparse.Namespace, out: Console) -> None:
-    wrote = [("wrote", path) for path in (a.vtu, a.plot, a.output) if path]
+    wrote = [("wrote", path) for path in (a.vtu, a.plot, a.output, a.map) if path]
     report.print_facts([*_rows(facts), *wrote], out)
     for text in facts["notes"] + facts["warnings"]:
         out.print(f"note: {text}")
