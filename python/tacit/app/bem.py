@@ -515,6 +515,7 @@ def assemble(
     permittivity: float | None = None,
     media: Mapping[Any, float] = {},
     dielectrics: Mapping[Any, Any] = {},
+    join: Mapping[str, Sequence[Any]] = {},
     plane: tuple[str, float] | None = None,
     mirror: Sequence[tuple[str, float]] = (),
     scalar: npt.DTypeLike = np.float64,
@@ -541,6 +542,8 @@ def assemble(
     dielectrics : dict
         Surfaces that are no conductors but interfaces between two media, by name: {"coat": 3.9} with this permittivity
         inside and `permittivity` outside, or {"coat": (3.9, 2.2)} with 2.2 outside. Normals point outwards.
+    join : dict
+        Groups that are one conductor, as its parts in different media: {"plate": ["plate above", "plate below"]}.
     plane : (str, float), optional
         A grounded plane: ("z", 0.0). All triangles are on one side of it.
     mirror : sequence of (str, float)
@@ -586,7 +589,7 @@ def assemble(
         if wrong:
             raise _core.InputError(f"the mesh has {wrong}; mended() leaves them out")
         numbers, names = conductors_of(conductors, mesh)
-        made: dict[str, Any] = {"media": media_of(mesh, numbers, names, permittivity, media, dielectrics)}
+        made: dict[str, Any] = {"media": media_of(mesh, numbers, names, permittivity, media, dielectrics, join)}
         made["metres"] = metres_of(unit)
         thread_count(threads)
         chosen = chosen_scalar(scalar) or "float64"
@@ -681,10 +684,11 @@ def solve(mesh: Mesh, potential: Any = 1.0, **options: Any) -> Charges:
 def settled_capacitance(mesh: Mesh, error: float = 1e-2, *, most_triangles: int = 50_000, **options: Any) -> Settled:
     """The capacitance matrix on finer and finer meshes, until it is accurate to `error` by estimate. Collective.
 
-    From the second mesh on, the triangles between which the charge density varies most are divided into four: at edges,
-    corners and narrow gaps. The changes of the matrix become smaller by a ratio, from which follow its limit and the
-    estimate of its error. New corners are in the planes of the old triangles, but for spheres and ellipsoids of this
-    module: the estimate is that of the solution, not of a mesh that is only near the body.
+    Triangles are divided into four where their charge times the error of the potential between centroids is largest, at
+    edges, corners and narrow gaps, and all of them every third time. The changes of the matrix become smaller by a
+    ratio, from which follow its limit and the estimate of its error, from four meshes on. New corners are in the
+    planes of the old triangles, but for spheres and ellipsoids of this module: the estimate is that of the solution,
+    not of a mesh that is only near the body.
 
     Parameters
     ----------

@@ -37,8 +37,32 @@ def _relative(value: Any, what: str) -> float:
     return number
 
 
+def _joined(conductor: Array, names: list[str], join: Mapping[str, Any]) -> tuple[Array, list[str]]:
+    """Conductors and names after groups became one conductor each, in the place of the first of its groups."""
+    number, made = np.arange(len(names) + 1), list(names)
+    number[-1] = -1
+    for name, groups in join.items():
+        if isinstance(groups, str) or not len(groups):
+            raise ValueError(f"join of {name!r} is {groups!r}; a list of conductors is needed")
+        places = [place_of(group, names, f"conductor to join in {name!r}") for group in groups]
+        if any(number[place] != place for place in places):
+            raise ValueError(f"join of {name!r}: one of {', '.join(map(str, groups))} is joined twice")
+        number[places] = places[0]
+        made[places[0]] = name
+    kept = [place for place in range(len(names)) if number[place] == place]
+    again = np.full(len(names) + 1, -1, dtype=np.int32)
+    again[kept] = np.arange(len(kept))
+    return again[number[conductor]], [made[place] for place in kept]
+
+
 def media_of(
-    mesh: Mesh, conductor: Array, names: list[str], permittivity: Any, media: Mapping[Any, Any], dielectrics: Any
+    mesh: Mesh,
+    conductor: Array,
+    names: list[str],
+    permittivity: Any,
+    media: Mapping[Any, Any],
+    dielectrics: Any,
+    join: Mapping[str, Any],
 ) -> Media:
     """The media of :func:`tacit.bem.assemble`; `conductor` and `names` are those of all surfaces."""
     around = 1.0 if permittivity is None else _relative(permittivity, "permittivity")
@@ -64,7 +88,8 @@ def media_of(
     kept = [place for place in range(len(names)) if place not in interfaces]
     number = np.full(len(names) + 1, -1, dtype=np.int32)  # the last one is that of -1
     number[kept] = np.arange(len(kept))
-    return Media(number[conductor], [names[place] for place in kept], outside, inside)
+    own, left = _joined(number[conductor], [names[place] for place in kept], join)
+    return Media(own, left, outside, inside)
 
 
 def _oriented(mesh: Mesh, here: Array, name: Any) -> None:

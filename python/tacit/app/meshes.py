@@ -184,7 +184,8 @@ class Mesh:
 
     def copies(self, counts: Sequence[int], *, gap: float | None = None, up: str = "z") -> Mesh:
         """counts[0] x counts[1] copies on a grid across the axis `up`, `gap` between their boxes (default: a tenth of
-        the box's longer side); cell data are repeated.
+        the box's longer side). Cell data are repeated; those with names get further numbers and names in each copy
+        ("ring", "ring.1", ..), so that conductors are its own.
         """
         choose("up", up, ("x", "y", "z"))
         if len(counts) != 2 or any(whole_number(c, "a count of copies") < 1 for c in counts):
@@ -200,7 +201,13 @@ class Mesh:
         vertices, triangles = core_function("bem_copies")(self.vertices, self.triangles, number, pitch)
         many = int(np.prod(number))
         data = {k: np.concatenate([v] * many) for k, v in self.cell_data.items()}
-        return Mesh(vertices, triangles, data, self.names)
+        names = {k: dict(of) for k, of in self.names.items()}
+        for k, of in self.names.items():
+            step = int(max(0, self.cell_data[k].max(), *of)) + 1
+            copy = np.repeat(np.arange(many), len(self))
+            data[k] = np.where(data[k] < 0, data[k], data[k] + step * copy)
+            names[k] |= {value + step * c: f"{name}.{c}" for c in range(1, many) for value, name in of.items()}
+        return Mesh(vertices, triangles, data, names)
 
     def joined(self, other: Mesh) -> Mesh:
         """The triangles of this mesh and then those of the other, without cell data."""

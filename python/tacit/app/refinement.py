@@ -40,18 +40,29 @@ class Settled(NamedTuple):
     system: Any  #: tacit.bem.System, on the last mesh
 
 
-def indicators(mesh: Mesh, densities: list[Array]) -> Array:
-    """For each triangle the charge that it has more or less than a neighbour's density would give it, the largest over
-    the three nearest and over several densities, each relative to its whole charge. Local; O(n log n).
+def indicators(solutions: list[Any]) -> Array:
+    """For each triangle its part in the error of the charge, the largest over several solutions: on conductors its
+    charge times the error of the potential at the centroids of the outer three of four triangles in it, on interfaces
+    the charge by which it differs from the three nearest ones. Collective; O(n^2).
     """
     from scipy.spatial import cKDTree
 
-    near = cKDTree(mesh.centroids).query(mesh.centroids, k=min(4, len(mesh)))[1][:, 1:]
+    system = solutions[0].system
+    mesh, held = system.mesh, system.conductor >= 0
+    corners = mesh.vertices[mesh.triangles]
+    places = corners / 2 + mesh.centroids[:, None] / 2
+    near = cKDTree(mesh.centroids).query(mesh.centroids, k=min(4, len(mesh)))[1][:, 1:] if not held.all() else None
     found = np.zeros(len(mesh))
-    for density in densities:
-        jump = np.abs(density[near] - density[:, None]).max(axis=1)
-        total = float(np.abs(density * mesh.areas).sum())
-        found = np.maximum(found, jump * mesh.areas / (total if total > 0 else 1.0))
+    for one in solutions:
+        charge, size = np.abs(one.density) * mesh.areas, float(np.abs(one.density * mesh.areas).sum())
+        wrong = np.zeros(len(mesh))
+        given = one.potential[system.conductor[held]]
+        there = one.potential_at(places[held].reshape(-1, 3)).reshape(-1, 3)
+        wrong[held] = charge[held] * np.abs(there - given[:, None]).mean(axis=1)
+        if near is not None:
+            jump = np.abs(one.density[near] - one.density[:, None]).max(axis=1)
+            wrong[~held] = (jump * mesh.areas)[~held]
+        found = np.maximum(found, wrong / (size if size > 0 else 1.0))
     return found
 
 
@@ -70,9 +81,9 @@ def _estimate(steps: list[Step]) -> tuple[Array, float]:
     taken.
     """
     last = steps[-1].farads
-    if len(steps) < 3:
+    if len(steps) < 4:  # two ratios: the first one may come from meshes that do not show a gap
         return last, math.inf
-    changes = [steps[k].farads - steps[k - 1].farads for k in range(-min(3, len(steps) - 1), 0)]
+    changes = [steps[k].farads - steps[k - 1].farads for k in range(-3, 0)]
     sizes = [float(np.linalg.norm(change)) for change in changes]
     ratios = [new / old if old > 0 else 0.2 for old, new in itertools.pairwise(sizes)]
     ratio, after = min(0.8, max(0.2, *ratios)), changes[-1]
@@ -104,10 +115,11 @@ def settle(
             change = float(np.linalg.norm(found.farads - steps[-1].farads)) / size
         steps.append(Step(len(mesh), found.farads, change))
         limit, distance = _estimate(steps)
-        # A round body is refined everywhere: the charges do not show how far it is from its mesh.
-        some = _marked(indicators(mesh, [one.density for one in solutions])) | (age >= _WAIT)
-        chosen = some if onto is None else np.ones(len(mesh), bool)
         enough = distance <= goal
+        # A round body is refined everywhere: the charges do not show how far it is from its mesh.
+        chosen = np.ones(len(mesh), bool)
+        if onto is None and found.converged and not enough:
+            chosen = _marked(indicators(solutions)) | (age >= _WAIT)
         if enough or not found.converged or len(mesh) + 3 * int(chosen.sum()) > largest:
             return Settled(found, limit, distance, enough, steps, system)
         mesh = system.mesh

@@ -68,6 +68,17 @@ def dielectrics(text: str) -> dict[str, Any]:
     return found
 
 
+def joined(text: str) -> dict[str, list[str]]:
+    """Names of conductors, and the groups that each is made of."""
+    found: dict[str, list[str]] = {}
+    for part in text.split(","):
+        name, equals, groups = part.partition("=")
+        found[name] = groups.split("+")
+        if not equals or not name or "" in found[name]:
+            raise argparse.ArgumentTypeError(f'expected conductors like plate=above+below, found "{text}"')
+    return found
+
+
 def unit(text: str) -> Any:
     from tacit.app.capacitance import UNITS, metres_of
 
@@ -124,6 +135,7 @@ def _add_problem(a: cli.Arguments) -> None:
     a("--unit NAME", "the mesh's, for coulombs and farads: m, cm, mm, um, nm, in, mil, or the metres in it", unit, "m")
     a("--permittivity X", "relative, of the medium around everything [the file's, else 1]", cli.real(0, strictly=True))
     a("--media NAME=X,..", "that of the medium around conductors of these names", only_by_name, {})
+    a("--join NAME=A+B,..", "groups that are one conductor, as its parts in different media", joined, {})
     a("--dielectric NAME=IN[:OUT],..", "these surfaces are interfaces, with this permittivity inside and outside",
       dielectrics, {})  # fmt: skip
     a("--field X,Y,Z", "uniform, from outside [none]", triple, [0.0, 0.0, 0.0])
@@ -317,7 +329,7 @@ def _system(a: argparse.Namespace, mesh: Any, conductors: Any, comm: Any, how: d
 
     options = {**cli.given(a, BEM), **cli.given(a, HMATRIX), **cli.given(a, DEVICE_PRODUCT)}
     options |= {name: getattr(a, name) for name in ("plane", "mirror", "scalar", "device", "threads")}
-    options |= {"permittivity": a.permittivity, "media": a.media, "dielectrics": a.dielectric}
+    options |= {"permittivity": a.permittivity, "media": a.media, "dielectrics": a.dielectric, "join": a.join}
     options |= {"unit": a.unit if a.unit in bem.UNITS else float(a.unit), "conductors": conductors, "comm": comm}
     if not a.settle:
         return bem.assemble(mesh, **options), None
