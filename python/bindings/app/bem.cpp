@@ -63,14 +63,25 @@ nb::dict surface_of(const bem::Surface& s) {
                  corner(s.box.high));
 }
 
+// Of each image the axes that it is mirrored across, and its sign; the planes are at these coordinates.
+using Images = std::vector<std::pair<std::array<bool, 3>, double>>;
+
+std::vector<bem::Image> images_of(const Images& given, const op::Point& at) {
+  std::vector<bem::Image> made;
+  for (const auto& [across, sign] : given) made.push_back({across, at, sign});
+  return made;
+}
+
 template <Scalar T>
 void bind_system(nb::module_& m) {
   m.def(named<T>("bem_system").c_str(),
         [](const Communicator& comm, const Rows& vertices, const Triples& triangles, const Plane& plane,
-           bem::SystemOptions o, const op::HMatrixRequest& request, int gpu) {
+           bem::SystemOptions o, const op::HMatrixRequest& request, int gpu, const Images& images,
+           const op::Point& mirrors, const Elements<double>& contrast) {
           check_values(bem::system_options(), o);
           check_values(op::hmatrix_options(), request);
           o.gpu = gpu, o.plane = plane_of(plane), o.tree = request.tree, o.matrix = request.matrix;
+          o.images = images_of(images, mirrors), o.contrast.assign(contrast.data(), contrast.data() + contrast.size());
           const auto system = unlocked([&] { return bem::System<T>(comm, mesh_of(vertices, triangles), o); });
           const auto copy = [](const auto& v) { return array_of(std::vector(v.begin(), v.end())); };
           return std::make_tuple(system.matrix(), copy(system.order()), copy(system.weight()));

@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Unpack
 
 import numpy as np
@@ -46,36 +46,28 @@ from .._support import (
     Array,
     agreed,
     as_array,
-    choose,
     chosen_scalar,
     core,
     default_threads,
-    real_number,
     thread_count,
     using_threads,
-    whole_number,
 )
+from .capacitance import EPS0, UNITS, Capacitance, metres_of
+from .conductors import by_name, conductors_of, place_of
+from .forces import Forces, forces_on
+from .media import media_of
 from .meshes import Mesh, bodies, body, core_function, cube, ellipsoid, read, ring_sphere, sphere, sphere_pair
+from .mirrors import Mirrors, plane_of
+from .refinement import Settled, settle
+from .sections import Section, line
 
 __all__ = [
-    "EPS0", "Capacitance", "Charges", "Mesh", "System", "assemble", "bodies", "body", "cube", "ellipsoid", "read",
-    "ring_sphere", "solve", "sphere", "sphere_pair"
+    "EPS0", "UNITS", "Capacitance", "Charges", "Forces", "Mesh", "Section", "Settled", "System", "assemble",
+    "bodies", "body", "cube", "ellipsoid", "line", "read", "ring_sphere", "settled_capacitance", "solve", "sphere",
+    "sphere_pair"
 ]  # fmt: skip
 
-EPS0 = 8.8541878188e-12  #: F / m (CODATA 2022)
-
 # --- the system -------------------------------------------------------------------------------------------------------
-
-
-class Capacitance(NamedTuple):
-    """The capacitance matrix and how it was found."""
-
-    matrix: Array  #: (k, k), over 4 pi eps0: the charge of conductor i when conductor j is at 1 V and the others at 0
-    asymmetry: float  #: largest |C_ij - C_ji| over the largest |C_ij|: 0 for exact equations
-    converged: bool
-    iterations: int  #: the sum over all solves
-    residual_norm: float  #: the largest of all solves
-    seconds: float
 
 
 class _BoundaryData(NamedTuple):
@@ -123,8 +115,9 @@ class Charges(Outcome):
     density : numpy.ndarray
         sigma of each triangle of the mesh, in units of eps0 V / u.
     charge : numpy.ndarray
-        Of each conductor, over 4 pi eps0, in V u. In coulombs: times 4 pi ``EPS0`` times the metres in a unit of the
-        mesh.
+        Of each conductor, over 4 pi eps0, in V u: the free charge, where a permittivity is given.
+    coulombs : numpy.ndarray
+        The same in C.
     potential : numpy.ndarray
         Of each conductor, in V; NaN where its triangles were given different potentials.
     field : tuple of float
@@ -155,6 +148,10 @@ class Charges(Outcome):
     def iterations(self) -> int:
         return self._iterations
 
+    @property
+    def coulombs(self) -> Array:
+        return np.asarray(self.charge * self.system.scale)
+
     def __repr__(self) -> str:
         total = ", ".join(f"{q:.6g}" for q in self.charge[:4]) + (", .." if len(self.charge) > 4 else "")
         return f"<{self.reason} after {self.iterations} iterations, charge {total} over 4 pi eps0>"
@@ -173,8 +170,9 @@ class Charges(Outcome):
         p, _ = alike(s.comm, look, lambda p: {what: Whole(p)})
         o = layout.blocks(len(p), s.comm.size)
         own = np.ascontiguousarray(p[o[s.comm.rank] : o[s.comm.rank + 1]])
-        mesh = s.mesh.vertices, s.mesh.triangles, s.plane, min(1e-4, s.tolerance)
-        density = np.ascontiguousarray(self.density, dtype=np.float64)
+        vertices, triangles, density = s.mirrors.unfolded(s.mesh, np.asarray(self.density, dtype=np.float64))
+        plane = None if s.mirrors else s.plane
+        mesh = vertices, triangles, plane, min(1e-4, s.tolerance)
         with using_threads(s.threads):
             mine = agreed(s.comm, lambda: core_function(name)(*mesh, density, own, 1 / (4 * math.pi)))
         return layout.gather(mine, s.comm), p
@@ -193,11 +191,49 @@ class Charges(Outcome):
         field, _ = self._at(points, "bem_field", "points")
         return np.asarray(field + np.asarray(self.field))
 
+    def section(self, plane: tuple[str, float], *, points: int = 201, margin: float = 0.5) -> Section:
+        """The potential in a plane ("z", 0.0), on a grid of `points` along its longer side, that is wider than the
+        bodies and their images by `margin` times their longest side. Collective; cost as of :meth:`potential_at`.
+        """
+        return Section(self, plane, points, margin)
+
+    def forces(self, about: Sequence[float] = (0.0, 0.0, 0.0)) -> Forces:
+        """The force in N on each conductor, (k, 3), and its moment in N m about a point of the mesh.
+
+        The charge of each conductor in the field of all others, of the external field and of images: a body exerts no
+        force on itself, in one medium also with the charge bound at its surface. With a mirror the force on the part
+        given. Collective; takes the time of the field at all centroids.
+
+        Raises
+        ------
+        ValueError
+            For a conductor that touches two media.
+        """
+        return forces_on(self, about)
+
+    @property
+    def surface_field(self) -> Array:
+        """The field in V / u along the normal at the outside of each triangle: on conductors sigma / eps0, positive
+        where it leaves them; NaN on interfaces between equal media.
+        """
+        s = self.system
+        with np.errstate(divide="ignore", invalid="ignore"):
+            outside = s.inside / (s.inside - s.permittivity)
+        outside = np.where(np.isfinite(outside), outside, np.nan)
+        return np.asarray(self.density * np.where(s.conductor < 0, outside, 1.0))
+
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Writes the mesh with charge density, conductor and potential of each triangle: .vtu, .vtk, .. Local."""
-        of = self.system.conductor
+        """Writes the mesh with values of each triangle: .vtu, .vtk, .. Local.
+
+        "charge_density" (the total, in eps0 V / u), "conductor" (-1 on interfaces), "potential"; in SI units
+        "free_charge_C_m2" (0 on interfaces) and "normal_field_V_m" (:attr:`surface_field`).
+        """
+        s = self.system
+        of, metres = s.conductor, s.metres
         data = {"charge_density": np.asarray(self.density, dtype=np.float64), "conductor": of.astype(np.int32)}
-        data["potential"] = self.potential[of]
+        data["potential"] = np.append(self.potential, np.nan)[of]
+        data["free_charge_C_m2"] = np.where(of < 0, 0.0, EPS0 / metres * s.permittivity * data["charge_density"])
+        data["normal_field_V_m"] = self.surface_field / metres
         Mesh(self.system.mesh.vertices, self.system.mesh.triangles).write(path, data)
 
     def plot(self, path: str | os.PathLike[str], up: str = "z") -> None:
@@ -220,27 +256,43 @@ class System:
         density to ``weight`` times the potential; the weights are 1, or for "galerkin" the square roots of the areas.
     mesh : Mesh
     conductor : numpy.ndarray of int
-        The conductor of each triangle, from 0.
+        The conductor of each triangle, from 0; -1 on interfaces between dielectrics.
     conductors : int
         Their number.
+    names : list of str
+        Of the conductors: those of the file's groups, else their numbers.
+    permittivity, inside : numpy.ndarray
+        The relative ones outside each triangle and, on interfaces between dielectrics, on the other side.
+    metres : float
+        In a unit of the mesh.
+    scale : float
+        Farads in a unit of the capacitance matrix, coulombs in one of charge: 4 pi ``EPS0`` ``metres``.
     order, weight : numpy.ndarray
     seconds : float
         Time of the assembly, on the slowest rank.
     """
 
-    def __init__(self, mesh: Mesh, conductor: Array, options: dict[str, Any], on: Any, threads: int) -> None:
+    def __init__(self, mesh: Mesh, options: dict[str, Any], on: Any, threads: int) -> None:
         self.mesh, self.comm, self.threads = mesh, on, threads
-        self.conductor = conductor
-        self.conductors = int(conductor.max()) + 1
+        self.conductor, self.names, self.permittivity, self.inside = options["media"]
+        self.contrast: Array = options["media"].contrast
+        self.conductors = len(self.names)
+        self.metres: float = options["metres"]
+        self.scale = 4 * math.pi * EPS0 * self.metres
         self.discretisation: str = options["system"].discretisation
         self.tolerance: float = options["hmatrix"].tolerance
         self.plane: tuple[int, float] | None = options["plane"]
+        self.mirrors: Mirrors = options["mirrors"]
+        images = self.mirrors.images, self.mirrors.at, self.contrast
         begin = time.perf_counter()
         with using_threads(threads):
             handle, self.order, weight = core("bem_system", options["scalar"])(
-                on, mesh.vertices, mesh.triangles, self.plane, options["system"], options["hmatrix"], options["gpu"]
-            )
+                on, mesh.vertices, mesh.triangles, None if self.mirrors else self.plane, options["system"],
+                options["hmatrix"], options["gpu"], *images
+            )  # fmt: skip
         self.weight: Array = weight
+        # Rows of interfaces are multiplied by the roots of their areas.
+        self._row_weight: Array = np.where(self.conductor < 0, np.sqrt(mesh.areas), weight)
         matrix = op.HMatrix(handle, on, options["scalar"], self.tolerance, options["hmatrix"].symmetry)
         self.A: op.HMatrix | op.DeviceHMatrix = matrix.to(options["device"], **options["there"])
         self.seconds: float = on.all_max_real(time.perf_counter() - begin)
@@ -248,6 +300,14 @@ class System:
     def __repr__(self) -> str:
         n = len(self.mesh)
         return f"<System of {n} triangles on {self.conductors} conductors, {self.discretisation}>"
+
+    @property
+    def default_rtol(self) -> float:
+        """The error of the matrix: a smaller residual would not make the charges more accurate. At least 1e-12, or 1e-6
+        in float32.
+        """
+        errors = (self.A.report[name] for name in ("estimated_error", "measured_error", "measured_error_ones"))
+        return float(max(*errors, 1e-12 if self.A.dtype == np.float64 else 1e-6))
 
     def product_seconds(self, repeat: int = 5) -> float:
         """Seconds of one product with A: the least of `repeat` on each rank, the largest over ranks. Collective."""
@@ -264,15 +324,17 @@ class System:
     def _potentials(self, potential: Any) -> tuple[Array, Array]:
         """The potentials by triangle, and by conductor (NaN where a conductor has several)."""
         n, k = len(self.mesh), self.conductors
+        if isinstance(potential, Mapping):
+            potential = by_name(potential, self.names, "potential")
         given = np.asarray(as_array(potential, "potential"), dtype=np.float64)
         if given.ndim == 0 or given.shape == (1,):
             by_conductor = np.full(k, float(given.reshape(-1)[0]))
         elif given.shape == (k,):
             by_conductor = given.copy()
         elif given.shape == (n,):
-            low, high = np.full(k, np.inf), np.full(k, -np.inf)
-            np.minimum.at(low, self.conductor, given)
-            np.maximum.at(high, self.conductor, given)
+            low, high, held = np.full(k, np.inf), np.full(k, -np.inf), self.conductor >= 0
+            np.minimum.at(low, self.conductor[held], given[held])
+            np.maximum.at(high, self.conductor[held], given[held])
             return given, np.where(low == high, low, np.nan)
         else:
             raise ValueError(
@@ -281,15 +343,16 @@ class System:
             )
         if not np.isfinite(by_conductor).all():
             raise ValueError("potential has a value that is not finite")
-        return by_conductor[self.conductor], by_conductor
+        return np.append(by_conductor, 0.0)[self.conductor], by_conductor
 
     def charge(self, density: Array) -> Array:
-        """The charge of each conductor, over 4 pi eps0, from the density of each triangle. Local."""
-        weights = density * self.mesh.areas
-        return np.bincount(self.conductor, weights, minlength=self.conductors) / (4 * math.pi)
+        """The free charge of each conductor, over 4 pi eps0, from the density of each triangle. Local."""
+        held = self.conductor >= 0
+        weights = (density * self.mesh.areas * self.permittivity)[held]
+        return np.bincount(self.conductor[held], weights, minlength=self.conductors) / (4 * math.pi)
 
     def _right_side(self, phi: Array) -> Array:
-        return np.asarray((phi * self.weight)[self.order].astype(self.A.dtype))
+        return np.asarray((phi * self._row_weight)[self.order].astype(self.A.dtype))
 
     def _density(self, x: Array) -> Array:
         sigma = np.empty(len(self.mesh))
@@ -315,20 +378,22 @@ class System:
 
         Parameters
         ----------
-        potential : float or array_like
-            In V: one number, one for each conductor or one for each triangle.
-        floating : bool or sequence of int
-            Conductors whose potential is not given (True: all). It is found from their `net_charge`, with one more
-            solve for each.
-        net_charge : float or array_like
-            Of the floating conductors, over 4 pi eps0.
+        potential : float, array_like or dict
+            In V: one number, one for each conductor or one for each triangle; or by name, {"plate": 5.0}, where
+            conductors that are not named have 0 V.
+        floating : bool or sequence of int or str
+            Conductors, by number or name, whose potential is not given (True: all). It is found from their
+            `net_charge`, with one more solve for each.
+        net_charge : float, array_like or dict
+            Of the floating conductors in the order of their numbers, or by name; over 4 pi eps0 (coulombs divided by
+            ``scale``).
         field : (3,) floats
             An external uniform field E, in V / u, with the potential -E . (x - origin). Over a grounded plane, E must
-            be perpendicular to the plane.
+            be perpendicular to the plane; with a mirror, parallel to it.
         origin : (3,) floats, optional
             A point where the potential of the field is 0. Default: (0, 0, 0); with a plane always on the plane.
         method, precond, callback, raise_on_failure, **options
-            As for :func:`tacit.solve`; the default of ``rtol`` is 1e-7.
+            As for :func:`tacit.solve`; the default of ``rtol`` is :attr:`default_rtol`.
 
         Raises
         ------
@@ -342,7 +407,7 @@ class System:
         if isinstance(self.A, op.DeviceHMatrix):
             agreed(self.comm, lambda: check_on_gpus(method, precond))
         begin = time.perf_counter()
-        options.setdefault("rtol", 1e-7)
+        options.setdefault("rtol", self.default_rtol)
         results = []
 
         def solved(values: Array) -> Array:
@@ -377,24 +442,26 @@ class System:
         zero = np.zeros(3) if origin is None else np.asarray(as_array(origin, "origin"), dtype=np.float64)
         if zero.shape != (3,) or not np.isfinite(zero).all():
             raise ValueError(f"origin is {origin!r}; three numbers are needed")
-        if self.plane is not None and e.any():
-            axis, value = self.plane
-            if np.delete(e, axis).any():
-                raise ValueError(
-                    f"field is {tuple(e.tolist())}; over the grounded plane {'xyz'[axis]} = {value:g} it is along"
-                    f" {'xyz'[axis]}"
-                )
-            zero[axis] = value
+        if e.any():
+            self.mirrors.refuse_field(e)
+            if self.plane is not None:
+                zero[self.plane[0]] = self.plane[1]
         k = self.conductors
         if floating is True or floating is False:
             free = list(range(k)) if floating else []
         else:
-            free = sorted({whole_number(c, "a floating conductor") for c in floating})
-            if any(not 0 <= c < k for c in free):
-                raise ValueError(f"floating is {list(floating)}; conductors are 0 to {k - 1}")
+            free = sorted({place_of(c, self.names, "a floating conductor") for c in floating})
+        if isinstance(net_charge, Mapping):
+            held = [name for name in net_charge if place_of(name, self.names, "net_charge of") not in free]
+            if held:
+                raise ValueError(f"net_charge of {held[0]!r}, whose potential is given; it is of floating conductors")
+            net_charge = by_name(net_charge, self.names, "net_charge")[free]
         net = np.broadcast_to(np.asarray(as_array(net_charge, "net_charge"), dtype=np.float64), (len(free),))
         phi, by_conductor = self._potentials(potential)
         phi = np.where(np.isin(self.conductor, free), 0.0, phi) + (self.mesh.centroids - zero) @ e
+        if len(self.contrast):  # the rows of interfaces
+            normal = (self.mesh.normals / self.mesh.areas[:, None]) @ e
+            phi = np.where(self.conductor < 0, -self.contrast * normal, phi)
         by_conductor[free] = np.nan
         return _BoundaryData(phi, by_conductor, free, net, (float(e[0]), float(e[1]), float(e[2])), zero)
 
@@ -406,9 +473,15 @@ class System:
             size = float(np.linalg.norm(b))
             return float(np.linalg.norm(b - self.A.matvec(x))) / (size if size > 0 else 1.0)
 
-    def capacitance(self, **options: Any) -> Capacitance:
-        """The capacitance matrix, by one solve for each conductor; `options` as for :meth:`solve`. Collective."""
+    def capacitance(self, *, kept: list[Charges] | None = None, **options: Any) -> Capacitance:
+        """The capacitance matrix, by one solve for each conductor; `options` as for :meth:`solve`. The charges of each
+        solve are appended to `kept`. Collective.
+        """
+        if not self.conductors:
+            raise ValueError("a capacitance needs a conductor; all triangles are interfaces between dielectrics")
         found = [self.solve(np.eye(self.conductors)[c], **options) for c in range(self.conductors)]
+        if kept is not None:
+            kept += found
         matrix = np.column_stack([f.charge for f in found])
         return Capacitance(
             matrix,
@@ -417,27 +490,9 @@ class System:
             sum(f.iterations for f in found),
             max(f.residual_norm for f in found),
             sum(f.seconds["solve"] for f in found),
+            tuple(self.names),
+            self.scale,
         )
-
-
-def _numbered(conductors: Any, mesh: Mesh) -> Array:
-    """The conductor of each triangle, from 0."""
-    if isinstance(conductors, str):
-        if conductors == "components":
-            return mesh.component
-        if conductors == "one":
-            return np.zeros(len(mesh), dtype=np.int32)
-        if conductors not in mesh.cell_data:
-            known = ["components", "one", *mesh.cell_data]
-            raise ValueError(f"conductors is {conductors!r}; known are {', '.join(known)}, or an array")
-        conductors = mesh.cell_data[conductors]
-    labels = as_array(conductors, "conductors")
-    if labels.shape != (len(mesh),) or labels.dtype.kind not in "iu":
-        raise ValueError(
-            f"conductors have shape {labels.shape} of {labels.dtype}; a whole number for each of {len(mesh)} triangles"
-            " is needed"
-        )
-    return np.unique(labels, return_inverse=True)[1].astype(np.int32)
 
 
 def check_on_gpus(method: Any, precond: Any) -> None:
@@ -455,8 +510,14 @@ class Options(BemOptions, HmatrixOptions, DeviceProductOptions, total=False):
 def assemble(
     mesh: Mesh,
     *,
-    conductors: Any = "components",
+    conductors: Any = "auto",
+    unit: str | float = "m",
+    permittivity: float | None = None,
+    media: Mapping[Any, float] = {},
+    dielectrics: Mapping[Any, Any] = {},
+    join: Mapping[str, Sequence[Any]] = {},
     plane: tuple[str, float] | None = None,
+    mirror: Sequence[tuple[str, float]] = (),
     scalar: npt.DTypeLike = np.float64,
     threads: int | None = None,
     comm: Any = None,
@@ -470,10 +531,24 @@ def assemble(
     ----------
     mesh : Mesh
     conductors : str or array_like of int
-        "components" (each connected part of the mesh), "one" (all triangles), the name of cell data, or a number for
-        each triangle.
+        "auto" (the named groups of the file, such as gmsh's physical surfaces; else components), "components" (each
+        connected part of the mesh), "one" (all triangles), the name of cell data, or a number for each triangle.
+    unit : str or float
+        The unit of the mesh, for coulombs and farads: one of :data:`UNITS`, or the metres in it.
+    permittivity : float, optional
+        The relative one of the medium around everything. Default: the file's (FastCap's), else 1.
+    media : dict
+        That of the medium around some conductors, by name: {"core": 3.9}.
+    dielectrics : dict
+        Surfaces that are no conductors but interfaces between two media, by name: {"coat": 3.9} with this permittivity
+        inside and `permittivity` outside, or {"coat": (3.9, 2.2)} with 2.2 outside. Normals point outwards.
+    join : dict
+        Groups that are one conductor, as its parts in different media: {"plate": ["plate above", "plate below"]}.
     plane : (str, float), optional
         A grounded plane: ("z", 0.0). All triangles are on one side of it.
+    mirror : sequence of (str, float)
+        Planes of symmetry, [("x", 0.0), ("y", 0.0)], at most one plane across each axis: the mesh is the part on one
+        side, and so are the charges of the result.
     scalar : dtype
         float64 or float32.
     threads : int, optional
@@ -507,32 +582,36 @@ def assemble(
     """
     on = _comm.resolve(comm)
 
-    def look() -> tuple[Array, dict[str, Any]]:
+    def look() -> dict[str, Any]:
         if not isinstance(mesh, Mesh):
             raise TypeError(f"mesh is a {type(mesh).__name__}; what tacit.bem.read or Mesh() makes is needed")
         wrong = mesh.faults()
         if wrong:
             raise _core.InputError(f"the mesh has {wrong}; mended() leaves them out")
-        numbers = _numbered(conductors, mesh)
+        numbers, names = conductors_of(conductors, mesh)
+        made: dict[str, Any] = {"media": media_of(mesh, numbers, names, permittivity, media, dielectrics, join)}
+        made["metres"] = metres_of(unit)
         thread_count(threads)
         chosen = chosen_scalar(scalar) or "float64"
         if chosen not in ("float64", "float32"):
             raise ValueError(f"scalar is {chosen}; float64 or float32 is needed")
-        where = None
-        if plane is not None:
-            axis, value = plane
-            where = ("xyz".index(choose("axis of the plane", axis, ("x", "y", "z"))), real_number(value, "the plane"))
-        return numbers, {"plane": where, "scalar": chosen, "device": device, **_assembly(device, options)}
+        where = None if plane is None else plane_of(plane, "plane")
+        # With a grounded plane alone a device can assemble; other images are summed by the host.
+        made["mirrors"] = Mirrors(where, mirror, not mirror and len(made["media"].contrast) == 0)
+        made["mesh"] = made["mirrors"].placed(mesh) if made["mirrors"] else mesh
+        return made | {"plane": where, "scalar": chosen, "device": device, **_assembly(device, options)}
 
-    numbers, made = agreed(on, look)
-    arrays = {"vertices": mesh.vertices, "triangles": mesh.triangles, "conductors": numbers}
+    made = agreed(on, look)
+    arrays = {"vertices": mesh.vertices, "triangles": mesh.triangles, **made["media"]._asdict()}
+    arrays["names"] = np.frombuffer("\n".join(arrays["names"]).encode(), np.uint8)
     same = {name: Whole(array, "refused") for name, array in arrays.items()}
     kind = _device.kind_of(device, several=True)
-    agree(on, made["hmatrix"], HMATRIX, plane=str(made["plane"]), scalar=made["scalar"], device=kind, **same)
+    planes = {"plane": str(made["plane"]), "mirror": str(made["mirrors"].planes), "metres": made["metres"]}
+    agree(on, made["hmatrix"], HMATRIX, scalar=made["scalar"], device=kind, **planes, **same)
     agree(on, made["system"], BEM)
     on_gpu = made["system"].assembly == "cuda"
     made["gpu"] = _device.number("cuda" if device == "host" else device, on) if on_gpu else -1
-    return System(mesh, numbers, made, on, default_threads(on) if threads is None else int(threads))
+    return System(made["mesh"], made, on, default_threads(on) if threads is None else int(threads))
 
 
 def _assembly(device: str, options: Any) -> dict[str, Any]:
@@ -568,7 +647,19 @@ def _assembly(device: str, options: Any) -> dict[str, Any]:
     return {"system": system, "hmatrix": o, "there": there}
 
 
-_ASSEMBLING = ("conductors", "plane", "scalar", "threads", "comm", "device")
+_ASSEMBLING = (
+    "conductors",
+    "unit",
+    "permittivity",
+    "media",
+    "dielectrics",
+    "plane",
+    "mirror",
+    "scalar",
+    "threads",
+    "comm",
+    "device",
+)
 _SOLVING = {"floating", "net_charge", "field", "origin", "method", "precond", "callback", "raise_on_failure", *SOLVE}
 _SOLVING -= HMATRIX.keys()
 
@@ -588,3 +679,37 @@ def solve(mesh: Mesh, potential: Any = 1.0, **options: Any) -> Charges:
     if first.get("device", "host") != "host":
         check_on_gpus(options.get("method", "bicgstab"), options.get("precond", "jacobi"))
     return assemble(mesh, **first).solve(potential, **{k: v for k, v in options.items() if k in _SOLVING})
+
+
+def settled_capacitance(mesh: Mesh, error: float = 1e-2, *, most_triangles: int = 50_000, **options: Any) -> Settled:
+    """The capacitance matrix on finer and finer meshes, until it is accurate to `error` by estimate. Collective.
+
+    Triangles are divided into four where their charge times the error of the potential between centroids is largest, at
+    edges, corners and narrow gaps, and all of them every third time. The changes of the matrix become smaller by a
+    ratio, from which follow its limit and the estimate of its error, from four meshes on. New corners are in the
+    planes of the old triangles, but for spheres and ellipsoids of this module: the estimate is that of the solution,
+    not of a mesh that is only near the body.
+
+    Parameters
+    ----------
+    mesh : Mesh
+        The first one; it may be as coarse as the body allows.
+    error : float
+        Relative, in the Frobenius norm.
+    most_triangles : int
+        Where the next mesh would have more, the refinement ends without having settled.
+    **options
+        Those of :func:`assemble`, with a default of ``tolerance`` that suits `error`, and of :meth:`System.solve`.
+
+    Examples
+    --------
+    >>> import tacit
+    >>> found = tacit.bem.settled_capacitance(tacit.bem.cube(2), error=0.005)
+    >>> ratio = found.extrapolated[0, 0] / found.capacitance.scale  # 0.6606785 of a sphere whose radius is the side
+    >>> found.settled, bool(abs(ratio - 0.6607) < 0.005)
+    (True, True)
+    """
+    solving = {k: v for k, v in options.items() if k in _SOLVING}
+    return settle(
+        assemble, mesh, error, most_triangles, solving, {k: v for k, v in options.items() if k not in _SOLVING}
+    )

@@ -27,6 +27,7 @@ class Faces:
     notes: list[str] = field(default_factory=list)  #: what was read otherwise than one may expect
     others: list[str] = field(default_factory=list)  #: kinds of the cells that are no faces, where there are only such
     block: Array | None = None  #: of each face; see order_of(); None: a new one where the number of corners changes
+    names: dict[str, dict[int, str]] = field(default_factory=dict)  #: of whole numbers in cell data
 
     def __len__(self) -> int:
         return len(self.starts) - 1

@@ -10,12 +10,15 @@ import numpy as np
 
 from .._core import InputError
 from .._support import Array
+from . import mesh_curved
 from .mesh_faces import Faces, numbers_in, ragged, starts_of, too_few
 
-# VTK's numbers of cell types (vtkCellType.h). Of a curved cell the corners come first.
+# VTK's numbers of cell types (vtkCellType.h). Of a curved cell the corners come first; those of control points (76, 77)
+# do not pass through their nodes.
 _STRIP, _POLYGON, _PIXEL, _QUADRATIC_POLYGON = 6, 7, 8, 36
 _FLAT = {5: 3, 9: 4}
-_CURVED = {22: 3, 34: 3, 69: 3, 76: 3, 23: 4, 28: 4, 30: 4, 70: 4, 77: 4}
+_CURVED = {22: 3, 34: 3, 69: 3, 23: 4, 28: 4, 30: 4, 70: 4}
+_CONTROLLED = (76, 77)
 _NO_SURFACE = {
     0: "empty", 1: "vertex", 2: "vertices", 3: "line", 4: "line", 10: "tetra", 11: "voxel", 12: "hexahedron",
     13: "wedge", 14: "pyramid", 15: "pentagonal prism", 16: "hexagonal prism", 21: "curved line", 24: "tetra10",
@@ -33,8 +36,41 @@ _KINDS = {
 }  # fmt: skip
 
 
-def curved_note(count: int) -> str:
-    return f"{count} curved cells are replaced by flat ones with the same corners"
+def _without_curves(
+    connectivity: Array, starts: Array, types: Array, path: Path
+) -> tuple[Array, Array, Array, Array, int]:
+    """Nodes, starts and types with the flat faces of curved cells in their place, the cell of each, and the number of
+    curved cells.
+    """
+    sizes, cells = np.diff(starts), np.arange(len(types))
+    if np.isin(types, _CONTROLLED).any():
+        raise InputError(
+            f"{path}: Bezier cells, whose nodes are not on the surface: write cells of the second order, or flat ones"
+        )
+    curved = np.isin(types, [*_CURVED, _QUADRATIC_POLYGON])
+    if not curved.any():
+        return connectivity, starts, types, cells, 0
+    flat = cells[~curved]
+    nodes = [connectivity[ragged(starts[flat], sizes[flat])]]
+    owners, ranks, counts, kinds = [flat], [np.zeros(len(flat), int)], [sizes[flat]], [types[flat]]
+    for kind, size in np.unique(np.column_stack([types, sizes])[curved], axis=0).tolist():
+        here = cells[(types == kind) & (sizes == size)]
+        if kind == _QUADRATIC_POLYGON:  # corner, middle of its edge, corner, ..
+            faces = np.arange(2 * (size // 2)).reshape(2, -1).T.reshape(1, -1)
+        elif size == _CURVED[kind]:
+            faces = np.arange(size)[None]
+        else:
+            faces = mesh_curved.pieces(_CURVED[kind], size, path)
+        for rank, face in enumerate(faces):
+            nodes.append(connectivity[starts[here][:, None] + face].reshape(-1))
+            owners.append(here)
+            ranks.append(np.full(len(here), rank))
+            counts.append(np.full(len(here), len(face)))
+            kinds.append(np.full(len(here), {3: 5, 4: 9}.get(len(face), _POLYGON)))
+    owner, count = np.concatenate(owners), np.concatenate(counts)
+    order = np.lexsort((np.concatenate(ranks), owner))
+    together = np.concatenate(nodes)[ragged(starts_of(count)[:-1][order], count[order])]
+    return together, starts_of(count[order]), np.concatenate(kinds)[order], owner[order], int(curved.sum())
 
 
 def faces_of(
@@ -45,19 +81,21 @@ def faces_of(
     """
     if len(starts) != len(types) + 1 or starts[0] != 0 or (np.diff(starts) < 0).any() or starts[-1] > len(connectivity):
         raise InputError(f"{path}: {len(types)} types of cells, and the places of their nodes do not fit them")
-    sizes = np.diff(starts)
-    known = [_STRIP, _POLYGON, _PIXEL, _QUADRATIC_POLYGON, *_FLAT, *_CURVED]
-    unknown = types[~np.isin(types, [*known, *_NO_SURFACE])]
+    known = [_STRIP, _POLYGON, _PIXEL, *_FLAT]
+    unknown = types[~np.isin(types, [*known, _QUADRATIC_POLYGON, *_CURVED, *_CONTROLLED, *_NO_SURFACE])]
     if len(unknown):
         raise InputError(f"{path}: cells of VTK's type {unknown[0]}, which are not known here")
+    before = types
+    connectivity, starts, types, owner, curved = _without_curves(connectivity, starts, types, path)
+    data = {name: values[owner] for name, values in data.items()} if curved else data
+    sizes = np.diff(starts)
     cells = np.flatnonzero(np.isin(types, known))
     corners = sizes[cells].copy()
-    for kind, count in (_FLAT | _CURVED | {_PIXEL: 4}).items():
+    for kind, count in (_FLAT | {_PIXEL: 4}).items():
         here = types[cells] == kind
         if (corners[here] < count).any():
             raise InputError(f"{path}: a cell of VTK's type {kind} with {corners[here].min()} nodes")
         corners[here] = count
-    corners[types[cells] == _QUADRATIC_POLYGON] //= 2
     nodes = connectivity[ragged(starts[cells], corners)].astype(np.int64)
     at = starts_of(corners)
     for place in at[:-1][types[cells] == _PIXEL]:
@@ -65,12 +103,11 @@ def faces_of(
     strips = types[cells] == _STRIP
     if strips.any():
         nodes, corners, cells = _without_strips(nodes, corners, cells, strips)
-    curved = int(np.isin(types[cells], [_QUADRATIC_POLYGON, *_CURVED]).sum())
     faces = Faces(vertices, starts_of(corners), nodes, {name: v[cells] for name, v in data.items()})
     if curved:
-        faces.notes.append(curved_note(curved))
+        faces.notes.append(mesh_curved.note(curved, int(len(owner) - len(before) + curved)))
     if not len(faces):
-        faces.others = sorted({_NO_SURFACE[int(t)] for t in np.unique(types)})
+        faces.others = sorted({_NO_SURFACE[int(t)] for t in np.unique(before)})
     return faces
 
 

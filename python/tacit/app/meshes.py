@@ -12,15 +12,17 @@ import numpy as np
 
 from .. import _core
 from .._support import Array, as_array, choose, core, real_number, whole_number
-from . import mesh_by_meshio, mesh_off, mesh_ply, mesh_stl, mesh_vtk
+from . import mesh_by_meshio, mesh_fastcap, mesh_off, mesh_ply, mesh_stl, mesh_vtk, mesh_vtp
 from .mesh_by_meshio import meshio_module
 from .mesh_faces import Faces, order_of
 
 __all__ = ["Mesh", "bodies", "body", "cube", "ellipsoid", "read", "ring_sphere", "sphere", "sphere_pair"]
 
+_FEW = 8  # triangles of a component that may be a piece of a torn surface
 _IN_C = (".pbf", ".pbs", ".obj")
 _READERS: dict[str, Callable[[Path], Faces | None]] = {
-    ".ply": mesh_ply.read, ".off": mesh_off.read, ".stl": mesh_stl.read, ".vtk": mesh_vtk.read
+    ".ply": mesh_ply.read, ".off": mesh_off.read, ".stl": mesh_stl.read, ".vtk": mesh_vtk.read,
+    ".vtp": mesh_vtp.read, ".lst": mesh_fastcap.read_list, ".qui": mesh_fastcap.read_surface
 }  # fmt: skip
 
 
@@ -40,6 +42,8 @@ class Mesh:
         Vertex numbers, from 0.
     cell_data : dict, optional
         Arrays with one value a triangle: "potential", "gmsh:physical", ..
+    names : dict, optional
+        What whole numbers of cell data are named: {"gmsh:physical": {1: "plate"}}.
 
     Examples
     --------
@@ -49,7 +53,13 @@ class Mesh:
     (<Mesh of 192 triangles, 98 vertices>, True)
     """
 
-    def __init__(self, vertices: Any, triangles: Any, cell_data: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        vertices: Any,
+        triangles: Any,
+        cell_data: dict[str, Any] | None = None,
+        names: dict[str, dict[int, str]] | None = None,
+    ) -> None:
         v, t = as_array(vertices, "vertices"), as_array(triangles, "triangles")
         if v.ndim != 2 or v.shape[1] != 3 or v.dtype.kind == "c":
             raise ValueError(f"vertices have shape {v.shape}; real numbers of shape (n, 3) are needed")
@@ -67,8 +77,10 @@ class Mesh:
             if len(array) != len(t):
                 raise ValueError(f"cell data {name!r} has {len(array)} values for {len(t)} triangles")
             self.cell_data[name] = array
+        self.names = {name: dict(of) for name, of in (names or {}).items() if name in self.cell_data}
         self._surface: tuple[dict[str, Any], Array] | None = None
         self._notes: list[str] = []  # of its file
+        self._onto: Callable[[Array], Array] | None = None  # moves points near the body to its surface
 
     def __len__(self) -> int:
         return len(self.triangles)
@@ -118,7 +130,11 @@ class Mesh:
         """
         made = core_function("bem_mend")(self.vertices, self.triangles, float(distance))
         vertices, triangles, kept = made[:3]
-        mesh = Mesh(vertices, triangles, {name: values[kept] for name, values in self.cell_data.items()})
+        mesh = Mesh(vertices, triangles, {name: values[kept] for name, values in self.cell_data.items()}, self.names)
+        if "permittivity_inside" in mesh.cell_data:  # of which side is which the normal tells
+            inside, outside = mesh.cell_data["permittivity_inside"], mesh.cell_data["permittivity"]
+            turned = ((mesh.normals * self.normals[kept]).sum(axis=1) < 0) & ~np.isnan(inside)
+            inside[turned], outside[turned] = outside[turned], inside[turned]
         mesh._notes = list(self._notes)
         return mesh
 
@@ -148,11 +164,28 @@ class Mesh:
             found.append(f"neighbours at {s['flipped_edges']} edges go round in different senses (normals differ)")
         if s["unused_vertices"]:
             found.append(f"{s['unused_vertices']} vertices belong to no triangle")
-        return found
+        return found + self._scattered()
+
+    def _scattered(self) -> list[str]:
+        """A sentence on components of a few triangles that are one where vertices very near each other are merged."""
+        s = self.surface
+        if s["components"] < 10 or np.median(np.bincount(self.component)) > _FEW:
+            return []
+        side = float(np.linalg.norm(np.subtract(s["high"], s["low"])))
+        for share in (1e-12, 1e-9, 1e-6):
+            distance = float(f"{share * side:.1g}")
+            left = self.mended(distance).surface["components"]
+            if left <= s["components"] / 2:
+                return [
+                    f"{s['components']} components, most of at most {_FEW} triangles; {left} where vertices within"
+                    f" {distance:g} of each other are merged: mended({distance:g}), --mend --merge {distance:g}"
+                ]
+        return []
 
     def copies(self, counts: Sequence[int], *, gap: float | None = None, up: str = "z") -> Mesh:
         """counts[0] x counts[1] copies on a grid across the axis `up`, `gap` between their boxes (default: a tenth of
-        the box's longer side); cell data are repeated.
+        the box's longer side). Cell data are repeated; those with names get further numbers and names in each copy
+        ("ring", "ring.1", ..), so that conductors are its own.
         """
         choose("up", up, ("x", "y", "z"))
         if len(counts) != 2 or any(whole_number(c, "a count of copies") < 1 for c in counts):
@@ -168,16 +201,44 @@ class Mesh:
         vertices, triangles = core_function("bem_copies")(self.vertices, self.triangles, number, pitch)
         many = int(np.prod(number))
         data = {k: np.concatenate([v] * many) for k, v in self.cell_data.items()}
-        return Mesh(vertices, triangles, data)
+        names = {k: dict(of) for k, of in self.names.items()}
+        for k, of in self.names.items():
+            step = int(max(0, self.cell_data[k].max(), *of)) + 1
+            copy = np.repeat(np.arange(many), len(self))
+            data[k] = np.where(data[k] < 0, data[k], data[k] + step * copy)
+            names[k] |= {value + step * c: f"{name}.{c}" for c in range(1, many) for value, name in of.items()}
+        return Mesh(vertices, triangles, data, names)
 
     def joined(self, other: Mesh) -> Mesh:
         """The triangles of this mesh and then those of the other, without cell data."""
         triangles = np.concatenate([self.triangles, other.triangles + np.int32(len(self.vertices))])
         return Mesh(np.concatenate([self.vertices, other.vertices]), triangles)
 
+    def divided(self, chosen: Any = True) -> Mesh:
+        """A mesh in which chosen triangles (a mask; all) are divided into four by the middles of their edges; those of
+        a triangle stay together, in its place. Neighbours that are not chosen keep their edges.
+        """
+        mask = np.broadcast_to(np.asarray(chosen, dtype=bool), (len(self),))
+        t = self.triangles[mask]
+        edges = np.sort(t[:, [[0, 1], [1, 2], [2, 0]]], axis=2).reshape(-1, 2)
+        ends, middle = np.unique(edges, axis=0, return_inverse=True)
+        added = self.vertices[ends].mean(axis=1)
+        if self._onto is not None:
+            added = self._onto(added)
+        a, b, c = t.T
+        ab, bc, ca = (len(self.vertices) + middle.reshape(-1, 3)).T
+        four = np.stack(
+            [np.stack(one, axis=1) for one in ((a, ab, ca), (ab, b, bc), (ca, bc, c), (ab, bc, ca))], axis=1
+        )
+        count = np.where(mask, 4, 1)
+        triangles = np.repeat(self.triangles, count, axis=0)
+        triangles[np.repeat(mask, count)] = four.reshape(-1, 3)
+        data = {name: np.repeat(values, count, axis=0) for name, values in self.cell_data.items()}
+        return Mesh(np.concatenate([self.vertices, added]), triangles, data, self.names)
+
     def moved(self, by: Sequence[float]) -> Mesh:
         """The same mesh, its vertices moved by a vector of three numbers."""
-        return Mesh(self.vertices + np.asarray(by, dtype=np.float64), self.triangles, self.cell_data)
+        return Mesh(self.vertices + np.asarray(by, dtype=np.float64), self.triangles, self.cell_data, self.names)
 
     def write(self, path: str | os.PathLike[str], cell_data: dict[str, Any] | None = None) -> None:
         """Writes the mesh with values by triangle, in the format that the suffix says (.vtu, .vtk, .ply, .stl, ..)."""
@@ -191,13 +252,14 @@ class Mesh:
 
 
 def read(path: str | os.PathLike[str]) -> Mesh:
-    """Reads the triangles of a mesh file: HACApK's .pbf and .pbs, Wavefront .obj, .stl, .ply, .off, .vtk, and what
-    meshio reads (gmsh .msh, .vtu, .inp, ..). The suffix may be in capitals. Lines, points and volumes are ignored.
+    """Reads the triangles of a mesh file: HACApK's .pbf and .pbs, Wavefront .obj, .stl, .ply, .off, .vtk, .vtp,
+    FastCap's .lst and .qui, and what meshio reads (gmsh .msh, .vtu, .inp, ..). The suffix may be in capitals. Lines,
+    points and volumes are ignored.
 
     Faces of more than three corners are divided into triangles with the same corners, in the plane that fits them
-    best: convex ones from their first corner, others by cutting off ears. Curved cells are replaced by flat ones with
-    the same corners. ``cell_data`` has "potential" from a .pbf, and the data of cells in the file ("gmsh:physical",
-    where 0 is no group, ..), one value a triangle.
+    best: convex ones from their first corner, others by cutting off ears. Curved cells are divided into flat ones
+    through all of their nodes. ``cell_data`` has "potential" from a .pbf, and the data of cells in the file
+    ("gmsh:physical", where 0 is no group, ..), one value a triangle.
 
     Raises
     ------
@@ -209,7 +271,7 @@ def read(path: str | os.PathLike[str]) -> Mesh:
     Warns
     -----
     RuntimeWarning
-        When curved cells were replaced by flat ones; when a face is bent by more than a tenth of its size, so that its
+        When curved cells were divided; when a face is bent by more than a tenth of its size, so that its
         division into triangles is one of several surfaces. :meth:`Mesh.notes` has the same sentences.
     """
     path = Path(path)
@@ -257,20 +319,28 @@ def _divided(path: Path, faces: Faces) -> Mesh:
     order = order_of(faces, face)
     if order is not None:
         triangles, face = triangles[order], face[order]
-    mesh = Mesh(vertices, triangles, {name: values[face] for name, values in faces.cell_data.items()})
+    mesh = Mesh(vertices, triangles, {name: values[face] for name, values in faces.cell_data.items()}, faces.names)
     mesh._notes = faces.notes + ([bent] if bent else [])
     return mesh
 
 
 def sphere(cuts: int, radius: float = 1.0) -> Mesh:
     """The icosahedron with every edge cut in `cuts`, on a sphere around 0: 20 cuts^2 nearly equal triangles."""
-    return Mesh(*core_function("bem_geodesic_sphere")(whole_number(cuts, "cuts"), real_number(radius, "radius")))
+    made = Mesh(*core_function("bem_geodesic_sphere")(whole_number(cuts, "cuts"), real_number(radius, "radius")))
+    return _round(made, (radius, radius, radius))
+
+
+def _round(mesh: Mesh, axes: Sequence[float]) -> Mesh:
+    """The mesh of an ellipsoid around 0, for new points on it."""
+    half = np.asarray(axes, dtype=np.float64)
+    mesh._onto = lambda points: points / np.linalg.norm(points / half, axis=1, keepdims=True)
+    return mesh
 
 
 def ring_sphere(wedges: int, rings: int, radius: float = 1.0) -> Mesh:
     """A sphere divided along circles of latitude, as in HACApK's inputs: 2 wedges rings^2 triangles."""
     sizes = whole_number(wedges, "wedges"), whole_number(rings, "rings"), real_number(radius, "radius")
-    return Mesh(*core_function("bem_ring_sphere")(*sizes))
+    return _round(Mesh(*core_function("bem_ring_sphere")(*sizes)), (radius, radius, radius))
 
 
 def sphere_pair(cuts: int, radius: float = 0.25, distance: float = 1.0) -> Mesh:
@@ -278,13 +348,21 @@ def sphere_pair(cuts: int, radius: float = 0.25, distance: float = 1.0) -> Mesh:
     if not real_number(distance, "distance") > 2 * real_number(radius, "radius"):
         raise ValueError(f"spheres of radius {radius} whose centres are {distance} apart meet")
     one = sphere(cuts, radius)
-    return one.moved((0, 0, -distance / 2)).joined(one.moved((0, 0, distance / 2)))
+    made = one.moved((0, 0, -distance / 2)).joined(one.moved((0, 0, distance / 2)))
+
+    def onto(points: Array) -> Array:
+        centres = np.where(points[:, 2:] < 0, -1, 1) * np.array([0, 0, distance / 2])
+        arms = points - centres
+        return np.asarray(centres + radius * arms / np.linalg.norm(arms, axis=1, keepdims=True))
+
+    made._onto = onto
+    return made
 
 
 def ellipsoid(cuts: int, a: float = 1.0, b: float = 1.0, c: float = 1.0) -> Mesh:
     """The sphere of :func:`sphere` stretched to the half axes a, b, c along x, y, z."""
     axes = [real_number(v, "a half axis") for v in (a, b, c)]
-    return Mesh(*core_function("bem_ellipsoid")(whole_number(cuts, "cuts"), axes))
+    return _round(Mesh(*core_function("bem_ellipsoid")(whole_number(cuts, "cuts"), axes)), axes)
 
 
 def cube(cuts: int, side: float = 1.0, grading: float = 1.0) -> Mesh:

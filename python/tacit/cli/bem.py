@@ -36,6 +36,58 @@ def numbers(text: str) -> list[float]:
     return found
 
 
+def by_name(text: str) -> Any:
+    """Numbers, or a dict of those that are given by name: plate=5,ring=0."""
+    if "=" not in text:
+        return numbers(text)
+    found: dict[str, float] = {}
+    for part in text.split(","):
+        name, equals, value = part.rpartition("=")
+        if not equals or not name:
+            raise argparse.ArgumentTypeError(f'expected numbers like 1,-1 or all by name like plate=5, found "{text}"')
+        found[name] = numbers(value)[0]
+    return found
+
+
+def only_by_name(text: str) -> dict[str, float]:
+    found = by_name(text)
+    if not isinstance(found, dict):
+        raise argparse.ArgumentTypeError(f'expected numbers by name like core=3.9, found "{text}"')
+    return found
+
+
+def dielectrics(text: str) -> dict[str, Any]:
+    """Permittivities by name, inside or inside:outside."""
+    found: dict[str, Any] = {}
+    for part in text.split(","):
+        name, equals, value = part.rpartition("=")
+        values = [number for one in value.split(":") for number in numbers(one)]
+        if not equals or not name or not 1 <= len(values) <= 2:
+            raise argparse.ArgumentTypeError(f'expected permittivities like coat=3.9 or coat=3.9:1, found "{text}"')
+        found[name] = values[0] if len(values) == 1 else tuple(values)
+    return found
+
+
+def joined(text: str) -> dict[str, list[str]]:
+    """Names of conductors, and the groups that each is made of."""
+    found: dict[str, list[str]] = {}
+    for part in text.split(","):
+        name, equals, groups = part.partition("=")
+        found[name] = groups.split("+")
+        if not equals or not name or "" in found[name]:
+            raise argparse.ArgumentTypeError(f'expected conductors like plate=above+below, found "{text}"')
+    return found
+
+
+def unit(text: str) -> Any:
+    from tacit.app.capacitance import UNITS, metres_of
+
+    try:
+        return metres_of(text if text in UNITS or not text[:1].isdigit() else float(text)) and text
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def triple(text: str) -> list[float]:
     found = numbers(text)
     if len(found) != 3:
@@ -53,32 +105,54 @@ def plane(text: str) -> tuple[str, float]:
     return axis, float(value)
 
 
+def straight(text: str) -> tuple[list[float], list[float], int]:
+    """Two points, and the number of points on the line between them."""
+    ends, count = [triple(part) for part in text.split(":")[:2]], text.split(":")[2:] or ["101"]
+    if len(ends) != 2 or len(count) != 1:
+        raise argparse.ArgumentTypeError(f'expected a line like 0,0,1:0,0,5 or 0,0,1:0,0,5:50, found "{text}"')
+    return ends[0], ends[1], cli.whole(2)(count[0])
+
+
 grid = cli.matching(r"([1-9]\d*)x([1-9]\d*)", "copies like 2x2", lambda m, n: (int(m), int(n)))
 free = cli.matching(
-    r"(all|\d+(?:,\d+)*)",
-    "numbers of conductors from 0 like 0,2, or all",
-    lambda text: text == "all" or [int(number) for number in text.split(",")],
+    r"([^,]+(?:,[^,]+)*)",
+    "names or numbers of conductors like 0,2, or all",
+    lambda text: text == "all" or text.split(","),
 )
 
 
-def add(a: cli.Arguments) -> None:
+def _add_problem(a: cli.Arguments) -> None:
     a(
         "mesh MESH",
         "triangles: .pbf, .obj, .stl, .ply, .msh, .vtu, ..; or sphere:20, sphere-pair:20, cube:20,grading=2,"
         " ellipsoid:20,a=2, ring-sphere:13,20",
     )
     a.section("problem (in brackets: what is taken when nothing is said)")
-    a("--potential V[,V..]", "of all conductors, or of each [the file's, else 1; 0 in a --field]", numbers)
-    a("--floating N,N|all", "held at no potential, charge 0", free, False)
+    a("--potential V[,V..]|NAME=V,..", "of all conductors, of each, or of those named and 0 of others [the file's, else"
+      " 1; 0 in a --field]", by_name)  # fmt: skip
+    a("--floating N,N|all", "held at no potential; numbers or names", free, False)
+    a("--charge Q[,Q..]|NAME=Q,..", "of those that float, in C [0]", by_name)
+    a("--unit NAME", "the mesh's, for coulombs and farads: m, cm, mm, um, nm, in, mil, or the metres in it", unit, "m")
+    a("--permittivity X", "relative, of the medium around everything [the file's, else 1]", cli.real(0, strictly=True))
+    a("--media NAME=X,..", "that of the medium around conductors of these names", only_by_name, {})
+    a("--join NAME=A+B,..", "groups that are one conductor, as its parts in different media", joined, {})
+    a("--dielectric NAME=IN[:OUT],..", "these surfaces are interfaces, with this permittivity inside and outside",
+      dielectrics, {})  # fmt: skip
     a("--field X,Y,Z", "uniform, from outside [none]", triple, [0.0, 0.0, 0.0])
     a("--plane AXIS=VALUE", "grounded, as z=0, all triangles on one side [none]", plane)
+    a("--mirror AXIS=VALUE", "a plane of symmetry, as x=0, all triangles on one side; may be said again", plane, [],
+      action="append")  # fmt: skip
     a("--copies NxN", "of the mesh, on a grid across --up", grid)
     a("--gap D", "between the boxes of copies [a tenth of the longer side]", cli.real(0))
     a.choice("--up", ("z", "y", "x"), "of copies and of the plot", what="axis")
-    a("--conductors NAME|FILE", "components, one, cell data of the mesh (gmsh:physical), or numbers in a .txt or .npy",
-      None, "components")  # fmt: skip
+    a("--conductors NAME|FILE", "auto (named groups of the file, else components), components, one, cell data of the"
+      " mesh (gmsh:physical), or numbers in a .txt or .npy", None, "auto")  # fmt: skip
     a("--mend", "leave out flat and repeated triangles, turn neighbours alike")
     a("--merge D", "with --mend: vertices within D are one", cli.real(0), 0.0)
+
+
+def add(a: cli.Arguments) -> None:
+    _add_problem(a)
     a.section("matrix")
     a.options(BEM)
     a.options(HMATRIX, [name for name in HMATRIX if name != "symmetry"])
@@ -88,9 +162,12 @@ def add(a: cli.Arguments) -> None:
     named = cli.preconditioner(HMATRIX_PRECOND, HMATRIX_PRECOND_NAMES)
     default = {"name": "jacobi"}
     a("--precond NAME[:OPTION=VALUE,...]", f"{', '.join(HMATRIX_PRECOND_NAMES)} [jacobi]", named, default)
-    a("--rtol X", "of the residual, as recomputed", cli.real(0), 1e-7)
+    a("--rtol X", "of the residual, as recomputed [the error of the matrix]", cli.real(0))
     a.options(SOLVE, _SOLVING[1:])
-    a("--capacitance", "the capacitance matrix, one solve a conductor")
+    a("--capacitance", "the capacitance matrix in farads, one solve a conductor")
+    a("--settle X", "the capacitance matrix, on finer and finer meshes until it has this error by estimate",
+      cli.real(0, strictly=True))  # fmt: skip
+    a("--most-triangles N", "of --settle", cli.whole(4), 50_000)
     a.section("where it runs")
     a.where()
     a.device(
@@ -104,22 +181,35 @@ def add(a: cli.Arguments) -> None:
     a.json()
     a("--vtu FILE", "mesh and charge density", cli.destination(VIEWS))
     a.plot("two views of the charge density")
+    a("--forces", "the force on each conductor, in newtons")
     a("--points FILE", "x y z in lines (.txt, .csv) or an array (.npy)")
+    a("--line X,Y,Z:X,Y,Z[:N]", "N points on a line, in place of --points [101]", straight)
     a("--at X,Y,Z", "potential and field here, into the JSON; may be said again", triple, [], action="append")
-    a("--output FILE", "with --points: x y z, potential and field", cli.destination((".npy", ".txt", ".csv")))
+    a("--output FILE", "with --points or --line: x y z, potential and field", cli.destination((".npy", ".txt", ".csv")))
+    a("--section AXIS=VALUE", "a plane for --map, as x=0", plane)
+    a("--map FILE", "with --section: the potential there as a picture, or with the field as a grid",
+      cli.destination((*cli.PLOTS, *VIEWS[:2])))  # fmt: skip
 
 
 def run(arguments: argparse.Namespace) -> int:
-    if (arguments.points is None) != (arguments.output is None):
-        raise cli.WrongUse("--points and --output go together")
+    if arguments.points and arguments.line:
+        raise cli.WrongUse("--points and --line exclude each other")
+    if (arguments.points is None and arguments.line is None) != (arguments.output is None):
+        raise cli.WrongUse("--points or --line, and --output go together")
+    if (arguments.section is None) != (arguments.map is None):
+        raise cli.WrongUse("--section and --map go together")
     if arguments.merge and not arguments.mend:
         raise cli.WrongUse("--merge is of --mend")
+    if arguments.charge is not None and not arguments.floating:
+        raise cli.WrongUse("--charge is of --floating")
+    if arguments.settle and arguments.settle >= 1:
+        raise cli.WrongUse("--settle is a relative error, below 1")
     if arguments.gap is not None and not arguments.copies:
         raise cli.WrongUse("--gap is of --copies")
     there = cli.given(arguments, DEVICE_PRODUCT)
     if arguments.device == "host" and there:
         raise cli.WrongUse(f"--{next(iter(there))} is for --device cuda")
-    cli.check_files(arguments, ("mesh", "points"), ("json", "vtu", "plot", "output"))
+    cli.check_files(arguments, ("mesh", "points"), ("json", "vtu", "plot", "output", "map"))
     return on_ranks(arguments, _here)
 
 
@@ -153,7 +243,11 @@ def _conductors(a: argparse.Namespace, mesh: Any) -> Any:
     from tacit._core import InputError
     from tacit._files import read_numbers
 
-    if a.conductors in ("components", "one") or a.conductors in mesh.cell_data or not os.path.exists(a.conductors):
+    if (
+        a.conductors in ("auto", "components", "one")
+        or a.conductors in mesh.cell_data
+        or not os.path.exists(a.conductors)
+    ):
         return a.conductors
     found = read_numbers(a.conductors, "numbers of conductors, whole", np.int64)
     if found.size != len(mesh) or min(found.shape) > 1:
@@ -196,30 +290,28 @@ def _here(a: argparse.Namespace, comm: Any, out: Console) -> int:
     begin = time.perf_counter()
     mesh = _support.agreed(comm, lambda: _mesh(a, notes))
     conductors = _support.agreed(comm, lambda: _conductors(a, mesh))
-    points = _support.agreed(comm, lambda: _points(a.points) if a.points else None)
+    points = _support.agreed(comm, lambda: _points(a.points) if a.points else bem.line(*a.line) if a.line else None)
     mesh_seconds = comm.all_max_real(time.perf_counter() - begin)
-    options = {**cli.given(a, BEM), **cli.given(a, HMATRIX), **cli.given(a, DEVICE_PRODUCT)}
-    same = {name: getattr(a, name) for name in ("plane", "scalar", "device", "threads")}
-    with working("assembling", out, comm.rank == 0):
-        system = bem.assemble(mesh, conductors=conductors, comm=comm, **same, **options)
     how = {"method": a.method, "precond": a.precond, **cli.given(a, SOLVE, _SOLVING)}
-    in_field = any(a.field)
+    with working("refining" if a.settle else "assembling", out, comm.rank == 0):
+        system, settled = _system(a, mesh, conductors, comm, how)
+    how = {"rtol": system.default_rtol} | how
     potential: Any = a.potential
     if potential is None:
-        potential = mesh.cell_data.get("potential", 0.0 if in_field else 1.0)
+        potential = system.mesh.cell_data.get("potential", 0.0 if any(a.field) else 1.0)
     with working("solving", out, comm.rank == 0):
-        charges = system.solve(potential, floating=a.floating, field=a.field, **how)
-    facts = _facts(a, system, charges) | {"notes": notes}
+        charges = system.solve(potential, net_charge=_net_charge(a, system), floating=a.floating, field=a.field, **how)
+    facts = _facts(a, system, charges) | {"notes": notes, "rtol": how["rtol"]}
     facts["seconds"]["mesh"] = mesh_seconds
-    if a.capacitance:
+    if settled is not None:
+        facts |= _of_settled(settled)
+    elif a.capacitance:
         _add_capacitance(facts, system, charges, bool(a.floating), how)
-    if a.at:
-        potentials, fields = charges.potential_at(a.at), charges.field_at(a.at)
-        facts["at"] = [
-            {"point": p, "potential": v, "field": e} for p, v, e in zip(a.at, potentials, fields, strict=True)
-        ]
+    _add_fields(facts, a, charges)
     if points is not None:
         _write_points(a.output, points, charges)
+    if a.map:
+        _write_map(a, charges)
     if comm.rank == 0:
         if a.vtu:
             charges.write(a.vtu)
@@ -229,6 +321,50 @@ def _here(a: argparse.Namespace, comm: Any, out: Console) -> int:
             report.write_json(facts, a.json)
         _show(facts, a, out)
     return cli.OK if facts["converged"] else cli.NOT_CONVERGED
+
+
+def _system(a: argparse.Namespace, mesh: Any, conductors: Any, comm: Any, how: dict[str, Any]) -> tuple[Any, Any]:
+    """The system, with --settle that of the last mesh, and then how that was found. Collective."""
+    from tacit.app import bem
+
+    options = {**cli.given(a, BEM), **cli.given(a, HMATRIX), **cli.given(a, DEVICE_PRODUCT)}
+    options |= {name: getattr(a, name) for name in ("plane", "mirror", "scalar", "device", "threads")}
+    options |= {"permittivity": a.permittivity, "media": a.media, "dielectrics": a.dielectric, "join": a.join}
+    options |= {"unit": a.unit if a.unit in bem.UNITS else float(a.unit), "conductors": conductors, "comm": comm}
+    if not a.settle:
+        return bem.assemble(mesh, **options), None
+    settled = bem.settled_capacitance(mesh, a.settle, most_triangles=a.most_triangles, **options, **how)
+    return settled.system, settled
+
+
+def _of_settled(settled: Any) -> dict[str, Any]:
+    """What the document says of --settle."""
+    c = settled.capacitance
+    found = {"capacitance": c.matrix, "capacitance_farad": c.farads, "capacitance_mutual_farad": c.mutual}
+    if len(c.names) == 2:
+        found["capacitance_between_farad"] = c.between(0, 1)
+    steps = [
+        {"triangles": step.triangles, "capacitance_farad": step.farads, "change": step.change} for step in settled.steps
+    ]
+    found |= {"settled": settled.settled, "capacitance_error": settled.error, "steps": steps}
+    if not settled.settled and c.converged:
+        found["advice"] = "the next mesh would have more than --most-triangles; raise it, or the error of --settle"
+    return found | {
+        "capacitance_extrapolated_farad": settled.extrapolated,
+        "converged": settled.settled and c.converged,
+    }
+
+
+def _add_fields(facts: dict[str, Any], a: argparse.Namespace, charges: Any) -> None:
+    """Adds what --at and --forces ask for. Collective."""
+    if a.at:
+        potentials, fields = charges.potential_at(a.at), charges.field_at(a.at)
+        facts["at"] = [
+            {"point": p, "potential": v, "field": e} for p, v, e in zip(a.at, potentials, fields, strict=True)
+        ]
+    if a.forces:
+        newtons, moments = charges.forces()
+        facts |= {"force_newton": newtons, "moment_newton_metre": moments}
 
 
 def _facts(a: argparse.Namespace, system: Any, charges: Any) -> dict[str, Any]:
@@ -243,7 +379,8 @@ def _facts(a: argparse.Namespace, system: Any, charges: Any) -> dict[str, Any]:
         "surface": mesh.surface,
         "unknowns": len(mesh),
         "conductors": system.conductors,
-        "conductor_triangles": np.bincount(system.conductor),
+        "conductor_triangles": np.bincount(system.conductor[system.conductor >= 0], minlength=system.conductors),
+        "interface_triangles": int((system.conductor < 0).sum()),
         "discretisation": system.discretisation,
         "assembly": a.assembly or ("cuda" if a.device != "host" else BEM["assembly"].default),
         "ranks": system.comm.size,
@@ -257,10 +394,16 @@ def _facts(a: argparse.Namespace, system: Any, charges: Any) -> dict[str, Any]:
         **{key: matrix[key] for key in of_matrix},
         **{key: getattr(charges, key) for key in of_charges},
         "advice": charges.advice + _other_matrix(system.discretisation, charges),
-        "rtol": a.rtol,
         "field": a.field,
+        "names": system.names,
+        "unit": a.unit,
+        "permittivity": np.unique(np.append(system.permittivity, system.inside[system.conductor < 0])),
+        "plane": a.plane,
+        "mirror": a.mirror,
         "charge": charges.charge,
         "charge_unit": "4 pi eps0 V u, u the unit of the mesh",
+        "charge_coulomb": charges.coulombs,
+        "total_charge_coulomb": charges.coulombs.sum(),
         "warnings": [*matrix["warnings"], *charges.warnings],
     }
 
@@ -273,12 +416,23 @@ def _add_capacitance(facts: dict[str, Any], system: Any, charges: Any, floating:
     alone = system.conductors == 1 and not any(charges.field) and not np.isnan(volts).any()
     if alone and not floating and volts[0] != 0:
         facts["capacitance"] = charges.charge[:, None] / volts[0]
+        facts["capacitance_farad"] = facts["capacitance_mutual_farad"] = charges.coulombs[:, None] / volts[0]
         return
     c = system.capacitance(**how)
     facts |= {"capacitance": c.matrix, "capacitance_asymmetry": c.asymmetry, "capacitance_iterations": c.iterations}
+    facts |= {"capacitance_farad": c.farads, "capacitance_mutual_farad": c.mutual}
+    if len(c.names) == 2:
+        facts["capacitance_between_farad"] = c.between(0, 1)
     facts["capacitance_residual_norm"] = c.residual_norm
     facts["seconds"]["capacitance"] = c.seconds
     facts["converged"] = charges.converged and c.converged
+
+
+def _net_charge(a: argparse.Namespace, system: Any) -> Any:
+    """The charges of floating conductors as the library takes them."""
+    if isinstance(a.charge, dict):
+        return {name: value / system.scale for name, value in a.charge.items()}
+    return [value / system.scale for value in a.charge or [0.0]]
 
 
 def _write_points(path: str, points: Any, charges: Any) -> None:
@@ -292,6 +446,15 @@ def _write_points(path: str, points: Any, charges: Any) -> None:
                 np.save(temporary, table)
             else:
                 np.savetxt(temporary, table, delimiter="," if path.endswith(".csv") else " ", fmt="%.10g")
+
+
+def _write_map(a: argparse.Namespace, charges: Any) -> None:
+    """Writes the potential in the plane of --section. Collective; the first rank writes."""
+    section = charges.section(a.section)
+    if not a.map.endswith(cli.PLOTS):
+        section.write(a.map)
+    elif charges.system.comm.rank == 0:
+        section.plot(a.map, a.unit if not a.unit[:1].isdigit() else f"{a.unit} m")
 
 
 def _where(A: Any, charges: Any) -> dict[str, Any]:
@@ -314,12 +477,86 @@ def _numbers(values: Any, most: int = 6) -> str:
     return shown + (f", .. ({len(values)})" if len(values) > most else "")
 
 
+def _few(texts: Any, most: int = 6) -> str:
+    return ", ".join(texts[:most]) + (f", .. ({len(texts)})" if len(texts) > most else "")
+
+
+_PREFIXES = {0: "", -3: "m", -6: "u", -9: "n", -12: "p", -15: "f", -18: "a", -21: "z"}
+
+
+def _scaled(largest: float) -> tuple[float, str]:
+    """The power of ten to divide by, and its prefix, so that the largest of some numbers is 1 to 1000."""
+    power = min(0, max(-21, 3 * math.floor(math.log10(largest) / 3))) if largest > 0 else 0
+    return 10.0**power, _PREFIXES[power]
+
+
+def _charge_rows(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Charges in coulombs and capacitances in farads."""
+    import numpy as np
+
+    media = facts["permittivity"]
+    medium = f", relative permittivity {_numbers(media)}" if len(media) > 1 or media[0] != 1 else ""
+    if facts["mirror"]:
+        medium += f", the part on one side of {' and '.join(f'{axis} = {value:g}' for axis, value in facts['mirror'])}"
+    charge = np.asarray(facts["charge_coulomb"])
+    if not len(charge):
+        return
+    by, prefix = _scaled(float(np.abs(charge).max()))
+    total = f"; {facts['total_charge_coulomb'] / by:.7g} {prefix}C in all" if len(charge) > 1 else ""
+    yield "charge", f"{_numbers(charge / by)} {prefix}C{total} (the mesh in {facts['unit']}{medium})"
+    yield "", f"{_numbers(facts['charge'])} times 4 pi eps0"
+    if "capacitance" not in facts:
+        return
+    names, most = facts["names"], 6
+    forms = {"capacitance": "capacitance_farad", "as capacitors": "capacitance_mutual_farad"}
+    for title, key in forms.items() if len(names) > 1 else [("capacitance", "capacitance_farad")]:
+        farads = np.asarray(facts[key])
+        by, prefix = _scaled(float(np.abs(farads).max()))
+        of = {"as capacitors": " between conductors; on the diagonal to infinity"}.get(title, "")
+        for i, row in enumerate(farads[:most]):
+            words = [_numbers(row / by), f"{prefix}F{of}" if i == 0 else "", names[i] if len(names) > 1 else ""]
+            yield title if i == 0 else "", "  ".join(word for word in words if word)
+        if len(names) > most:
+            yield "", f".. ({len(names)} rows)"
+    yield from _settled_rows(facts)
+    if "capacitance_between_farad" in facts:
+        by, prefix = _scaled(facts["capacitance_between_farad"])
+        value = facts["capacitance_between_farad"] / by
+        yield "", f"{value:.7g} {prefix}F between {names[0]} and {names[1]}, without a net charge"
+
+
+def _settled_rows(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """How --settle ended."""
+    import numpy as np
+
+    if "steps" not in facts:
+        return
+    limit = np.asarray(facts["capacitance_extrapolated_farad"])
+    by, prefix = _scaled(float(np.abs(limit).max()))
+    sizes = [report.count(step["triangles"]) for step in facts["steps"]]
+    shown = sizes if len(sizes) < 5 else [*sizes[:1], "..", *sizes[-2:]]
+    error = "unknown" if math.isinf(facts["capacitance_error"]) else f"{facts['capacitance_error']:.1e}"
+    state = "settled" if facts["settled"] else "not settled"
+    yield state, f"error {error} by estimate, on {' '.join(shown)} triangles"
+    yield "limit", f"{_numbers(limit.reshape(-1) / by)} {prefix}F (extrapolated)"
+
+
+def _body_rows(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Dielectrics and conductors."""
+    if facts["interface_triangles"]:
+        yield "dielectrics", f"{report.count(facts['interface_triangles'])} triangles between two"
+    if not facts["conductors"]:
+        return
+    volts = [f"{name} at {value:.7g} V" for name, value in zip(facts["names"], facts["potential"], strict=True)]
+    yield "conductors", f"{facts['conductors']}: {_few(volts)}"
+
+
 def _rows(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """What is printed, by name."""
     seconds, surface, size = facts["seconds"], facts["surface"], report.size(facts["matrix_bytes"])
     kind = ("closed" if surface["closed"] else "open") + ("" if surface["oriented"] else ", mixed orientation")
     yield "mesh", f"{facts['mesh']}: {report.count(facts['unknowns'])} triangles, {kind}"
-    yield "conductors", f"{facts['conductors']} at {_numbers(facts['potential'])} V"
+    yield from _body_rows(facts)
     ranks = f"ranks {facts['mean_rank']:.1f} in the mean, {facts['max_rank']} at most"
     error = f"error {facts['operator_error']:.1e} on sampled rows"
     yield "matrix", f"{size}, {100 * facts['dense_fraction']:.2f} % of dense; {ranks}; {error}"
@@ -332,9 +569,10 @@ def _rows(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "device", f"{facts['device']} ({sizes}), path {facts['path']}, overlap {facts['overlap']}"
         yield "", f"{copies:.1f} copies, {t['reads']:.1f} reads of sums and {t['waits']:.1f} other waits an iteration"
     yield "residual", f"{report.residual(facts['residual_norm'])} of the right-hand side, recomputed"
-    yield "charge", f"{_numbers(facts['charge'])} (times 4 pi eps0)"
-    for i, row in enumerate(facts.get("capacitance", ())[:6]):
-        yield "capacitance" if i == 0 else "", _numbers(row)
+    yield from _charge_rows(facts)
+    for i, (name, force) in enumerate(zip(facts["names"], facts.get("force_newton", ()), strict=False)):
+        if i < 6:
+            yield "" if i else "force", f"{_numbers(force)} N  {name}"
     for at in facts.get("at", ()):
         place = ", ".join(f"{c:g}" for c in at["point"])
         yield f"at {place}", f"{at['potential']:.7g} V, field {_numbers(at['field'])}"
@@ -345,7 +583,7 @@ def _rows(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _show(facts: dict[str, Any], a: argparse.Namespace, out: Console) -> None:
-    wrote = [("wrote", path) for path in (a.vtu, a.plot, a.output) if path]
+    wrote = [("wrote", path) for path in (a.vtu, a.plot, a.output, a.map) if path]
     report.print_facts([*_rows(facts), *wrote], out)
     for text in facts["notes"] + facts["warnings"]:
         out.print(f"note: {text}")

@@ -91,3 +91,38 @@ def charges(
         )
         bar.outline.set_visible(False)
         bar.set_label("charge density, ε₀ V/u")
+
+
+def section(
+    u: Any, v: Any, potential: Any, outlines: Any, path: str | os.PathLike[str], names: Any, place: str, unit: str
+) -> None:
+    """Plots the potential in a plane, on a grid of coordinates u and v: colours, contours, and outlines of bodies.
+
+    `names` are those of the axes along u and v; `place` says where the plane is.
+    """
+    import numpy as np
+    from matplotlib.collections import LineCollection
+    from matplotlib.ticker import MaxNLocator
+
+    low, high = float(potential.min()), float(potential.max())
+    signed = low < -0.02 * high or high < -0.02 * low
+    most = max(-low, high)
+    ends = (-most, most) if signed else (min(low, 0.0), max(high, 0.0))
+    if ends[0] == ends[1]:
+        ends = (0.0, 1.0)
+    shape = float(np.clip(np.ptp(u) / np.ptp(v), 0.3, 3))
+    with plotting.drawing(path, float(np.clip(2.2 + 5.0 * shape, 5.0, 14.0)), 5.4) as made:
+        panel = made.subplots()
+        look: Any = {"levels": np.linspace(*ends, 61), "cmap": "RdBu_r" if signed else "viridis"}
+        filled = panel.contourf(u, v, potential, **look)
+        panel.contour(u, v, potential, levels=np.linspace(*ends, 21), colors="k", linewidths=0.4, alpha=0.6)
+        panel.add_collection(LineCollection(outlines, colors="k", linewidths=1.6))
+        panel.set_aspect("equal")
+        panel.set_xlabel(f"{names[0]} ({unit})")
+        panel.set_ylabel(f"{names[1]} ({unit})")
+        panel.set_title(place, fontsize=11)
+        ticks = np.asarray(MaxNLocator(7).tick_values(*ends))
+        ticks = ticks[(ticks >= ends[0]) & (ticks <= ends[1])]
+        bar = made.colorbar(filled, ax=panel, shrink=0.85, pad=0.02, format="%.3g", ticks=ticks)
+        bar.outline.set_visible(False)
+        bar.set_label("potential, V")

@@ -46,6 +46,13 @@ System<T>::System(const comm::Communicator& comm, const Mesh& mesh, const System
     require(options.quadrature > 0, "a quadrature to ", options.quadrature, " tolerances");
     require(options.assembly == AssemblyOn::host || options.discretisation == Discretisation::collocation,
             "a device assembles collocation matrices only, and Galerkin was asked for; use assembly on the host");
+    const bool images = !options.images.empty(), dielectrics = !options.contrast.empty();
+    require(!(images || dielectrics) || options.assembly == AssemblyOn::host,
+            "a device assembles conductors with at most a grounded plane; with other images or dielectrics the host "
+            "does");
+    require(!dielectrics || options.discretisation == Discretisation::collocation,
+            "with dielectrics the matrix is not symmetric, and Galerkin was asked for; use collocation");
+    require(!(images || dielectrics) || !options.plane, "a plane and other images; give the plane as an image");
     if (options.plane) check(mesh, *options.plane);  // in the caller's numbering
     const op::ClusterTree first(mesh.geometry(), options.tree);
     order_.assign(first.order().begin(), first.order().end());
@@ -62,7 +69,16 @@ System<T>::System(const comm::Communicator& comm, const Mesh& mesh, const System
     };
     if (options.discretisation == Discretisation::galerkin) {
       for (Local t = 0; t < mesh.size(); ++t) weight_[std::size_t(t)] = std::sqrt(mesh.area(t));
-      make(GalerkinLayer(sorted, accuracy, factor, options.plane), nullptr);
+      if (images) make(Folded<GalerkinLayer>(sorted, accuracy, factor, options.images, true), nullptr);
+      else make(GalerkinLayer(sorted, accuracy, factor, options.plane), nullptr);
+    } else if (dielectrics) {
+      require(options.contrast.size() == std::size_t(mesh.size()), options.contrast.size(), " contrasts for ",
+              mesh.size(), " triangles");
+      std::vector<double> contrast;
+      for (const Global t : order_) contrast.push_back(options.contrast[std::size_t(t)]);
+      make(DielectricLayer(sorted, contrast, accuracy, factor, options.images), nullptr);
+    } else if (images) {
+      make(Folded<SingleLayer>(sorted, accuracy, factor, options.images), nullptr);
     } else {
       const SingleLayer layer(sorted, accuracy, factor, options.plane);
       make(layer, make_blocks<T>(options.assembly, layer, tree->order(), gpu).get());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tacit/app/bem/galerkin.hpp>
+#include <tacit/app/bem/interfaces.hpp>
 #include <tacit/app/bem/on_device.hpp>
 #include <tacit/app/bem/single_layer.hpp>
 #include <tacit/base/described.hpp>
@@ -25,6 +26,10 @@ struct SystemOptions {
   /// Relative accuracy of quadrature, as a multiple of the matrix's tolerance.
   double quadrature = 0.05;
   std::optional<GroundedPlane> plane;
+  /// Further images of all charges, instead of a plane; the host assembles.
+  std::vector<Image> images;
+  /// By triangle, NaN for conductors, as in DielectricLayer; empty without dielectrics. Collocation, by the host.
+  std::vector<double> contrast;
   op::TreeOptions tree;
   op::HMatrixOptions matrix;
   /// Where entries are evaluated and crosses computed. A device supports collocation by aca and aca+, with the same
@@ -39,7 +44,8 @@ std::span<const Option<SystemOptions>> system_options();
 
 /// A x = b for the charge density sigma, in units of eps0 times volts per unit length of the mesh: the kernel is G / (4
 /// pi). x = sigma and b_i = phi(centroid i), or, for Galerkin, x_j = sqrt(a_j) sigma_j and b_i the integral of phi over
-/// triangle i divided by sqrt(a_i). Unknowns are in the order of a cluster tree, so that a rank's triangles are close
+/// triangle i divided by sqrt(a_i); for the triangle of an interface, b_i is minus sqrt(a_i) contrast_i times the
+/// external field along the normal. Unknowns are in the order of a cluster tree, so that a rank's triangles are close
 /// to each other.
 template <Scalar T>
 class System {

@@ -1,0 +1,75 @@
+"""Forces of the electric field on conductors."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import layout
+from .._support import Array, agreed, as_array, using_threads
+from .capacitance import EPS0
+from .meshes import core_function
+
+
+class Forces(NamedTuple):
+    """Forces on conductors, and their moments."""
+
+    newtons: Array  #: (k, 3)
+    newton_metres: Array  #: (k, 3), about a point
+
+
+def _of_others(charges: Any, conductor: int, here: Array) -> Array:
+    """The field of everything but a conductor's own charge at the centroids of its triangles. Collective."""
+    s = charges.system
+    vertices, triangles, density = s.mirrors.unfolded(s.mesh, np.asarray(charges.density, dtype=np.float64))
+    density = density.copy()
+    density[: len(s.mesh)][here] = 0  # its images stay
+    places = np.ascontiguousarray(s.mesh.centroids[here])
+    own = layout.blocks(len(places), s.comm.size)
+    mine = places[own[s.comm.rank] : own[s.comm.rank + 1]]
+    # With a grounded plane alone the compiled part has the image of its own.
+    mesh = vertices, triangles, None if s.mirrors else s.plane, min(1e-4, s.tolerance)
+    with using_threads(s.threads):
+        found = agreed(s.comm, lambda: core_function("bem_field")(*mesh, density, mine, 1 / (4 * math.pi)))
+        field = layout.gather(found, s.comm)
+        if s.plane is not None and not s.mirrors:
+            field = field + _of_own_image(charges, here, mine)
+    return np.asarray(field + np.asarray(charges.field))
+
+
+def _of_own_image(charges: Any, here: Array, mine: Array) -> Array:
+    """The field of the image of a conductor's charge in a grounded plane. Collective."""
+    s = charges.system
+    assert s.plane is not None
+    axis, value = s.plane
+    vertices = s.mesh.vertices.copy()
+    vertices[:, axis] = 2 * value - vertices[:, axis]
+    density = np.where(here, -np.asarray(charges.density, dtype=np.float64), 0.0)
+    mesh = vertices, s.mesh.triangles, None, min(1e-4, s.tolerance)
+    return layout.gather(
+        agreed(s.comm, lambda: core_function("bem_field")(*mesh, density, mine, 1 / (4 * math.pi))), s.comm
+    )
+
+
+def forces_on(charges: Any, about: Any = (0.0, 0.0, 0.0)) -> Forces:
+    """The forces on the conductors, each in one medium. See :meth:`tacit.bem.Charges.forces`."""
+    s = charges.system
+    centre = np.asarray(as_array(about, "about"), dtype=np.float64)
+    if centre.shape != (3,) or not np.isfinite(centre).all():
+        raise ValueError(f"about is {about!r}; three numbers are needed")
+    total, moment = np.zeros((s.conductors, 3)), np.zeros((s.conductors, 3))
+    free = charges.density * s.permittivity * s.mesh.areas
+    for k in range(s.conductors):
+        here = s.conductor == k
+        around = np.unique(s.permittivity[here])
+        if len(around) > 1:
+            raise ValueError(
+                f"conductor {s.names[k]!r} is in media of permittivity {around[0]:g} and {around[1]:g}; the force is"
+                " that on conductors in one medium"
+            )
+        each = free[here, None] * _of_others(charges, k, here)
+        total[k] = each.sum(axis=0)
+        moment[k] = np.cross(s.mesh.centroids[here] - centre, each).sum(axis=0)
+    return Forces(EPS0 * total, EPS0 * s.metres * moment)
