@@ -37,6 +37,30 @@ def test_same_parameters_same_clock_and_phases_add_up() -> None:
     assert np.array_equal(other.result.x, made[0].result.x)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["gmres", "ca-gmres", "cg"])
+def test_looking_for_the_cause_of_a_failure_takes_no_simulated_time(method: str) -> None:
+    """An iteration costs the same whether the solve converges or not: then its end is explained by further products."""
+    n = 100 if method == "cg" else 40
+    A, b = tacit.poisson((n, n)), np.ones(n * n)
+    options = {"ranks": 16, "machine": "tsubame", "method": method, "rtol": 1e-10, "fallbacks": False}
+    if method != "cg":
+        options["restart"] = 10
+    few, more, most = (tacit.simulate.solve(A, b, max_iterations=k, **options) for k in (120, 140, 160))
+    whole = tacit.simulate.solve(A, b, **options)
+    assert whole.result.converged
+    assert whole.result.iterations > 180
+    for made in (few, more, most):
+        assert not made.result.converged
+        assert made.result.seconds["explain"] > 0.05 * made.seconds  # or there was nothing to leave out
+    each = (most.seconds - few.seconds) / 40
+    assert more.seconds - few.seconds == pytest.approx(20 * each, rel=0.05)
+    assert whole.seconds - few.seconds == pytest.approx(each * (whole.result.iterations - 120), rel=0.08)
+    # The residual that is recomputed to confirm the end, and at each restart, belongs to the solve.
+    products = {p.name: p.times for p in few.phases}["halo"]
+    assert products == few.result.counts["exchanges"] > 120
+
+
 def test_trace_is_in_simulated_time(tmp_path: Path) -> None:
     made = tacit.simulate.solve(
         tacit.poisson((16, 16)), np.ones(256), ranks=4, method="pipelined-cg", rtol=1e-6, trace=True
