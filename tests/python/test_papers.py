@@ -22,11 +22,9 @@ WORDS = {
     "000/tables.py": "--problems ring:5x6",
     "001/convergence.py": "--n 12 --restart 5 --iterations 10 --ranks 1 --out OUT",
     "001/overlap.py": "bench_latency: --n 8 --latency 10 --products 2 --out OUT",
-    "001/scale.py": "bench_scale: --ranks 4 --n 32 --cycles 1",
     "001/tables.py": "bench_solve: --help",  # its sizes are those of the paper's tables
     "002/applications.py": "",  # a part of figures.py
     "002/figures.py": "--largest 2 --box 4 --figures 6 --out OUT",
-    "002/scale.py": "bench_scale: --ranks 8 --machines modern",
     "003/acceptance.py": "--data OUT --small --tests 11",
     "003/clustering.py": "--size 32 --angles 20 --block 64",
     "003/end_to_end.py": "--sizes 16,12 --ranks 2 --groups 2 --iterations 2 --out OUT",
