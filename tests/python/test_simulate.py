@@ -129,6 +129,12 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     facts = json.loads(told.read_text())
     assert (facts["schema"], facts["ranks"], facts["machine"]["overhead"]) == ("tacit.simulate/1", 64, 0.85e-6)
     assert (facts["converged"], facts["command"]) == (True, ["tacit", *words])
+    assert facts["machine"]["progress"] == "poll"
+    assert facts["seconds_ideal"] == facts["seconds"]  # nothing is done while its sums are under way
+    assert cli.main([*words[:3], "pipelined-cg", *words[4:]]) == 0
+    assert "if messages advanced by themselves" in capsys.readouterr().out
+    facts = json.loads(told.read_text())
+    assert 0 < facts["seconds_ideal"] < facts["seconds"]
     real = {"ranks": 2, "threads": 2, "levels": "2,2", "monitor": None, "plot": tmp_path / "p.png", "path": "shared"}
     real |= {"partition": "graph", "ordering": "rcm", "device": "cuda", "engine": "thread", "schedule": "jobs"}
     for name, value in (real | {"remote-threads": 2, "job-rows": 64}).items():
