@@ -79,6 +79,31 @@ def test_trace_is_in_simulated_time(tmp_path: Path) -> None:
     assert not any(tacit._core.take_events(rank, 0.0) for rank in range(4))
 
 
+def test_every_parameter_of_a_machine_counts() -> None:
+    """A time that grows with each of them alone, and never with a faster machine."""
+    level = {"ranks": 2, "latency": 5e-7, "overhead": 1e-7, "gap": 1e-11}
+    base = {"latency": 1e-6, "overhead": 2e-7, "gap": 1e-9, "noise": 1e-7, "bandwidth": 1e10, "flop_rate": 2e9,
+            "kernel": 1e-7, "cache": 2e4, "cache_bandwidth": 3e10, "levels": [level], "delivery": "eager",
+            "progress": "poll", "poll_interval": 5e-8}  # fmt: skip
+    A, b = tacit.poisson((24, 24)), np.ones(576)
+
+    def seconds(**other: object) -> float:
+        return tacit.simulate.solve(A, b, ranks=8, machine=base | other, method="pipelined-cg", rtol=1e-6).seconds
+
+    plain = seconds()
+    for name in ("latency", "overhead", "gap", "noise", "kernel", "poll_interval"):
+        assert seconds(**{name: 100 * base[name]}) > plain, name
+    for name in ("flop_rate", "bandwidth", "cache_bandwidth"):
+        slow = {"flop_rate": 1e13} | {name: base[name] / 10}
+        quick = {"flop_rate": 1e13} | {name: base[name]}
+        more = {"cache": 1e3} if name == "bandwidth" else {}
+        assert seconds(**slow | more) > seconds(**quick | more), name
+    assert seconds(cache=1e3, flop_rate=1e13) > seconds(flop_rate=1e13)
+    for name in ("latency", "overhead", "gap"):
+        assert seconds(levels=[level | {name: 20 * level[name]}]) > plain, name
+    assert seconds(progress="ideal") < plain < seconds(progress="in_wait")
+
+
 @pytest.mark.slow
 def test_machines(tmp_path: Path) -> None:
     assert set(tacit.simulate.machines()) >= {"hopper", "fitted", "modern", "tsubame"}
