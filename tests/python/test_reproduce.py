@@ -71,6 +71,13 @@ def test_verdicts() -> None:
     assert judged(4.0, Ours(9.0), "small") == ("small size", "")
     assert judged(4.0, Ours(4.0), circular="it went in") == ("circular", "it went in")
     assert judged(4.0, None) == ("not reproduced", "why")
+
+    def broken() -> dict[str, Ours]:
+        raise ValueError("no such thing")
+
+    failed = reproduce.run([Row("001/figure-1", "a row", (Claim("n", 1.0),), broken)])
+    assert failed["rows"][0]["numbers"][0]["reason"] == "ValueError: no such thing"
+    assert failed["verdicts"] == {"failed": 1}
     missing = reproduce.run([Row("001/figure-1", "a row", (Claim("n", 1.0),), lambda: {}, needs=("no_program",))])
     (number,) = missing["rows"][0]["numbers"]
     assert number["verdict"] == "not reproduced"

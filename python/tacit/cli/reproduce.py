@@ -10,6 +10,7 @@ from tacit import report
 from tacit._progress import Line
 from tacit.cli.arguments import OK, Arguments, WrongUse, nearest, one_of
 
+FAILED = 1  # a row has raised an exception, which its reason names
 TEXT = "compare the tables and figures of five papers with what Tacit gives"
 
 
@@ -47,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
         report.write_json(facts, arguments.json)
     _show(facts, out)
     out.print(str(folder / "index.html"), style="bold")
-    return OK
+    return FAILED if "failed" in facts["verdicts"] else OK
 
 
 def _list(reproduce: Any, out: Any, arguments: argparse.Namespace) -> None:
@@ -82,7 +83,7 @@ def _show(facts: dict[str, Any], out: Any) -> None:
                     if found[key] is not None]  # fmt: skip
             unit = f" {found['unit']}" if found["unit"] else ""
             text = "; ".join([f"paper {number(found['paper'])}{unit}", *ours])
-            good = {"within 25 %": "green", "apart": "yellow"}.get(found["verdict"])
+            good = {"within 25 %": "green", "apart": "yellow", "failed": "red"}.get(found["verdict"])
             out.print(f"  {found['what']}: {text}; {found['verdict']}", style=good)
         for reason in reasons(row) if row["numbers"] else [f"{row['verdict']}: {row['why']}"]:
             out.print(f"    {reason}", style="dim")

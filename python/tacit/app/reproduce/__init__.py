@@ -55,7 +55,7 @@ def run(rows: Sequence[Row], size: Size = "full", show: Callable[[float, str], N
     -------
     dict
         "rows": of each its id, title, how ours was made, seconds and numbers with verdicts; "verdicts": how often each
-        occurs, a row without numbers counting once.
+        occurs, a row without numbers counting once. The numbers of a row that raises an exception have "failed".
     """
     done = []
     for k, row in enumerate(rows):
@@ -71,16 +71,22 @@ def run(rows: Sequence[Row], size: Size = "full", show: Callable[[float, str], N
 
 def _facts(row: Row, size: Size) -> dict[str, Any]:
     begin = time.perf_counter()
-    why, made = row.why, {}
+    why, failed = row.why, ""
+    made: dict[str, Ours] = {}
     lacking = missing(row.needs)
     if lacking:
         why = f"it needs {' and '.join(lacking)} of a build with TACIT_BENCH=ON ($TACIT_BUILD says where that is)"
     elif row.make is not None:
-        made = dict(row.make(**(row.small if size == "small" else row.full)))
+        try:
+            made = dict(row.make(**(row.small if size == "small" else row.full)))
+        except Exception as error:  # the other rows are still worth their minutes
+            failed = f"{type(error).__name__}: {error}"
     numbers = [judged(row, claim, made.get(claim.what), size) for claim in row.claims]
     for number in numbers:
-        if number["verdict"] == "not reproduced" and lacking:
-            number["reason"] = why
+        if failed:
+            number |= {"verdict": "failed", "reason": failed}
+        elif lacking:
+            number |= {"verdict": "not reproduced", "reason": why}
     # What a small size gives beside the paper's own sizes.
     known = {claim.what for claim in row.claims}
     further = {what: ours._asdict() for what, ours in made.items() if what not in known}
