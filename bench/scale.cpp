@@ -118,7 +118,7 @@ void gmres() {
   const auto n = Global(number("n", 1024));
   const int points = int(number("points", 5));
   const auto where = machine("tsubame");
-  std::vector<Variant> variants{variant("gmres (cgs, 2 sums)", Method::gmres),
+  std::vector<Variant> variants{variant("gmres (cgs; 2 sums)", Method::gmres),
                                 variant("gmres (1 sum)", Method::gmres),
                                 variant("pipelined-gmres 1", Method::pipelined_gmres, 0, 1),
                                 variant("pipelined-gmres 2", Method::pipelined_gmres, 0, 2),
@@ -127,10 +127,10 @@ void gmres() {
                                 variant("ca-gmres 10 (bcgs)", Method::ca_gmres, 10),
                                 variant("ca-gmres 5 (pip)", Method::ca_gmres, 5),
                                 variant("ca-gmres 10 (pip)", Method::ca_gmres, 10),
-                                variant("pipelined-ca-gmres 2,5", Method::pipelined_ca_gmres, 0, 2, 5),
-                                variant("pipelined-ca-gmres 2,10", Method::pipelined_ca_gmres, 0, 2, 10)};
+                                variant("pipelined-ca-gmres 2:5", Method::pipelined_ca_gmres, 0, 2, 5),
+                                variant("pipelined-ca-gmres 2:10", Method::pipelined_ca_gmres, 0, 2, 10)};
   for (auto& v : variants) {
-    if (v.name.find("cgs,") != v.name.npos) v.options.orthogonalisation = krylov::Orthogonalisation::cgs;
+    if (v.name.find("cgs;") != v.name.npos) v.options.orthogonalisation = krylov::Orthogonalisation::cgs;
     if (v.name.find("(bcgs)") != v.name.npos) v.options.orthogonalisation = krylov::Orthogonalisation::bcgs;
     if (v.name.find("(pip)") != v.name.npos) v.options.orthogonalisation = krylov::Orthogonalisation::bcgs_pip;
     v.options.restart = m;
@@ -296,9 +296,9 @@ void bottom() {
       "SIMULATED: bottom solve, 0.9 u - 0.9 lap u, periodic, one box of %ld^3 cells a rank (csr), residual down to "
       "%g, %d ranks\n%s\n",
       long(edge), rtol, ranks, where.describe().c_str());
-  std::vector<Variant> variants{variant("textbook bicgstab, 6 sums", Method::bicgstab),
-                                variant("textbook bicgstab, 2 sums", Method::bicgstab),
-                                variant("bicgstab (ours, 3 sums)", Method::bicgstab),
+  std::vector<Variant> variants{variant("textbook bicgstab (6 sums)", Method::bicgstab),
+                                variant("textbook bicgstab (2 sums)", Method::bicgstab),
+                                variant("bicgstab (ours; 3 sums)", Method::bicgstab),
                                 variant("pipelined-bicgstab", Method::pipelined_bicgstab),
                                 variant("ca-bicgstab 4", Method::ca_bicgstab, 4),
                                 variant("ca-bicgstab 8", Method::ca_bicgstab, 8),

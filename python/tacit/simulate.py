@@ -145,8 +145,8 @@ class Simulated:
     result : tacit.Result
         As from a solve on as many real ranks; its times are simulated.
     seconds : float
-        The latest rank's clock at the end of the solve. The set-up before it takes no simulated time, and what looks
-        for the cause of a failure after it is not included.
+        The latest rank's clock at the end of the solve, including the products that recompute b - A x to confirm it.
+        The set-up before takes no simulated time, and what looks for the cause of a failure afterwards is not included.
     phases : list of Phase
         Kernels come first.
     messages, bytes : int

@@ -37,6 +37,30 @@ def test_same_parameters_same_clock_and_phases_add_up() -> None:
     assert np.array_equal(other.result.x, made[0].result.x)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["gmres", "ca-gmres", "cg"])
+def test_looking_for_the_cause_of_a_failure_takes_no_simulated_time(method: str) -> None:
+    """An iteration costs the same whether the solve converges or not: then its end is explained by further products."""
+    n = 100 if method == "cg" else 40
+    A, b = tacit.poisson((n, n)), np.ones(n * n)
+    options = {"ranks": 16, "machine": "tsubame", "method": method, "rtol": 1e-10, "fallbacks": False}
+    if method != "cg":
+        options["restart"] = 10
+    few, more, most = (tacit.simulate.solve(A, b, max_iterations=k, **options) for k in (120, 140, 160))
+    whole = tacit.simulate.solve(A, b, **options)
+    assert whole.result.converged
+    assert whole.result.iterations > 180
+    for made in (few, more, most):
+        assert not made.result.converged
+        assert made.result.seconds["explain"] > 0.05 * made.seconds  # or there was nothing to leave out
+    each = (most.seconds - few.seconds) / 40
+    assert more.seconds - few.seconds == pytest.approx(20 * each, rel=0.05)
+    assert whole.seconds - few.seconds == pytest.approx(each * (whole.result.iterations - 120), rel=0.08)
+    # The residual that is recomputed to confirm the end, and at each restart, belongs to the solve.
+    products = {p.name: p.times for p in few.phases}["halo"]
+    assert products == few.result.counts["exchanges"] > 120
+
+
 def test_trace_is_in_simulated_time(tmp_path: Path) -> None:
     made = tacit.simulate.solve(
         tacit.poisson((16, 16)), np.ones(256), ranks=4, method="pipelined-cg", rtol=1e-6, trace=True
@@ -53,6 +77,31 @@ def test_trace_is_in_simulated_time(tmp_path: Path) -> None:
         tacit.simulate.solve(tacit.poisson((16, 16)), np.ones(256), ranks=2, method="gmres", restart=0, trace=True)
     tacit.solve(tacit.poisson((16, 16)), np.ones(256))
     assert not any(tacit._core.take_events(rank, 0.0) for rank in range(4))
+
+
+def test_every_parameter_of_a_machine_counts() -> None:
+    """A time that grows with each of them alone, and never with a faster machine."""
+    level = {"ranks": 2, "latency": 5e-7, "overhead": 1e-7, "gap": 1e-11}
+    base = {"latency": 1e-6, "overhead": 2e-7, "gap": 1e-9, "noise": 1e-7, "bandwidth": 1e10, "flop_rate": 2e9,
+            "kernel": 1e-7, "cache": 2e4, "cache_bandwidth": 3e10, "levels": [level], "delivery": "eager",
+            "progress": "poll", "poll_interval": 5e-8}  # fmt: skip
+    A, b = tacit.poisson((24, 24)), np.ones(576)
+
+    def seconds(**other: object) -> float:
+        return tacit.simulate.solve(A, b, ranks=8, machine=base | other, method="pipelined-cg", rtol=1e-6).seconds
+
+    plain = seconds()
+    for name in ("latency", "overhead", "gap", "noise", "kernel", "poll_interval"):
+        assert seconds(**{name: 100 * base[name]}) > plain, name
+    for name in ("flop_rate", "bandwidth", "cache_bandwidth"):
+        slow = {"flop_rate": 1e13} | {name: base[name] / 10}
+        quick = {"flop_rate": 1e13} | {name: base[name]}
+        more = {"cache": 1e3} if name == "bandwidth" else {}
+        assert seconds(**slow | more) > seconds(**quick | more), name
+    assert seconds(cache=1e3, flop_rate=1e13) > seconds(flop_rate=1e13)
+    for name in ("latency", "overhead", "gap"):
+        assert seconds(levels=[level | {name: 20 * level[name]}]) > plain, name
+    assert seconds(progress="ideal") < plain < seconds(progress="in_wait")
 
 
 @pytest.mark.slow
@@ -105,6 +154,12 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     facts = json.loads(told.read_text())
     assert (facts["schema"], facts["ranks"], facts["machine"]["overhead"]) == ("tacit.simulate/1", 64, 0.85e-6)
     assert (facts["converged"], facts["command"]) == (True, ["tacit", *words])
+    assert facts["machine"]["progress"] == "poll"
+    assert facts["seconds_ideal"] == facts["seconds"]  # nothing is done while its sums are under way
+    assert cli.main([*words[:3], "pipelined-cg", *words[4:]]) == 0
+    assert "if messages advanced by themselves" in capsys.readouterr().out
+    facts = json.loads(told.read_text())
+    assert 0 < facts["seconds_ideal"] < facts["seconds"]
     real = {"ranks": 2, "threads": 2, "levels": "2,2", "monitor": None, "plot": tmp_path / "p.png", "path": "shared"}
     real |= {"partition": "graph", "ordering": "rcm", "device": "cuda", "engine": "thread", "schedule": "jobs"}
     for name, value in (real | {"remote-threads": 2, "job-rows": 64}).items():

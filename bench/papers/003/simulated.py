@@ -40,7 +40,7 @@ def run(o, precision, ranks, groups, like, minibatch=0, spans=None):
     found = json.loads(done.stdout)
     # Levels from the innermost to the outermost, which is between nodes.
     names = list(COLOURS)[1:]
-    names = names[-1:] if not groups else names
+    names = names[: len(found["levels"]) - 1] + names[-1:]  # groups of all ranks are no level of their own
     found["levels"] = dict(zip(names, found["levels"], strict=True))
     parts = {name: found["parts"].get(f"sums, level {i + 1}", 0.0) for i, name in enumerate(names)}
     found["parts"] = {"products": found["parts"]["tiled product"]} | parts

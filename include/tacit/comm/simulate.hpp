@@ -55,7 +55,7 @@ struct MachineModel {
   /// The machine of a name. "hopper": Cray XE6 with published latency and bandwidth, and assumed overhead and noise.
   /// "fitted": the same with overhead, gap and noise fitted to three ratios of Williams et al. 2014. "modern": assumed.
   /// "tsubame": a core of Tsubame 2 over TCP, after the all-reduce time of Yamazaki et al. 2017 (230 us at 240 ranks).
-  /// Error(usage) on another name.
+  /// Messages of all of them advance when products poll, as with the engine "polling". Error(usage) on another name.
   static MachineModel named(std::string_view name);
   static std::vector<std::string> names();
   /// All parameters on one line.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
+from typing import Any
 
 from tacit import report
 from tacit._described import SOLVE
@@ -35,6 +37,13 @@ def check(arguments: argparse.Namespace) -> None:
             raise WrongUse(f"--{name.replace('_', '-')} {value} is for real ranks, and --simulate is there")
 
 
+def _ideal(made: Any, solve: Callable[[dict[str, Any]], Any]) -> float:
+    """The simulated seconds with messages that advance by themselves, for methods that do anything meanwhile."""
+    if made.machine["progress"] == "ideal" or not made.result.method.startswith("pipelined-"):
+        return float(made.seconds)
+    return float(solve(made.machine | {"progress": "ideal"}).seconds)
+
+
 def run(arguments: argparse.Namespace) -> bool:
     """Solves, prints and writes; returns whether the solve has converged."""
     from tacit import comm, files, op, simulate
@@ -47,9 +56,14 @@ def run(arguments: argparse.Namespace) -> bool:
         raise WrongUse(f"--rhs {arguments.rhs} has {b.shape[1]} vectors; --simulate solves with one")
     how = {name: getattr(arguments, name) for name in ("precond", "method", "scalar")}
     how |= {"machine": arguments.machine or "modern", "trace": arguments.trace is not None}
-    made = simulate.solve(A, b, ranks=arguments.simulate, **how, **given(arguments, SOLVE))
+    options = given(arguments, SOLVE)
+    made = simulate.solve(A, b, ranks=arguments.simulate, **how, **options)
     r = made.result
+    how |= {"trace": False}
+    ideal = _ideal(made, lambda m: simulate.solve(A, b, ranks=arguments.simulate, **how | {"machine": m}, **options))
     out.print(made.summary())
+    if ideal != made.seconds:
+        out.print(f"  {ideal:.4g} s if messages advanced by themselves (progress ideal)")
     if arguments.output:
         op.write(arguments.output, r.x)
     if arguments.trace:
@@ -58,6 +72,7 @@ def run(arguments: argparse.Namespace) -> bool:
         facts = report.header("tacit.simulate/1", arguments.words) | {
             "simulated": True,
             **{name: getattr(made, name) for name in ("ranks", "machine", "seconds", "messages", "bytes")},
+            "seconds_ideal": ideal,
             "phases": [phase._asdict() for phase in made.phases],
             **{name: getattr(r, name) for name in _OF_RESULT},
             "file": arguments.file,

@@ -40,11 +40,13 @@ std::uint64_t value_of(gaspi_notification_t notification, std::uint64_t before) 
 }
 
 constexpr std::size_t flag_bytes = 64;  // distance of flags (Route)
+// The notifications of flags come before this one; a rank's last notification of a use is this one plus its rank.
+constexpr gaspi_notification_id_t last_of_use = 32768;
 
 class GaspiWindow final : public Window {
  public:
-  GaspiWindow(gaspi_segment_id_t segment, std::vector<gaspi_rank_t> ranks, std::size_t bytes)
-      : segment_(segment), ranks_(std::move(ranks)), bytes_(bytes) {}
+  GaspiWindow(gaspi_segment_id_t segment, std::vector<gaspi_rank_t> ranks, int rank, std::size_t bytes)
+      : segment_(segment), ranks_(std::move(ranks)), rank_(rank), bytes_(bytes) {}
   bool fits(const std::vector<gaspi_rank_t>& ranks, std::size_t bytes) const {
     return base_ && ranks_ == ranks && bytes_ >= bytes;
   }
@@ -55,17 +57,14 @@ class GaspiWindow final : public Window {
       gaspi_pointer_t base = nullptr;
       check(gaspi_segment_ptr(segment_, &base), "gaspi_segment_ptr");
       base_ = static_cast<std::byte*>(base);
+    } else {
+      forget();
     }
     for (const int peer : peers)
       if (std::find(registered_.begin(), registered_.end(), peer) == registered_.end()) {
         check(gaspi_segment_register(segment_, ranks_[std::size_t(peer)], timeout), "gaspi_segment_register");
         registered_.push_back(peer);
       }
-    for (auto& [flag, value] : seen_) {
-      gaspi_notification_t left = 0;
-      check(gaspi_notify_reset(segment_, gaspi_notification_id_t(flag / flag_bytes), &left), "gaspi_notify_reset");
-      value = 0;
-    }
   }
   std::byte* data() override { return base_; }
   bool sends_from_anywhere() const override { return false; }
@@ -73,18 +72,12 @@ class GaspiWindow final : public Window {
              std::uint64_t value) override {
     const gaspi_rank_t rank = ranks_[std::size_t(to)];
     const auto id = gaspi_notification_id_t(flag / flag_bytes);
-    const auto post = [&] {
-      if (bytes == 0) return gaspi_notify(segment_, rank, id, notification_of(value), queue, timeout);
-      const auto from = gaspi_offset_t(static_cast<const std::byte*>(data) - base_);
+    if (bytes == 0) return notify(to, id, notification_of(value));
+    const auto from = gaspi_offset_t(static_cast<const std::byte*>(data) - base_);
+    post("gaspi_write_notify", [&] {
       return gaspi_write_notify(segment_, from, rank, segment_, at, bytes, id, notification_of(value), queue, timeout);
-    };
-    gaspi_return_t code = post();
-    if (code == GASPI_QUEUE_FULL) {
-      check(gaspi_wait(queue, timeout), "gaspi_wait");
-      code = post();
-    }
-    check(code, bytes ? "gaspi_write_notify" : "gaspi_notify");
-    if (bytes) check(gaspi_wait(queue, timeout), "gaspi_wait");  // local completion; does not wait for the receiver
+    });
+    check(gaspi_wait(queue, timeout), "gaspi_wait");  // local completion; does not wait for the receiver
   }
   std::uint64_t read(std::size_t flag) override {
     const auto id = gaspi_notification_id_t(flag / flag_bytes);
@@ -99,9 +92,38 @@ class GaspiWindow final : public Window {
   }
 
  private:
+  template <class Call>
+  static void post(const char* name, const Call& call) {
+    gaspi_return_t code = call();
+    if (code == GASPI_QUEUE_FULL) {
+      check(gaspi_wait(queue, timeout), "gaspi_wait");
+      code = call();
+    }
+    check(code, name);
+  }
+  void notify(int to, gaspi_notification_id_t id, gaspi_notification_t value) {
+    post("gaspi_notify", [&] { return gaspi_notify(segment_, ranks_[std::size_t(to)], id, value, queue, timeout); });
+  }
+  /// Takes away the notifications of former uses. Some may still be on their way, and would count as flags of the next
+  /// use; those of a queue for one rank arrive in order, so all are there when a last one of each neighbour is.
+  void forget() {
+    for (const int peer : registered_) notify(peer, last_of_use + gaspi_notification_id_t(rank_), 1);
+    gaspi_notification_id_t found = 0;
+    gaspi_notification_t left = 0;
+    for (const int peer : registered_) {
+      const auto last = last_of_use + gaspi_notification_id_t(peer);
+      check(gaspi_notify_waitsome(segment_, last, 1, &found, timeout), "gaspi_notify_waitsome");
+      check(gaspi_notify_reset(segment_, last, &left), "gaspi_notify_reset");
+    }
+    while (gaspi_notify_waitsome(segment_, 0, last_of_use, &found, GASPI_TEST) == GASPI_SUCCESS)
+      check(gaspi_notify_reset(segment_, found, &left), "gaspi_notify_reset");
+    seen_.clear();
+  }
+
   static constexpr gaspi_queue_id_t queue = 0;
   gaspi_segment_id_t segment_;
   std::vector<gaspi_rank_t> ranks_;  // the GASPI ranks of the communicator's ranks
+  int rank_;                         // this one, of the communicator's
   std::size_t bytes_;
   std::byte* base_ = nullptr;
   std::vector<int> registered_;
@@ -161,7 +183,7 @@ std::shared_ptr<Window> make_gaspi_window(const Communicator& comm, const AllLea
   }
   auto& window = windows()[int(number)];
   try {
-    if (!window) window = std::make_shared<GaspiWindow>(gaspi_segment_id_t(number), ranks, bytes);
+    if (!window) window = std::make_shared<GaspiWindow>(gaspi_segment_id_t(number), ranks, comm.rank(), bytes);
     window->prepare(peers);
   } catch (const Error& e) {
     why = e.what();

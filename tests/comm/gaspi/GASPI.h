@@ -1,5 +1,5 @@
 // Declarations of the calls of the GASPI standard (17.1) that src/comm/transport/gaspi.cpp uses, so that it is compiled
-// where no GASPI library is installed. Types have the sizes of GPI-2.
+// and tested (rig.cpp) where no GASPI library is installed. Types have the sizes of GPI-2.
 #pragma once
 
 extern "C" {

@@ -21,6 +21,7 @@ MachineModel MachineModel::named(std::string_view name) {
   m.flop_rate = 12e9;
   m.cache = 512 * 1024;
   m.cache_bandwidth = 50e9;
+  m.progress = Progress::poll;  // as with the engine "polling", over an MPI library that acts only when it is called
   switch (machines.value(name)) {
     case Known::hopper:
       m.latency = 1.5e-6, m.overhead = 0.5e-6, m.gap = 0.33e-9, m.noise = 2e-6;
