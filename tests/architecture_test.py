@@ -38,7 +38,7 @@ PYTHON_FLOORS = [
     {"op"},
     {"precond"},
     {"krylov"},
-    {"_gradients", "files", "jax", "scipy", "simulate", "torch"},
+    {"_gradients", "advice", "files", "jax", "scipy", "simulate", "torch"},
     {"app"},
     {"cli"},
     {"__init__", "__main__"},

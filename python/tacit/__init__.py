@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from . import comm, device, io, krylov, layout, methods, op, precond, scipy, simulate
     from ._core import EnvironmentFailure, Error, InputError, OutOfMemory, UsageError
+    from .advice import Advice, advise
     from .app import bem, grid_problems, inference, multigrid, tomography
     from .device import DeviceArray, device_array
     from .io import read_vector
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
 
 # Where each name lives; loaded when first asked for, so that importing Tacit costs next to nothing.
 _HOMES = {
+    "advice": ["Advice", "advise"],
     "_core": ["EnvironmentFailure", "Error", "InputError", "OutOfMemory", "UsageError"],
     "device": ["DeviceArray", "device_array"],
     "io": ["read_vector"],
@@ -132,12 +134,12 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
-    "Assembler", "CallbackState", "Checkpoint", "ColumnsResult", "Csr", "DeviceArray", "DeviceCsr", "DeviceHMatrix",
-    "EnvironmentFailure", "Error", "HMatrix", "InputError", "LeastSquaresColumnsResult", "LeastSquaresResult",
-    "LowRank", "NotConverged", "Observer", "Operator", "OutOfMemory", "Plan", "Result", "Stencil", "UsageError",
-    "__version__", "bem", "bicgstab", "cg", "chebyshev", "comm", "csr", "device", "device_array", "explain_plan",
-    "fgmres", "function", "gmres",
-    "grid_problems", "hmatrix", "idr", "inference", "io", "krylov", "layout", "low_rank", "lsmr", "lsqr", "lstsq",
-    "methods", "minres", "multigrid", "op", "poisson", "precond", "read", "read_vector", "richardson", "scipy",
-    "simulate", "solve", "stencil", "tiled", "tomography", "write"
+    "Advice", "Assembler", "CallbackState", "Checkpoint", "ColumnsResult", "Csr", "DeviceArray", "DeviceCsr",
+    "DeviceHMatrix", "EnvironmentFailure", "Error", "HMatrix", "InputError", "LeastSquaresColumnsResult",
+    "LeastSquaresResult", "LowRank", "NotConverged", "Observer", "Operator", "OutOfMemory", "Plan", "Result",
+    "Stencil", "UsageError", "__version__", "advise", "bem", "bicgstab", "cg", "chebyshev", "comm", "csr", "device",
+    "device_array", "explain_plan", "fgmres", "function", "gmres", "grid_problems", "hmatrix", "idr", "inference",
+    "io", "krylov", "layout", "low_rank", "lsmr", "lsqr", "lstsq", "methods", "minres", "multigrid", "op", "poisson",
+    "precond", "read", "read_vector", "richardson", "scipy", "simulate", "solve", "stencil", "tiled", "tomography",
+    "write"
 ]  # fmt: skip

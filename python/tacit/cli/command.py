@@ -16,7 +16,20 @@ from pathlib import Path
 from typing import Any
 
 from tacit import app, launch, report
-from tacit.cli import bem, bench, completion, infer, matrix, mpirun, multigrid, plan, poisson, reconstruct, solve
+from tacit.cli import (
+    advise,
+    bem,
+    bench,
+    completion,
+    infer,
+    matrix,
+    mpirun,
+    multigrid,
+    plan,
+    poisson,
+    reconstruct,
+    solve,
+)
 from tacit.cli.arguments import OK, SIZES, USAGE, Arguments, Parser, nearest, one_of
 from tacit.cli.failures import drop_output, guarded, open_streams, tidy_when_ended
 from tacit.cli.settings import Settings, show
@@ -50,6 +63,7 @@ def build_parser() -> Parser:
     command("check", "read files strictly and say whether they are valid", matrix.add_check, matrix.run_check)
     text = "convert a matrix or vector file; the suffix says into what"
     command("convert", text, matrix.add_convert, matrix.run_convert)
+    command("advise", advise.TEXT, advise.add, advise.run)
     command("explain-plan", plan.TEXT, plan.add, plan.run)
     text = "find out whether MPI, threads and GPU work here, and what cures what does not"
     command("doctor", text, lambda a: a.json("all findings"), _doctor)
