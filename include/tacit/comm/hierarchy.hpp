@@ -22,8 +22,8 @@ Groups parse_groups(const std::string& text);
 
 /// How messages hold the values. full: as they are. fixed16 (of floats): whole numbers of 16 bits, scaled by a power of
 /// two for every 64 values of a column, with the rounding error of a value added to the next one of its column, so that
-/// sums of neighbours keep theirs. A value is off by at most 1.5 units, of up to 2^-14 of the largest of its 64 (or
-/// 2^-126, where these are tiny), zeros stay zero, and infinities and NaN arrive as they are. Sums are formed in float.
+/// sums of neighbours keep theirs. A value is off by at most 1.5 2^-14 of the largest of its 64 (or 2^-126, where
+/// these are tiny), zeros stay zero, and infinities and NaN arrive as they are. Sums are formed in float.
 enum class MessageFormat { full, fixed16 };
 
 /// The usual rounding error of a value, relative to the largest of its 64: half a unit; 0 of `full`.
