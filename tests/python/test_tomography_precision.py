@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from conftest import ROOT
 from scans_of_discs import angles_of
 
@@ -79,6 +80,22 @@ def test_16_bits_keep_what_is_not_finite() -> None:
     for r in tacit.comm.run_threads(2, rank):
         assert r.end == ["iterations", "non_finite", "iterations"]
         assert np.isfinite(r.images[[0, 2]]).all()
+
+
+@pytest.mark.parametrize("vectors", ["float16", "bfloat16"])
+def test_sums_of_16_bits_neither_stall_nor_overflow(vectors: str) -> None:
+    # Sums in halves would stall at 2048 and overflow at 65504.
+    ones = sp.csr_matrix(np.ones((3, 20000), np.float32))
+    x = np.full((20000, 8), 4.7, np.float32)
+    np.testing.assert_allclose(tacit.tiled(ones, vectors=vectors) @ x, 94000, rtol=1e-4)
+    angles, image = angles_of(20), np.full((32, 32), 6e4, np.float32)
+    wanted = tomography.projector(angles, 32).project(image)
+
+    def rank(comm: Any) -> Any:
+        return tomography.projector(angles, 32, format="list", vectors=vectors, comm=comm).project(image)
+
+    for found in tacit.comm.run_threads(3, rank):
+        np.testing.assert_allclose(found, wanted, atol=1e-2 * wanted.max())
 
 
 @pytest.mark.skipif(not (SHARED / "ADS1_theta.bin").exists(), reason=f"no {SHARED}")
