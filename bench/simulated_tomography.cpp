@@ -88,6 +88,8 @@ void measure(const Words& w) {
       },
       1 << 20);
   const double once = cube / w.products;
+  // Of a value sent; messages of 16 bits have an exponent for each 64.
+  const double bytes = w.precision == "mixed" ? 2 + 2.0 / 64 : double(sizeof(T));
   std::printf(R"({"precision": "%s", "groups": "%s", "ranks": %d, "columns": %d, "minibatch": %d, "like": %d)",
               w.precision.c_str(), w.groups.c_str(), w.ranks, w.columns, w.minibatch, w.like);
   std::printf(R"(, "seconds": %.6g, "kernels": %.6g, "parts": {)", finish * once, kernels * once);
@@ -100,8 +102,7 @@ void measure(const Words& w) {
   for (std::size_t l = 0; l < volume.size(); ++l)
     std::printf(R"(%s{"group": %d, "touched": %lld, "sent": %lld, "messages": %lld, "bytes": %.6g})", l ? ", " : "",
                 volume[l].group, static_cast<long long>(volume[l].touched), static_cast<long long>(volume[l].sent),
-                static_cast<long long>(volume[l].messages),
-                double(volume[l].sent) * sizeof(T) * w.columns * scale * scale);
+                static_cast<long long>(volume[l].messages), double(volume[l].sent) * bytes * w.columns * scale * scale);
   std::printf("], \"machine\": \"%s\"}\n", model.describe().c_str());
   if (w.spans.empty()) return;
   std::ofstream out(w.spans);  // of rank 0: name, begin, end

@@ -211,12 +211,12 @@ RECONSTRUCT: Mapping[str, Option] = {
     'l_curve': Option('flag', False, (), -INFINITY, INFINITY, False, 0, 'a number', 'ends a slice when the corner of its L-curve has been passed, with the image at the corner', '', ()),
     'relaxation': Option('real', 1.0, (), 0.0, 2.0, True, 0, 'a number in (0, 2)', 'w', '', ('sirt',)),
     'nonnegative': Option('flag', False, (), -INFINITY, INFINITY, False, 0, 'a number', 'no pixel below 0', '', ('sirt',)),
-    'reorthogonalise': Option('whole', 1, (), 0.0, INFINITY, False, 0, 'at least 0 gradients', "every gradient is kept orthogonal to the first so many, each of which takes an image's memory; with none rounding costs an iteration or two in float32, more with 16-bit values or vectors", '', ('cgls',)),
+    'reorthogonalise': Option('whole', None, (), 0.0, INFINITY, False, 0, 'at least 0 gradients', "every gradient is kept orthogonal to the first so many, each of which takes an image's memory; with none rounding costs an iteration or two in float32, more with 16-bit values or vectors", '1; with vectors in 16 bits 5', ('cgls',)),
 }
 RECONSTRUCT_NAMES = ('cgls', 'sirt',)
 TILED: Mapping[str, Option] = {
     'values': Option('choice', 'full', ('full', 'float32', 'float16', 'bfloat16'), -INFINITY, INFINITY, False, 0, 'a number', "how entries are stored: as the matrix's own scalar (full), or rounded (scaled by a power of two for each block of rows); sums are formed in the scalar", '', ('tiled', 'projector')),
-    'vectors': Option('choice', 'full', ('full', 'float16', 'bfloat16'), -INFINITY, INFINITY, False, 0, 'a number', 'what products of a float32 matrix read: the vectors, or a copy in 16 bits, each column scaled by a power of two of its own; what rounding takes from a number the next ones of its column get, up to half a unit of their own last place; sums are formed in float32', '', ('tiled', 'projector')),
+    'vectors': Option('choice', 'full', ('full', 'float16', 'bfloat16'), -INFINITY, INFINITY, False, 0, 'a number', 'what products of a float32 matrix read: the vectors, or a copy in 16 bits, each column scaled by a power of two of its own; what rounding takes from a number the next ones of its column get, up to half a unit of their own last place; sums are formed in float32; messages between ranks are then of 16 bits too: whole numbers scaled by a power of two for every 64; cgls takes vectors and messages in full until its gradient is small enough for theirs', '', ('tiled', 'projector')),
     'order': Option('choice', None, ('natural', 'hilbert', 'clustered', 'spectral', 'greedy', 'metis'), -INFINITY, INFINITY, False, 0, 'a number', 'how rows and columns are stored; vectors keep their numbers. natural: as they come; hilbert: rays and pixels along curves; clustered: rows that read the same columns together, and columns likewise, where nothing is known of their geometry, by spectral (long rows), greedy (short ones) or metis where these are named', 'natural; of a projector hilbert', ('tiled', 'projector')),
     'cluster_rows': Option('whole', 1024, (), 1.0, INFINITY, False, 0, 'at least 1 row', 'order clustered, spectral, greedy, metis: rows of a cluster', '', ('tiled',)),
     'format': Option('choice', 'automatic', ('automatic', 'list', 'bitmap', 'plain', 'computed'), -INFINITY, INFINITY, False, 0, 'a number', "list (fastest), bitmap (fewer bytes where neighbouring columns come together), plain (as a csr matrix; where rows are short and columns many); computed: entries are made in every product, no memory and next to no time to build, quickest up to 4 columns (8 where building counts), of values and vectors in full; automatic: by the columns and the rows' lengths, of a projector computed up to 8 columns and where a stored matrix would not fit the memory, unless options say how it is stored", '', ('tiled', 'projector')),
@@ -388,7 +388,7 @@ class ReconstructOptions(TypedDict, total=False):
     l_curve: bool
     relaxation: float
     nonnegative: bool
-    reorthogonalise: int
+    reorthogonalise: int | None
 
 
 class TiledOptions(TypedDict, total=False):

@@ -82,6 +82,17 @@ TYPED_TEST(TomographyInMemory, ProductsEqualTheHosts) {
             EXPECT_EQ(u.to_host(), w.to_host());
             EXPECT_LE(distance(u.to_host(), y.to_host()), bound * norm_of(y.to_host())) << k << half;
             EXPECT_LE(distance(v.to_host(), z.to_host()), bound * norm_of(z.to_host())) << k << half;
+            // Vectors in full, with messages in 16 bits and in full.
+            o.matrix.values = op::Values::full;
+            const auto rounded = projector.on_device<T, M>(comm, o);
+            for (const double relative : {0x1p-13, 0.0}) {
+              const auto& full = rounded->accurate_to(relative);
+              full.apply(there, u), full.apply_adjoint(right, v);
+              const double room = half && relative > 0 ? 1e-4 : 30 * std::numeric_limits<T>::epsilon();
+              EXPECT_LE(distance(u.to_host(), y.to_host()), room * norm_of(y.to_host())) << k << half << relative;
+              EXPECT_LE(distance(v.to_host(), z.to_host()), room * norm_of(z.to_host())) << k << half << relative;
+              EXPECT_EQ(&full == rounded.get(), !half);
+            }
           }
       },
       ranks_of({1, 2, 3}));

@@ -543,6 +543,57 @@ std::vector<float> raw(const std::string& path) {
   return values;
 }
 
+// Products with vectors and messages in 16 bits: accurate ones on demand, with the rest of the bytes.
+TEST(TiledSpmm, TakesVectorsAndMessagesInFullOnDemand) {
+  const Projector projector(geometry(
+      40, 40, 40,
+      [] {
+        std::vector<double> degrees;
+        for (int i = 0; i < 30; ++i) degrees.push_back(6.0 * i);
+        return degrees;
+      }(),
+      20));
+  test::on_ranks(
+      [&](const Communicator& comm) {
+        for (const auto& groups : {comm::Groups{}, comm::Groups{2}})
+          for (const auto vectors : {op::Vectors::half, op::Vectors::bfloat16})
+            for (const int k : {1, 20}) {
+              op::TiledSpmmOptions o;
+              o.matrix.format = op::TiledFormat::list, o.groups = groups;
+              const auto exact = projector.matrix<float>(comm, o);
+              o.matrix.vectors = vectors;
+              const auto a = projector.matrix<float>(comm, o);
+              const auto x = test::vector_of<float>(a->domain(), 4, k), b = test::vector_of<float>(a->range(), 5, k);
+              Vector<float> y(a->range(), k), z(a->domain(), k), u(a->range(), k), v(a->domain(), k);
+              const auto bytes_of = [&](const op::Operator<float, Host>& m, double bound) {
+                exact->apply(x, y), exact->apply_adjoint(b, z);
+                const double ys = layout::norm(y), zs = layout::norm(z);
+                const auto before = comm.counters();
+                m.apply(x, u), m.apply_adjoint(b, v);
+                const auto sent = (comm.counters() - before).bytes;
+                const double said = comm.size() > 1 ? m.cost().message_bytes + m.adjoint_cost().message_bytes : 0;
+                EXPECT_EQ(double(sent), k * said);
+                // The same sum of products twice: <A x, b> = <x, A^T b>.
+                const double left = layout::dot(u, b), right = layout::dot(x, v);
+                EXPECT_NEAR(left, right, bound * ys * layout::norm(b));
+                layout::axpy(-1.0f, u, y), layout::axpy(-1.0f, v, z);
+                EXPECT_LE(layout::norm(y), bound * ys);
+                EXPECT_LE(layout::norm(z), bound * zs);
+                return double(sent);
+              };
+              const double unit = 4 * op::half_unit(vectors);
+              const double coarse = bytes_of(*a, unit), middle = bytes_of(a->accurate_to(0x1p-15), 4 * 0x1p-14),
+                           full = bytes_of(a->accurate_to(0), 1e-6);
+              EXPECT_EQ(&a->accurate_to(op::half_unit(vectors)), a.get());
+              EXPECT_EQ(&exact->accurate_to(0), exact.get());
+              EXPECT_EQ(coarse, middle);
+              EXPECT_LE(coarse, (0.5 + 0.5 / 16) * full + 16.0 * k * comm.size() * comm.size());
+              EXPECT_GE(coarse, 0.5 * full);
+            }
+      },
+      {2, 3, 4});
+}
+
 // An artificial sinogram, compared with a reference in double precision.
 TYPED_TEST(Tomography, FollowsTheReferenceResiduals) {
   using T = TypeParam;

@@ -5,6 +5,8 @@
 
 #include "support/communicators.hpp"
 
+#include <cmath>
+#include <limits>
 #include <numeric>
 #include <set>
 
@@ -92,6 +94,115 @@ TEST(SparseReduction, AddsUpAndSpreads) {
         }
       },
       {1, 2, 3, 4, 5, 7, 8, 12});
+}
+
+// Sums and spreads in 16 bits of columns of very different sizes: errors of a unit and a half for every message, zeros
+// and numbers that are not finite as they are, and as many bytes as said.
+void check_16_bits(const Communicator& comm, const Groups& groups) {
+  constexpr int k = 4;
+  constexpr float size[k] = {1, 1e30f, 1e-30f, 3.4e38f / 64};
+  const auto offsets = offsets_of(comm.size());
+  SparseReduction reduction(comm, offsets, touched_by(comm.rank()), groups);
+  const auto& touched = reduction.touched();
+  const auto number = [&](int rank, Global i, int c) {
+    const double v = i % 9 == 4 ? 0 : std::sin(double(i * 5 + rank * 3 + c + 1));
+    return float(v) * size[c] / 8;
+  };
+  std::vector<float> partial, back(touched.size() * k);
+  for (const Global i : touched)
+    for (int c = 0; c < k; ++c) partial.push_back(number(comm.rank(), i, c));
+  const auto own = std::size_t(reduction.owned());
+  std::vector<float> sums(own * k), owned, got(touched.size() * k);
+  const Global first = offsets[std::size_t(comm.rank())];
+  const auto counted = [&](bool spread, const auto& work) {
+    const auto before = comm.counters();
+    work();
+    const auto sent = comm.counters() - before;
+    EXPECT_EQ(sent.messages, comm.size() > 1 ? reduction.messages(spread) : 0);
+    const Global bytes = reduction.bytes<float>(spread, comm::MessageFormat::fixed16);
+    EXPECT_EQ(sent.bytes, comm.size() > 1 ? bytes * k : 0);
+    const Global values = reduction.values(spread), blocks = values / 64 + reduction.messages(spread);
+    EXPECT_EQ(reduction.bytes<float>(spread, comm::MessageFormat::full), 4 * values);
+    EXPECT_GE(bytes, 2 * values);
+    EXPECT_LE(bytes, 2 * (values + blocks));
+  };
+  counted(false, [&] {
+    const int token = reduction.start_sum(partial.data(), k, comm::MessageFormat::fixed16);
+    std::fill(partial.begin(), partial.end(), -1.0f);
+    reduction.finish_sum(token, sums.data(), k, k);
+  });
+  const double unit = 1.5 * 0x1p-14 / 8;
+  int rounded = 0;
+  for (std::size_t i = 0; i < own; ++i)
+    for (int c = 0; c < k; ++c) {
+      double expected = 0;
+      for (int r = 0; r < comm.size(); ++r)
+        if (touches(r, first + Global(i))) expected += double(number(r, first + Global(i), c));
+      // At each level a message of as many partial sums as ranks.
+      const double bound = unit * double(size[c]) * comm.size() * comm.size() * reduction.levels();
+      EXPECT_NEAR(double(sums[i * k + std::size_t(c)]), expected, bound) << i << " " << c;
+      EXPECT_TRUE(expected != 0 || sums[i * k + std::size_t(c)] == 0) << i << " " << c;
+      rounded += c == 0 && std::abs(double(sums[i * k]) - expected) > 1e-6;
+    }
+  EXPECT_TRUE(comm.size() <= 2 || own <= 20 || rounded > 0);  // rank 1 touches nothing
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  const auto value_of = [&](Global i, int c) {
+    if (c == 1 && i % 10 == 3) return i % 20 == 3 ? infinity : -infinity;
+    return c == 2 && i % 17 == 5 ? std::numeric_limits<float>::quiet_NaN() : number(-1, i, c);
+  };
+  for (Global i = first; i < first + Global(own); ++i)
+    for (int c = 0; c < k; ++c) owned.push_back(value_of(i, c));
+  counted(true, [&] {
+    const int token = reduction.start_spread(owned.data(), k, k, comm::MessageFormat::fixed16);
+    reduction.finish_spread(token, owned.data(), k, k, got.data());
+  });
+  for (std::size_t j = 0; j < touched.size(); ++j)
+    for (int c = 0; c < k; ++c) {
+      const float expected = value_of(touched[j], c), found = got[j * k + std::size_t(c)];
+      if (std::isfinite(expected))
+        EXPECT_NEAR(double(found), double(expected), unit * double(size[c]) * reduction.levels());
+      else EXPECT_TRUE(std::isnan(expected) ? std::isnan(found) : found == expected) << touched[j] << " " << c;
+      EXPECT_TRUE(expected != 0 || found == 0) << touched[j] << " " << c;
+    }
+  // Both formats at once.
+  const int a = reduction.start_spread(owned.data(), k, k),
+            b = reduction.start_spread(owned.data(), k, k, comm::MessageFormat::fixed16);
+  reduction.finish_spread(a, owned.data(), k, k, back.data());
+  reduction.finish_spread(b, owned.data(), k, k, got.data());
+  for (std::size_t j = 0; j < touched.size(); ++j) EXPECT_EQ(back[j * k], value_of(touched[j], 0));
+}
+
+TEST(SparseReduction, SendsIn16Bits) {
+  test::on_ranks(
+      [](const Communicator& comm) {
+        for (const Groups& groups : {Groups{}, Groups{2}, Groups{2, 4}}) {
+          SCOPED_TRACE(std::to_string(groups.size()) + " groups on " + std::to_string(comm.size()) + " ranks");
+          check_16_bits(comm, groups);
+        }
+      },
+      {1, 2, 3, 4, 7});
+}
+
+// What rounding takes from a value the next ones get: the sum of many equal values is that of the exact ones to two
+// units, where each by itself would be off by the same part of a unit.
+TEST(SparseReduction, KeepsSumsIn16Bits) {
+  if (test::under_mpi()) GTEST_SKIP() << "the same as with threads";
+  comm::run_threads(2, [](const Communicator& comm) {
+    constexpr Global n = 5000;
+    std::vector<Global> all(comm.rank() == 1 ? n : 0);
+    std::iota(all.begin(), all.end(), Global(0));
+    SparseReduction reduction(comm, std::vector<Global>{0, n, n}, all);
+    std::vector<float> own(comm.rank() == 0 ? n : 0, 0.7000123f), got(all.size());
+    const int token = reduction.start_spread(own.data(), 1, 1, comm::MessageFormat::fixed16);
+    reduction.finish_spread(token, own.data(), 1, 1, got.data());
+    if (comm.rank() == 0) return;
+    double sum = 0;
+    for (const float v : got) sum += double(v) - double(0.7000123f);
+    EXPECT_NEAR(sum, 0, 2 * 0x1p-15);
+    EXPECT_NE(got[0], 0.7000123f);
+    std::vector<double> twice(all.size());
+    EXPECT_THROW(reduction.start_sum(twice.data(), 1, comm::MessageFormat::fixed16), Error);
+  });
 }
 
 // The volume of a level: its pairs (group, element touched in the group), except those whose holder does not change.

@@ -6,8 +6,8 @@ model that is printed.
                                          [--angles 360] [--scans 24,12,12:2048 96,48,48:6613] [--columns 32]
                                          [--minibatch 8] [--products 61] [--slices 1792] [--out FOLDER]
 
-A scan is given by its ranks for double, single and mixed precision (float16 values and vectors; floats are summed and
-sent), and the number of bins that it models: a scan of --size bins, with a machine scaled so that products and
+A scan is given by its ranks for double, single and mixed precision (float16 values and vectors, messages of 16 bits;
+floats are summed), and the number of bins that it models: a scan of --size bins, with a machine scaled so that products and
 reductions take as long as at that size. Seconds are for all slices of a scan on as many GPUs as double precision uses:
 where a precision needs fewer to hold the matrix, the others process other slices. (Paper, 24 and 768 V100: hierarchical
 reductions save about 60 % of the time between nodes, add 4.1 % within sockets and 0.95 % within nodes, and save 45 to

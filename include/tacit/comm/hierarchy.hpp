@@ -20,6 +20,17 @@ using Groups = std::vector<int>;
 /// "3,6" as groups. Error(usage) on anything else.
 Groups parse_groups(const std::string& text);
 
+/// How messages hold the values. full: as they are. fixed16 (of floats): whole numbers of 16 bits, scaled by a power of
+/// two for every 64 values of a column, with the rounding error of a value added to the next one of its column, so that
+/// sums of neighbours keep theirs. A value is off by at most 1.5 2^-14 of the largest of its 64 (or 2^-126, where
+/// these are tiny), zeros stay zero, and infinities and NaN arrive as they are. Sums are formed in float.
+enum class MessageFormat { full, fixed16 };
+
+/// The usual rounding error of a value, relative to the largest of its 64: half a unit; 0 of `full`.
+constexpr double half_unit(MessageFormat format) {
+  return format == MessageFormat::fixed16 ? 0x1p-15 : 0;
+}
+
 /// The volume that one level moves, in values of one column.
 struct LevelVolume {
   int group = 0;        ///< ranks that exchange with each other
@@ -54,18 +65,23 @@ class SparseReduction {
   /// other way).
   Global messages(bool spread) const;
   Global values(bool spread) const;
+  /// The bytes of these messages for a column of T: with fixed16 half of those of floats and 2 for each 64 values of a
+  /// message, begun ones counted.
+  template <class T>
+  Global bytes(bool spread, MessageFormat format) const;
 
   /// Starts own[i stride + c] = sum over ranks of partial[j columns + c], where j is the position of element i in
   /// touched(). On return all levels but the last are done, the messages of the last are in flight, and `partial` may
-  /// be reused. Collective; at most two sums and spreads may be in flight. Returns a token.
+  /// be reused. With fixed16 partial sums are rounded at every level where they are sent. Collective, with one format;
+  /// at most two sums and spreads may be in flight. Returns a token. Error(usage): fixed16 of doubles.
   template <class T>
-  int start_sum(const T* partial, int columns);
+  int start_sum(const T* partial, int columns, MessageFormat format = MessageFormat::full);
   template <class T>
   void finish_sum(int token, T* own, int columns, int stride);
   /// Starts touched[j columns + c] = own[i stride + c], the transpose of a sum. `own` must not change until
-  /// finish_spread().
+  /// finish_spread(). With fixed16 ranks get rounded values, at every level again, except of elements that they own.
   template <class T>
-  int start_spread(const T* own, int columns, int stride);
+  int start_spread(const T* own, int columns, int stride, MessageFormat format = MessageFormat::full);
   template <class T>
   void finish_spread(int token, const T* own, int columns, int stride, T* touched);
   /// Whether fewer than two are in flight.

@@ -27,6 +27,11 @@ class LocalProduct {
   /// different Y.
   virtual void multiply(const T* x, int x_stride, T* y, int y_stride, int k, const comm::Communicator* comm = nullptr,
                         const Clamp<T>* clamp = nullptr) const = 0;
+  /// As multiply(), but reads X in full where that reads a copy in 16 bits.
+  virtual void multiply_full(const T* x, int x_stride, T* y, int y_stride, int k,
+                             const comm::Communicator* comm = nullptr) const {
+    multiply(x, x_stride, y, y_stride, k, comm);
+  }
 
   virtual Global entries() const = 0;
   virtual double largest() const = 0;  ///< max |a_ij|, or a bound; infinite or NaN where an entry is

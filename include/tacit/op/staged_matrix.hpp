@@ -64,6 +64,7 @@ class StagedMatrix {
     bool race_check = false;          ///< on the host: every member of a team is a real thread (slow)
     const Clamp<T>* clamp = nullptr;  ///< y := min(max(y + bias, low), high)
     std::uint32_t* alive = nullptr;   ///< of columns, in memory M: set to 1 where an element of Y is above 0 or NaN
+    bool full_vectors = false;        ///< reads X in full, half as many columns at a time, also with vectors in halves
   };
   /// Y = A X, k interleaved columns; does not wait for the device. On the host one thread runs each team.
   void multiply(const T* x, T* y, int k, const After& after) const;

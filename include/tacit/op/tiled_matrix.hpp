@@ -33,6 +33,11 @@ enum class TiledFormat { automatic, list, bitmap, plain, computed };
 /// cache; below 8 columns the vectors are rounded but not stored in 16 bits.
 enum class Vectors { full, half, bfloat16 };
 
+/// The largest rounding error of a number of this precision, relative to it; 0 of `full`.
+constexpr double half_unit(Vectors vectors) {
+  return vectors == Vectors::half ? 0x1p-11 : vectors == Vectors::bfloat16 ? 0x1p-8 : 0;
+}
+
 struct TiledOptions {
   Values values = Values::full;
   TiledFormat format = TiledFormat::automatic;
@@ -95,6 +100,8 @@ class TiledMatrix final : public LocalProduct<T> {
   Local columns() const override { return columns_; }
   void multiply(const T* x, int x_stride, T* y, int y_stride, int k, const comm::Communicator* comm = nullptr,
                 const Clamp<T>* clamp = nullptr) const override;
+  void multiply_full(const T* x, int x_stride, T* y, int y_stride, int k,
+                     const comm::Communicator* comm = nullptr) const override;
 
   Global entries() const override { return entries_; }
   double largest() const override { return largest_; }
@@ -124,7 +131,9 @@ class TiledMatrix final : public LocalProduct<T> {
   std::uint64_t checksum_of_starts(const Block& block) const;
   std::uint64_t checksum_of_entries(const Block& block) const;
   void encode_runs(Local begin, const RowBuffer<T>& rows, Block& block, Arena& arena) const;
-  void prepare(const T* x, int x_stride, int k, Copy& copy) const;
+  void prepare(const T* x, int x_stride, int k, Vectors vectors, Copy& copy) const;
+  void multiply_in(Vectors vectors, const T* x, int x_stride, T* y, int y_stride, int k, const comm::Communicator* comm,
+                   const Clamp<T>* clamp) const;
   void multiply_block(const Block& block, const T* x, int x_stride, T* y, int y_stride, int k, const Copy* copy,
                       const Clamp<T>* clamp) const;
   Local rows_ = 0, columns_ = 0;

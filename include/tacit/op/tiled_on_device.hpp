@@ -1,6 +1,7 @@
 // TiledOnDevice: a distributed sparse matrix for products with many columns in a device's memory.
 #pragma once
 
+#include <tacit/op/adjustable.hpp>
 #include <tacit/op/staged_matrix.hpp>
 #include <tacit/op/tiled_spmm.hpp>
 
@@ -20,7 +21,7 @@ namespace tacit::op {
 /// a time; with vectors in halves up to 16, or 64 at a time); matrix.values full, single (of floats) or half;
 /// matrix.vectors full or half; groups. Sources as for TiledSpmm.
 template <Scalar T, Memory M>
-class TiledOnDevice final : public Operator<T, M> {
+class TiledOnDevice final : public Operator<T, M>, public Adjustable<T, M> {
  public:
   /// Collective. Error(usage): other options. Error(environment): too little device memory.
   TiledOnDevice(Space range, Space domain, Split split, std::vector<Global> touched, const RowSource<T>& forward,
@@ -33,6 +34,8 @@ class TiledOnDevice final : public Operator<T, M> {
   bool has_adjoint() const override { return true; }
   double largest() const override { return largest_; }
   std::string fault() const override { return fault_; }
+  /// With vectors in halves; the operator itself otherwise.
+  const Operator<T, M>& accurate_to(double relative) const override;
   Cost cost() const override { return cost_of(false); }
   Cost adjoint_cost() const override { return cost_of(true); }
 
@@ -49,11 +52,21 @@ class TiledOnDevice final : public Operator<T, M> {
 
  private:
   using Matrix = StagedMatrix<T, M>;
+  struct Parts {
+    std::unique_ptr<comm::SparseReduction> reduction;
+    std::unique_ptr<Matrix> forward, backward;
+    exec::Array<T, M> touched;              // the elements touched
+    std::map<int, std::vector<T>> spreads;  // by token: what is being sent
+    std::vector<std::vector<T>> spare;      // host arrays that are not in use
+  };
+  // The same operator with other precisions of products.
+  TiledOnDevice(const TiledOnDevice& of, bool full_vectors, comm::MessageFormat messages);
   void build(std::vector<Global> touched, const RowSource<T>& forward, const RowSource<T>& backward,
              const TiledSpmmOptions& options);
-  const Matrix& matrix(bool adjoint) const { return adjoint ? *backward_ : *forward_; }
+  const Matrix& matrix(bool adjoint) const { return adjoint ? *parts_->backward : *parts_->forward; }
   bool sums(bool adjoint) const { return (split_ == Split::columns) != adjoint; }
   Cost cost_of(bool adjoint) const;
+  void multiply(bool adjoint, const T* x, T* y, int k) const;
   std::vector<T> spare() const;
   T* touched(std::size_t size) const;
 
@@ -63,11 +76,11 @@ class TiledOnDevice final : public Operator<T, M> {
   double largest_ = 0;
   std::string fault_;
   TiledOptions options_;
-  std::unique_ptr<comm::SparseReduction> reduction_;
-  std::unique_ptr<Matrix> forward_, backward_;
-  mutable exec::Array<T, M> touched_;              // the elements touched
-  mutable std::map<int, std::vector<T>> spreads_;  // by token: what is being sent
-  mutable std::vector<std::vector<T>> spare_;      // host arrays that are not in use
+  bool full_vectors_ = false;
+  comm::MessageFormat messages_ = comm::MessageFormat::full;
+  std::shared_ptr<Parts> parts_;
+  // With vectors in halves: with vectors in full, and with messages in full too.
+  std::unique_ptr<const TiledOnDevice> in_full_[2];
 };
 
 }  // namespace tacit::op

@@ -4,6 +4,7 @@
 
 #include <tacit/comm/hierarchy.hpp>
 #include <tacit/layout/clustering.hpp>
+#include <tacit/op/adjustable.hpp>
 #include <tacit/op/csr.hpp>
 #include <tacit/op/operator.hpp>
 #include <tacit/op/tiled_matrix.hpp>
@@ -35,11 +36,12 @@ struct TiledSpmmOptions {
 };
 
 /// y = A x and y = A^T x for k columns, each with its own local product (A and A^T are both stored, or entries are
-/// computed for each), so that neither needs atomic sums, and both give the same bits for any number of threads.
-/// Hidayetoglu et al., Petascale XCT (2020), doi 10.1109/SC41405.2020.00041; MemXCT (2019), doi
-/// 10.1145/3295500.3356220.
+/// computed for each), so that neither needs atomic sums, and both give the same bits for any number of threads. Where
+/// vectors are read in 16 bits (TiledOptions::vectors), messages are sent in 16 bits too
+/// (comm::MessageFormat::fixed16). Hidayetoglu et al., Petascale XCT (2020), doi 10.1109/SC41405.2020.00041; MemXCT
+/// (2019), doi 10.1145/3295500.3356220.
 template <Scalar T>
-class TiledSpmm final : public Operator<T, Host> {
+class TiledSpmm final : public Operator<T, Host>, public Adjustable<T, Host> {
  public:
   /// `touched`: global rows (Split::columns) or columns (Split::rows) of this rank's part, ascending. `forward` makes
   /// the rows of the part, `backward` those of its transpose, in local numbers: positions in `touched` on that side,
@@ -62,6 +64,8 @@ class TiledSpmm final : public Operator<T, Host> {
   std::string fault() const override { return fault_; }
   /// Of the entries and their places, where they are stored.
   bool intact() const override;
+  /// With TiledOptions::vectors in 16 bits; the operator itself otherwise.
+  const Operator<T, Host>& accurate_to(double relative) const override;
   std::shared_ptr<const Operator<in_double_t<T>, Host>> in_double() const override;
   Cost cost() const override { return cost_of(false); }
   Cost adjoint_cost() const override { return cost_of(true); }
@@ -89,6 +93,8 @@ class TiledSpmm final : public Operator<T, Host> {
 
  private:
   struct Parts;
+  // The same operator with other precisions of products.
+  TiledSpmm(const TiledSpmm& of, bool full_vectors, comm::MessageFormat messages);
   void build(std::vector<Global> touched, const RowSource<T>& forward, const RowSource<T>& backward,
              const TiledSpmmOptions& options);
   std::pair<Local, Local> spread(std::vector<Global> touched, const TiledSpmmOptions& options);
@@ -97,11 +103,17 @@ class TiledSpmm final : public Operator<T, Host> {
   Cost cost_of(bool adjoint) const;
   bool sums(bool adjoint) const { return (split_ == Split::columns) != adjoint; }
   int start_batch(const Vector<T, Host>& x, bool adjoint, int from) const;
+  void multiply(bool adjoint, const T* x, int x_stride, T* y, int y_stride, int k,
+                const comm::Communicator* comm = nullptr) const;
   Split split_;
   Global entries_ = 0;
   double largest_ = 0;
   std::string fault_, order_ = "natural";
-  std::unique_ptr<Parts> parts_;
+  bool full_vectors_ = false;  // read in full, whatever the matrices do by themselves
+  comm::MessageFormat messages_ = comm::MessageFormat::full;
+  std::shared_ptr<Parts> parts_;
+  // With vectors in 16 bits: with vectors in full, and with messages in full too.
+  std::unique_ptr<const TiledSpmm> in_full_[2];
 };
 
 }  // namespace tacit::op

@@ -155,7 +155,7 @@ def add(a: cli.Arguments) -> None:
     a("--filter NAME", f"fbp: window of the ramp: {', '.join(FILTERS)} [{FILTERS[0]}]", cli.one_of("filter", FILTERS))
     a.options(OPTIONS)
     a("--noise NAME", NOISE_TEXT, cli.one_of("noise", NOISE), known=NOISE)
-    a("--no-reorthogonalisation", "cgls as it stands: one image less in memory")
+    a("--no-reorthogonalisation", "cgls as it stands: one image less in memory, or five images")
     a("--start FILE.npy", "images to start from")
     a.section("where and how it runs")
     a.options(TILED, PROJECTOR, takers=False)

@@ -27,7 +27,8 @@ std::span<const Option<ReconstructOptions>> reconstruct_options() {
       option<O>("nonnegative", &O::nonnegative, "no pixel below 0"),
       option<O>("reorthogonalise", &O::reorthogonalise, at_least(0, "gradients"),
                 "every gradient is kept orthogonal to the first so many, each of which takes an image's memory; with "
-                "none rounding costs an iteration or two in float32, more with 16-bit values or vectors"),
+                "none rounding costs an iteration or two in float32, more with 16-bit values or vectors",
+                "1; with vectors in 16 bits 5"),
   };
   return all;
 }

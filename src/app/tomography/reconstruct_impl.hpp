@@ -5,6 +5,7 @@
 
 #include <tacit/base/trace.hpp>
 #include <tacit/krylov/outer.hpp>
+#include <tacit/op/adjustable.hpp>
 
 #include "columns.hpp"
 
@@ -191,6 +192,7 @@ class Run {
   Run(const op::Operator<T, M>& a, const Vector<T, M>& b, Vector<T, M>& x, const ReconstructOptions& options,
       Norms units)
       : A(a),
+        adjustable_(dynamic_cast<const op::Adjustable<T, M>*>(&a)),
         b_(b),
         x_(x),
         o(options),
@@ -204,7 +206,7 @@ class Run {
   ReconstructResult run() {
     // r = b - A x
     const bool zero = layout::max_norm(x_) == 0;
-    if (!zero) A.apply(x_, r);
+    if (!zero) accurate(0).apply(x_, r);
     passes_.each(r, FirstResidual<T>{b_.data(), r.data(), zero});
     if (o.l_curve) corner_.resize(slices.k), best_ = std::make_unique<Vector<T, M>>(x_.space(), x_.columns());
     Norms last;
@@ -219,6 +221,14 @@ class Run {
   }
 
  private:
+  /// A with vectors and messages that are rounded to 16 bits by at most `relative`.
+  const op::Operator<T, M>& accurate(double relative) const {
+    return adjustable_ ? adjustable_->accurate_to(relative) : A;
+  }
+  /// A for the next product of cgls. Rounding errors of the first iterations bring directions that b has nothing of,
+  /// which later ones enlarge: 16 bits are accurate enough once the gradient is so small that their errors are below
+  /// 2^-18 of the first one (reference: bench/papers/003/acceptance.py, where 2^-17 is enough for float16).
+  const op::Operator<T, M>& accurate() const { return accurate(0x1p-18 / decrease_); }
   /// |b - A x| of each slice for the x that is returned; r := b - A x.
   Norms recompute() {
     if (o.l_curve) {
@@ -226,7 +236,7 @@ class Run {
       for (std::size_t c = 0; c < slices.k; ++c) ended[c] = slices.result.end[c] == End::corner;
       passes_.each(x_, Select<T>{best_->data(), x_.data(), kept_.put(ended)});
     }
-    A.apply(x_, q);
+    accurate(0).apply(x_, q);
     auto last = passes_.sums(q, TrueResidual<T>{b_.data(), q.data(), r.data()});
     add_up(q.space(), last);
     for (std::size_t c = 0; c < slices.k; ++c) last[c] = std::sqrt(last[c]) * units_[c];
@@ -249,6 +259,11 @@ class Run {
       residual[c] = std::sqrt(residual2[c]) * units_[c], gradient[c] = std::sqrt(gradient2[c]) * units_[c];
     slices.result.residual.push_back(std::move(residual));
     slices.result.gradient.push_back(std::move(gradient));
+    const auto &first = slices.result.gradient.front(), &now = slices.result.gradient.back();
+    double most = 0;
+    for (std::size_t c = 0; c < slices.k; ++c)
+      if (slices.on[c] && first[c] > 0) most = std::max(most, now[c] / first[c]);
+    decrease_ = std::min(decrease_, most);
   }
   /// Applies the stopping criteria to each slice after iteration `now`. False when all slices have ended.
   bool judge(int now) {
@@ -325,7 +340,7 @@ class Run {
   // s = A^T r, p = s, g = (s, s); a = g / (q, q) with q = A p; x += a p, r -= a q; s = A^T r; p = s + (g' / g) p
   // Starts from r = b - A x after iteration `done`; returns the number of the last iteration.
   int cgls(int done) {
-    A.apply_adjoint(r, s);
+    accurate().apply_adjoint(r, s);
     Vector<T, M> p(x_.space(), x_.columns());
     layout::copy(s, p);
     Norms g = squares(s);
@@ -334,11 +349,11 @@ class Run {
       if (!judge(0)) return 0;
     }
     const auto k = slices.k;
-    FirstGradients first(o.reorthogonalise, k);
+    FirstGradients first(o.reorthogonalise.value_or(&accurate(0) != &A ? 5 : 1), k);
     first.keep(s, g);
     std::vector<T> alpha(k), beta(k);
     for (int now = done + 1; now <= o.iterations; ++now) {
-      A.apply(p, q);
+      accurate().apply(p, q);
       const Norms qq = squares(q);
       for (std::size_t c = 0; c < slices.k; ++c)
         alpha[c] = slices.on[c] && qq[c] > 0 && std::isfinite(g[c] / qq[c]) ? T(g[c] / qq[c]) : T(0);
@@ -346,7 +361,7 @@ class Run {
       passes_.each(x_, Step<T>{p.data(), x_.data(), a});
       auto rr = passes_.sums(r, Residual<T>{q.data(), r.data(), a});
       auto residual = r.space().start_sum(rr.data(), rr.size());  // hidden behind the product
-      A.apply_adjoint(r, s);
+      accurate().apply_adjoint(r, s);
       residual.wait(rr.data());
       Norms next = passes_.sums(s, Square<T>{s.data()});
       for (const T* const v : first.vectors) {
@@ -379,8 +394,8 @@ class Run {
     Vector<T, M> rows(b_.space()), columns(x_.space()), ones_x(x_.space()), ones_b(b_.space());
     layout::fill(ones_x, T(1));
     layout::fill(ones_b, T(1));
-    A.apply(ones_x, rows);
-    A.apply_adjoint(ones_b, columns);
+    accurate(0).apply(ones_x, rows);
+    accurate(0).apply_adjoint(ones_b, columns);
     for (auto* v : {&rows, &columns}) passes_.each(*v, Inverse<T>{v->data()});
     const std::size_t k = slices.k;
     const auto weigh = [&] { passes_.each(q, Weigh<T>{rows.data(), r.data(), q.data(), k}); };
@@ -413,6 +428,8 @@ class Run {
   }
 
   const op::Operator<T, M>& A;
+  const op::Adjustable<T, M>* adjustable_;  // A, if it is
+  double decrease_ = 1;                     // the least of the largest gradient of all slices, each over its first
   const Vector<T, M>& b_;
   Vector<T, M>& x_;
   const ReconstructOptions& o;

@@ -3,7 +3,10 @@
 #include <tacit/base/trace.hpp>
 #include <tacit/comm/exchange.hpp>
 
+#include "fixed16.hpp"
+
 #include <algorithm>
+#include <concepts>
 #include <cstring>
 #include <iterator>
 #include <map>
@@ -49,9 +52,72 @@ struct Level {
   std::vector<Local> sent;                    // positions before the level, by ghost
   std::vector<std::pair<Local, Local>> kept;  // positions before and after
   Local before = 0, after = 0;
-  std::map<std::size_t, std::unique_ptr<Exchange>> exchanges;  // by bytes of an element
+  // By format and bytes of an element.
+  std::map<std::pair<MessageFormat, std::size_t>, std::unique_ptr<Exchange>> exchanges;
   LevelVolume volume;
 };
+
+template <class T>
+constexpr std::size_t bytes_in(MessageFormat format) {
+  return format == MessageFormat::full ? sizeof(T) : sizeof(std::int16_t);
+}
+
+// The rows of the messages to (or from) each neighbour of a pattern, where each has its exponents.
+std::vector<Local> packed_offsets(const std::vector<Local>& offsets) {
+  std::vector<Local> made{0};
+  for (std::size_t i = 1; i < offsets.size(); ++i)
+    made.push_back(made.back() +
+                   checked_cast<Local>(detail::Fixed16::rows(std::size_t(offsets[i] - offsets[i - 1])), "a message"));
+  return made;
+}
+std::shared_ptr<const Pattern> packed_pattern(const Pattern& p) {
+  auto made = std::make_shared<Pattern>();
+  made->send_ranks = p.send_ranks, made->receive_ranks = p.receive_ranks;
+  made->send_offsets = packed_offsets(p.send_offsets), made->receive_offsets = packed_offsets(p.receive_offsets);
+  // Messages are packed and unpacked here; only the numbers of rows count.
+  made->send_index.assign(std::size_t(made->send_offsets.back()), 0);
+  made->ghosts.assign(std::size_t(made->receive_offsets.back()), 0);
+  return made;
+}
+
+// Packs the rows of k values of each neighbour, row(0) to row(offsets.back() - 1).
+template <class T, class Row>
+void pack_rows(const std::vector<Local>& offsets, int k, MessageFormat format, const Row& row, std::byte* out) {
+  if constexpr (std::same_as<T, float>) {
+    if (format == MessageFormat::fixed16) {
+      detail::Fixed16 packer(k);
+      auto* to = reinterpret_cast<std::int16_t*>(out);
+      for (std::size_t i = 0; i + 1 < offsets.size(); ++i) {
+        const auto first = std::size_t(offsets[i]), n = std::size_t(offsets[i + 1]) - first;
+        packer.pack(
+            n, [&](std::size_t j) { return row(first + j); }, to);
+        to += detail::Fixed16::rows(n) * std::size_t(k);
+      }
+      return;
+    }
+  }
+  const std::size_t bytes = sizeof(T) * std::size_t(k);
+  for (std::size_t i = 0; i < std::size_t(offsets.back()); ++i, out += bytes) std::memcpy(out, row(i), bytes);
+}
+// Calls take(i, values) for each row received.
+template <class T, class Take>
+void unpack_rows(const std::vector<Local>& offsets, int k, MessageFormat format, const std::byte* in,
+                 const Take& take) {
+  if constexpr (std::same_as<T, float>) {
+    if (format == MessageFormat::fixed16) {
+      detail::Fixed16 packer(k);
+      const auto* from = reinterpret_cast<const std::int16_t*>(in);
+      for (std::size_t i = 0; i + 1 < offsets.size(); ++i) {
+        const auto first = std::size_t(offsets[i]), n = std::size_t(offsets[i + 1]) - first;
+        packer.unpack(n, from, [&](std::size_t j, const float* values) { take(first + j, values); });
+        from += detail::Fixed16::rows(n) * std::size_t(k);
+      }
+      return;
+    }
+  }
+  const T* values = reinterpret_cast<const T*>(in);
+  for (std::size_t i = 0; i < std::size_t(offsets.back()); ++i, values += k) take(i, values);
+}
 
 }  // namespace
 
@@ -66,74 +132,86 @@ struct SparseReduction::Parts {
     bool busy = false;
     Exchange* exchange = nullptr;
     std::vector<std::byte> sum;
+    MessageFormat format = MessageFormat::full;
   } slots[2];
 
   Level make_level(std::span<const Global> offsets, int group, bool last, std::vector<Global>& list) const;
-  Exchange& exchange(Level& level, std::size_t bytes) {
-    auto& e = level.exchanges[bytes];
-    if (!e) e = std::make_unique<Exchange>(comm, level.pattern, bytes);
+  template <class T>
+  Exchange& exchange(Level& level, int k, MessageFormat format) {
+    const std::size_t bytes = bytes_in<T>(format) * std::size_t(k);
+    auto& e = level.exchanges[{format, bytes}];
+    if (!e)
+      e = std::make_unique<Exchange>(
+          comm, format == MessageFormat::full ? level.pattern : packed_pattern(*level.pattern), bytes);
     return *e;
   }
-  int take() {
+  int take(MessageFormat format) {
     for (int s = 0; s < 2; ++s)
       if (!slots[s].busy) {
-        slots[s].busy = true;
+        slots[s].busy = true, slots[s].format = format;
         return s;
       }
     throw Error(ErrorKind::usage, "two sums or spreads of a sparse reduction are under way already");
   }
   template <class T>
-  static void pack_sent(const Level& level, const T* values, int k, T* out) {
+  static void pack_sent(const Level& level, const T* values, int k, MessageFormat format, std::byte* out) {
     declare(Local(level.sent.size()), 0, sizeof(T) * std::size_t(k), 0);
-    for (const Local i : level.sent) std::memcpy(out, values + std::size_t(i) * k, sizeof(T) * k), out += k;
+    pack_rows<T>(
+        level.pattern->receive_offsets, k, format,
+        [&](std::size_t j) { return values + std::size_t(level.sent[j]) * std::size_t(k); }, out);
   }
   template <class T>
-  static void add_received(const Level& level, const T* in, int k, T* values, int stride) {
-    const auto received = Local(level.pattern->send_index.size());
-    declare(0, received, sizeof(T) * std::size_t(k), double(received) * k);
-    for (const Local i : level.pattern->send_index) {
-      T* const to = values + std::size_t(i) * stride;
-      for (int c = 0; c < k; ++c) to[c] += in[c];
-      in += k;
-    }
+  static void add_received(const Level& level, const std::byte* in, int k, MessageFormat format, T* values,
+                           int stride) {
+    const auto& index = level.pattern->send_index;
+    declare(0, Local(index.size()), sizeof(T) * std::size_t(k), double(index.size()) * k);
+    unpack_rows<T>(level.pattern->send_offsets, k, format, in, [&](std::size_t j, const T* received) {
+      T* const to = values + std::size_t(index[j]) * std::size_t(stride);
+      for (int c = 0; c < k; ++c) to[c] += received[c];
+    });
   }
   // Computes the values after the level from those before it.
   template <class T>
-  void sum(Level& level, const T* before, int k, T* after) {
+  void sum(Level& level, const T* before, int k, MessageFormat format, T* after) {
     std::fill_n(after, std::size_t(level.after) * k, T(0));
     for (const auto& [from, to] : level.kept)
       std::memcpy(after + std::size_t(to) * k, before + std::size_t(from) * k, sizeof(T) * k);
     if (comm.size() == 1) return;
-    auto& e = exchange(level, sizeof(T) * k);
+    auto& e = exchange<T>(level, k, format);
     const int number = e.open(false);
-    pack_sent(level, before, k, reinterpret_cast<T*>(e.outgoing(number)));
+    pack_sent(level, before, k, format, e.outgoing(number));
     e.post(number);
     e.wait(number);
-    add_received(level, reinterpret_cast<const T*>(e.incoming(number)), k, after, k);
+    add_received(level, e.incoming(number), k, format, after, k);
     e.close(number);
   }
   template <class T>
-  static void pack_after(const Level& level, const T* after, int k, int stride, T* out) {
-    declare(Local(level.pattern->send_index.size()), 0, sizeof(T) * std::size_t(k), 0);
-    for (const Local i : level.pattern->send_index)
-      std::memcpy(out, after + std::size_t(i) * stride, sizeof(T) * k), out += k;
+  static void pack_after(const Level& level, const T* after, int k, int stride, MessageFormat format, std::byte* out) {
+    const auto& index = level.pattern->send_index;
+    declare(Local(index.size()), 0, sizeof(T) * std::size_t(k), 0);
+    pack_rows<T>(
+        level.pattern->send_offsets, k, format,
+        [&](std::size_t j) { return after + std::size_t(index[j]) * std::size_t(stride); }, out);
   }
   template <class T>
-  static void unpack_before(const Level& level, const T* after, int k, int stride, const T* in, T* before) {
+  static void unpack_before(const Level& level, const T* after, int k, int stride, MessageFormat format,
+                            const std::byte* in, T* before) {
     declare(level.before, 0, sizeof(T) * std::size_t(k), 0);
     for (const auto& [from, to] : level.kept)
       std::memcpy(before + std::size_t(from) * k, after + std::size_t(to) * stride, sizeof(T) * k);
-    for (const Local i : level.sent) std::memcpy(before + std::size_t(i) * k, in, sizeof(T) * k), in += k;
+    unpack_rows<T>(level.pattern->receive_offsets, k, format, in, [&](std::size_t j, const T* received) {
+      std::memcpy(before + std::size_t(level.sent[j]) * k, received, sizeof(T) * k);
+    });
   }
   template <class T>
-  void spread(Level& level, const T* after, int k, T* before) {
-    if (comm.size() == 1) return unpack_before<T>(level, after, k, k, nullptr, before);
-    auto& e = exchange(level, sizeof(T) * k);
+  void spread(Level& level, const T* after, int k, MessageFormat format, T* before) {
+    if (comm.size() == 1) return unpack_before<T>(level, after, k, k, format, nullptr, before);
+    auto& e = exchange<T>(level, k, format);
     const int number = e.open(true);
-    pack_after(level, after, k, k, reinterpret_cast<T*>(e.outgoing(number)));
+    pack_after(level, after, k, k, format, e.outgoing(number));
     e.post(number);
     e.wait(number);
-    unpack_before(level, after, k, k, reinterpret_cast<const T*>(e.incoming(number)), before);
+    unpack_before(level, after, k, k, format, e.incoming(number), before);
     e.close(number);
   }
 };
@@ -276,7 +354,26 @@ Global SparseReduction::values(bool spread) const {
 }
 
 template <class T>
-int SparseReduction::start_sum(const T* partial, int k) {
+Global SparseReduction::bytes(bool spread, MessageFormat format) const {
+  Global n = 0;
+  for (const auto& l : parts_->levels) {
+    const auto& offsets = spread ? l.pattern->send_offsets : l.pattern->receive_offsets;
+    const Local rows = format == MessageFormat::full ? offsets.back() : packed_offsets(offsets).back();
+    n += Global(rows) * Global(bytes_in<T>(format));
+  }
+  return n;
+}
+
+// Error(usage) for a format that messages of T do not have.
+template <class T>
+static void check_format(MessageFormat format) {
+  require(std::same_as<T, float> || format == MessageFormat::full,
+          "messages of doubles in 16 bits; floats can be sent so");
+}
+
+template <class T>
+int SparseReduction::start_sum(const T* partial, int k, MessageFormat format) {
+  check_format<T>(format);
   auto& p = *parts_;
   const Span span("reduce", "comm");
   std::vector<T> before, after;
@@ -284,13 +381,13 @@ int SparseReduction::start_sum(const T* partial, int k) {
   for (std::size_t l = 0; l + 1 < p.levels.size(); ++l) {
     const Span of_level(level_name(l), "comm");
     after.resize(std::size_t(p.levels[l].after) * k);
-    p.sum(p.levels[l], values, k, after.data());
+    p.sum(p.levels[l], values, k, format, after.data());
     std::swap(before, after);
     values = before.data();
   }
   const Span of_level(level_name(p.levels.size() - 1), "comm");
   Level& last = p.levels.back();
-  const int token = p.take();
+  const int token = p.take(format);
   auto& slot = p.slots[token];
   slot.sum.assign(std::size_t(p.owned) * k * sizeof(T), std::byte(0));
   T* const sum = reinterpret_cast<T*>(slot.sum.data());
@@ -299,10 +396,10 @@ int SparseReduction::start_sum(const T* partial, int k) {
   slot.exchange = nullptr;
   if (p.comm.size() > 1) {
     try {
-      Exchange& e = p.exchange(last, sizeof(T) * k);
+      Exchange& e = p.exchange<T>(last, k, format);
       slot.number = e.open(false);
       slot.exchange = &e;
-      Parts::pack_sent(last, values, k, reinterpret_cast<T*>(e.outgoing(slot.number)));
+      Parts::pack_sent(last, values, k, format, e.outgoing(slot.number));
       e.post(slot.number);
     } catch (...) {
       slot.busy = false;
@@ -323,24 +420,24 @@ void SparseReduction::finish_sum(int token, T* own, int k, int stride) {
   slot.busy = false;
   if (!slot.exchange) return;
   slot.exchange->wait(slot.number);
-  Parts::add_received(p.levels.back(), reinterpret_cast<const T*>(slot.exchange->incoming(slot.number)), k, own,
-                      stride);
+  Parts::add_received(p.levels.back(), slot.exchange->incoming(slot.number), k, slot.format, own, stride);
   slot.exchange->close(slot.number);
 }
 
 template <class T>
-int SparseReduction::start_spread(const T* own, int k, int stride) {
+int SparseReduction::start_spread(const T* own, int k, int stride, MessageFormat format) {
+  check_format<T>(format);
   auto& p = *parts_;
   const Span span("spread", "comm"), of_level(level_name(p.levels.size() - 1), "comm");
-  const int token = p.take();
+  const int token = p.take(format);
   auto& slot = p.slots[token];
   slot.exchange = nullptr;
   if (p.comm.size() > 1) {
     try {
-      Exchange& e = p.exchange(p.levels.back(), sizeof(T) * k);
+      Exchange& e = p.exchange<T>(p.levels.back(), k, format);
       slot.number = e.open(true);
       slot.exchange = &e;
-      Parts::pack_after(p.levels.back(), own, k, stride, reinterpret_cast<T*>(e.outgoing(slot.number)));
+      Parts::pack_after(p.levels.back(), own, k, stride, format, e.outgoing(slot.number));
       e.post(slot.number);
     } catch (...) {
       slot.busy = false;
@@ -366,17 +463,16 @@ void SparseReduction::finish_spread(int token, const T* own, int k, int stride, 
   T* values = target(n - 1, before);
   {
     const Span of_level(level_name(n - 1), "comm");
-    const T* in = nullptr;
-    if (slot.exchange)
-      slot.exchange->wait(slot.number), in = reinterpret_cast<const T*>(slot.exchange->incoming(slot.number));
-    Parts::unpack_before(p.levels[n - 1], own, k, stride, in, values);
+    const std::byte* in = nullptr;
+    if (slot.exchange) slot.exchange->wait(slot.number), in = slot.exchange->incoming(slot.number);
+    Parts::unpack_before(p.levels[n - 1], own, k, stride, slot.format, in, values);
     if (slot.exchange) slot.exchange->close(slot.number);
   }
   for (std::size_t l = n - 1; l-- > 0;) {
     const Span of_level(level_name(l), "comm");
     std::swap(before, after);
     values = target(l, before);
-    p.spread(p.levels[l], after.data(), k, values);
+    p.spread(p.levels[l], after.data(), k, slot.format, values);
   }
 }
 
@@ -390,12 +486,14 @@ void SparseReduction::abandon(int token) noexcept {
   slot.busy = false;
 }
 
-template int SparseReduction::start_sum(const float*, int);
-template int SparseReduction::start_sum(const double*, int);
+template Global SparseReduction::bytes<float>(bool, MessageFormat) const;
+template Global SparseReduction::bytes<double>(bool, MessageFormat) const;
+template int SparseReduction::start_sum(const float*, int, MessageFormat);
+template int SparseReduction::start_sum(const double*, int, MessageFormat);
 template void SparseReduction::finish_sum(int, float*, int, int);
 template void SparseReduction::finish_sum(int, double*, int, int);
-template int SparseReduction::start_spread(const float*, int, int);
-template int SparseReduction::start_spread(const double*, int, int);
+template int SparseReduction::start_spread(const float*, int, int, MessageFormat);
+template int SparseReduction::start_spread(const double*, int, int, MessageFormat);
 template void SparseReduction::finish_spread(int, const float*, int, int, float*);
 template void SparseReduction::finish_spread(int, const double*, int, int, double*);
 

@@ -15,13 +15,19 @@ template <Scalar T, Memory M>
 TiledOnDevice<T, M>::TiledOnDevice(Space range, Space domain, Split split, std::vector<Global> touched,
                                    const RowSource<T>& forward, const RowSource<T>& backward,
                                    const TiledSpmmOptions& options)
-    : Operator<T, M>(std::move(range), std::move(domain)), split_(split), options_(options.matrix) {
+    : Operator<T, M>(std::move(range), std::move(domain)),
+      split_(split),
+      options_(options.matrix),
+      parts_(std::make_shared<Parts>()) {
   comm::collective(this->range().comm(), [&] { build(std::move(touched), forward, backward, options); });
 }
 
 template <Scalar T, Memory M>
 TiledOnDevice<T, M>::TiledOnDevice(Space range, Space domain, const Rows<T>& rows, const TiledSpmmOptions& options)
-    : Operator<T, M>(std::move(range), std::move(domain)), split_(Split::rows), options_(options.matrix) {
+    : Operator<T, M>(std::move(range), std::move(domain)),
+      split_(Split::rows),
+      options_(options.matrix),
+      parts_(std::make_shared<Parts>()) {
   comm::collective(this->range().comm(), [&] {
     const detail::RowSources<T> made(this->range(), this->domain(), rows);
     build(made.touched, made.forward(), made.backward(), options);
@@ -47,7 +53,7 @@ void TiledOnDevice<T, M>::build(std::vector<Global> touched, const RowSource<T>&
   refuse(options.clusters.has_value(), "an order by clusters was asked for");
   refuse(options.minibatch != 0, "messages of ", options.minibatch, " columns were asked for");
   detail::TiledPart part(this->range(), this->domain(), split_, std::move(touched), options.groups);
-  local_ = part.local, reduction_ = std::move(part.reduction);
+  local_ = part.local, parts_->reduction = std::move(part.reduction);
   const bool halves = o.vectors == Vectors::half;
   const int at_once = halves ? (o.columns <= 16 ? 16 : 64) : o.columns <= 1 ? 1 : o.columns <= 8 ? 8 : 32;
   const auto values = o.values == Values::half ? Values::half : Values::full;
@@ -59,11 +65,42 @@ void TiledOnDevice<T, M>::build(std::vector<Global> touched, const RowSource<T>&
       if (std::any_of(out.value.begin() + first, out.value.end(), [](T v) { return !std::isfinite(v); })) wrong = true;
     };
   };
-  forward_ = std::make_unique<Matrix>(part.rows, part.columns, watched(forward), at_once, values, o.vectors);
-  backward_ = std::make_unique<Matrix>(part.columns, part.rows, watched(backward), at_once, values, o.vectors);
-  entries_ = detail::entries_of(comm, forward_->entries(), backward_->entries());
-  largest_ = comm.all_max(forward_->largest());
+  auto &there = parts_->forward, &back = parts_->backward;
+  there = std::make_unique<Matrix>(part.rows, part.columns, watched(forward), at_once, values, o.vectors);
+  back = std::make_unique<Matrix>(part.columns, part.rows, watched(backward), at_once, values, o.vectors);
+  entries_ = detail::entries_of(comm, there->entries(), back->entries());
+  largest_ = comm.all_max(there->largest());
   if (comm.all_max(Global(wrong)) > 0) fault_ = "the matrix has a value that is not finite";
+  if (!halves) return;
+  messages_ = comm::MessageFormat::fixed16;
+  in_full_[0].reset(new TiledOnDevice(*this, true, messages_));
+  in_full_[1].reset(new TiledOnDevice(*this, true, comm::MessageFormat::full));
+}
+
+template <Scalar T, Memory M>
+TiledOnDevice<T, M>::TiledOnDevice(const TiledOnDevice& of, bool full_vectors, comm::MessageFormat messages)
+    : Operator<T, M>(of.range(), of.domain()),
+      split_(of.split_),
+      local_(of.local_),
+      entries_(of.entries_),
+      largest_(of.largest_),
+      fault_(of.fault_),
+      options_(of.options_),
+      full_vectors_(full_vectors),
+      messages_(messages),
+      parts_(of.parts_) {}
+
+template <Scalar T, Memory M>
+const Operator<T, M>& TiledOnDevice<T, M>::accurate_to(double relative) const {
+  if (!in_full_[0] || half_unit(options_.vectors) <= relative) return *this;
+  return *in_full_[comm::half_unit(messages_) <= relative ? 0 : 1];
+}
+
+template <Scalar T, Memory M>
+void TiledOnDevice<T, M>::multiply(bool adjoint, const T* x, T* y, int k) const {
+  typename Matrix::After after;
+  after.full_vectors = full_vectors_;
+  matrix(adjoint).multiply(x, y, k, after);
 }
 
 template <Scalar T, Memory M>
@@ -80,7 +117,7 @@ std::string TiledOnDevice<T, M>::storage() const {
 }
 template <Scalar T, Memory M>
 double TiledOnDevice<T, M>::bytes() const {
-  return forward_->bytes() + backward_->bytes();
+  return parts_->forward->bytes() + parts_->backward->bytes();
 }
 
 template <Scalar T, Memory M>
@@ -89,21 +126,22 @@ Cost TiledOnDevice<T, M>::cost_of(bool adjoint) const {
   Cost c;
   c.flops = 2.0 * double(a.entries());
   c.bytes = a.bytes() + sizeof(T) * (double(a.rows()) + double(a.columns()));
-  detail::add_messages<T>(c, this->range().comm(), *reduction_, !sums(adjoint));
+  detail::add_messages<T>(c, this->range().comm(), *parts_->reduction, !sums(adjoint), messages_);
   return c;
 }
 
 template <Scalar T, Memory M>
 std::vector<T> TiledOnDevice<T, M>::spare() const {
-  if (spare_.empty()) return {};
-  auto found = std::move(spare_.back());
-  spare_.pop_back();
+  auto& spare = parts_->spare;
+  if (spare.empty()) return {};
+  auto found = std::move(spare.back());
+  spare.pop_back();
   return found;
 }
 template <Scalar T, Memory M>
 T* TiledOnDevice<T, M>::touched(std::size_t size) const {
-  if (touched_.size() < size) touched_ = exec::Array<T, M>(size);
-  return touched_.data();
+  if (parts_->touched.size() < size) parts_->touched = exec::Array<T, M>(size);
+  return parts_->touched.data();
 }
 
 // Copies between this rank's elements and a host array.
@@ -128,51 +166,49 @@ int TiledOnDevice<T, M>::begin(const Vector<T, M>& x, Vector<T, M>&, bool adjoin
   auto host = spare();
   if (!sums(adjoint)) {
     to_host<T, M>(x.data(), host, x.size());
-    const int token = reduction_->start_spread(host.data(), k, k);
+    const int token = parts_->reduction->start_spread(host.data(), k, k, messages_);
     if constexpr (!std::same_as<M, Host>) this->range().comm().poll();  // sums that the device formed before are there
-    spreads_[token] = std::move(host);
+    parts_->spreads[token] = std::move(host);
     return token;
   }
-  const auto& a = matrix(adjoint);
-  const std::size_t size = std::size_t(a.rows()) * std::size_t(k);
+  const std::size_t size = std::size_t(matrix(adjoint).rows()) * std::size_t(k);
   T* const part = touched(size);
-  a.multiply(x.data(), part, k);
+  multiply(adjoint, x.data(), part, k);
   to_host<T, M>(part, host, size);
-  const int token = reduction_->start_sum(host.data(), k);
+  const int token = parts_->reduction->start_sum(host.data(), k, messages_);
   if constexpr (!std::same_as<M, Host>) this->range().comm().poll();
-  spare_.push_back(std::move(host));
+  parts_->spare.push_back(std::move(host));
   return token;
 }
 
 template <Scalar T, Memory M>
 void TiledOnDevice<T, M>::finish(const Vector<T, M>& x, Vector<T, M>& y, bool adjoint, int token) const {
-  const auto& a = matrix(adjoint);
   const int k = x.columns();
-  if (local_) return a.multiply(x.data(), y.data(), k);
+  if (local_) return multiply(adjoint, x.data(), y.data(), k);
   auto host = spare();
   if (sums(adjoint)) {
     if (host.size() < y.size()) host.resize(y.size());
-    reduction_->finish_sum(token, host.data(), k, k);
+    parts_->reduction->finish_sum(token, host.data(), k, k);
     from_host<T, M>(host, y.data(), y.size());
   } else {
-    const std::size_t size = std::size_t(a.columns()) * std::size_t(k);
+    const std::size_t size = std::size_t(matrix(adjoint).columns()) * std::size_t(k);
     if (host.size() < size) host.resize(size);
-    auto sent = std::move(spreads_.at(token));
-    spreads_.erase(token);
-    reduction_->finish_spread(token, sent.data(), k, k, host.data());
-    spare_.push_back(std::move(sent));
+    auto sent = std::move(parts_->spreads.at(token));
+    parts_->spreads.erase(token);
+    parts_->reduction->finish_spread(token, sent.data(), k, k, host.data());
+    parts_->spare.push_back(std::move(sent));
     T* const part = touched(size);
     from_host<T, M>(host, part, size);
-    a.multiply(part, y.data(), k);
+    multiply(adjoint, part, y.data(), k);
   }
-  spare_.push_back(std::move(host));
+  parts_->spare.push_back(std::move(host));
 }
 
 template <Scalar T, Memory M>
 void TiledOnDevice<T, M>::abandon(int token) const noexcept {
   if (token < 0) return;
-  spreads_.erase(token);
-  reduction_->abandon(token);
+  parts_->spreads.erase(token);
+  parts_->reduction->abandon(token);
 }
 
 }  // namespace tacit::op

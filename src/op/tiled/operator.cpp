@@ -45,6 +45,7 @@ struct TiledSpmm<T>::Parts {
   std::unique_ptr<LocalProduct<T>> forward, backward;
   std::unique_ptr<comm::SparseReduction> reduction;
   int minibatch = 0;
+  Vectors vectors = Vectors::full;
   bool local = false;              // one rank, which touches all elements: nothing is added over ranks or spread
   mutable exec::Array<T> touched;  // the elements touched, of one batch of columns
 };
@@ -52,13 +53,13 @@ struct TiledSpmm<T>::Parts {
 template <Scalar T>
 TiledSpmm<T>::TiledSpmm(Space range, Space domain, Split split, std::vector<Global> touched,
                         const RowSource<T>& forward, const RowSource<T>& backward, const TiledSpmmOptions& options)
-    : Operator<T, Host>(std::move(range), std::move(domain)), split_(split), parts_(std::make_unique<Parts>()) {
+    : Operator<T, Host>(std::move(range), std::move(domain)), split_(split), parts_(std::make_shared<Parts>()) {
   comm::collective(this->range().comm(), [&] { build(std::move(touched), forward, backward, options); });
 }
 
 template <Scalar T>
 TiledSpmm<T>::TiledSpmm(Space range, Space domain, const Rows<T>& rows, const TiledSpmmOptions& options)
-    : Operator<T, Host>(std::move(range), std::move(domain)), split_(Split::rows), parts_(std::make_unique<Parts>()) {
+    : Operator<T, Host>(std::move(range), std::move(domain)), split_(Split::rows), parts_(std::make_shared<Parts>()) {
   comm::collective(this->range().comm(), [&] {
     const detail::RowSources<T> made(this->range(), this->domain(), rows);
     build(made.touched, made.forward(), made.backward(), options);
@@ -69,7 +70,7 @@ template <Scalar T>
 TiledSpmm<T>::TiledSpmm(Space range, Space domain, Split split, std::vector<Global> touched,
                         std::unique_ptr<LocalProduct<T>> forward, std::unique_ptr<LocalProduct<T>> backward,
                         const TiledSpmmOptions& options)
-    : Operator<T, Host>(std::move(range), std::move(domain)), split_(split), parts_(std::make_unique<Parts>()) {
+    : Operator<T, Host>(std::move(range), std::move(domain)), split_(split), parts_(std::make_shared<Parts>()) {
   comm::collective(this->range().comm(), [&] {
     const auto [rows, columns] = spread(std::move(touched), options);
     require(forward && backward && forward->rows() == rows && forward->columns() == columns &&
@@ -81,7 +82,25 @@ TiledSpmm<T>::TiledSpmm(Space range, Space domain, Split split, std::vector<Glob
 }
 
 template <Scalar T>
+TiledSpmm<T>::TiledSpmm(const TiledSpmm& of, bool full_vectors, comm::MessageFormat messages)
+    : Operator<T, Host>(of.range(), of.domain()),
+      split_(of.split_),
+      entries_(of.entries_),
+      largest_(of.largest_),
+      fault_(of.fault_),
+      order_(of.order_),
+      full_vectors_(full_vectors),
+      messages_(messages),
+      parts_(of.parts_) {}
+
+template <Scalar T>
 TiledSpmm<T>::~TiledSpmm() = default;
+
+template <Scalar T>
+const Operator<T, Host>& TiledSpmm<T>::accurate_to(double relative) const {
+  if (!in_full_[0] || half_unit(parts_->vectors) <= relative) return *this;
+  return *in_full_[comm::half_unit(messages_) <= relative ? 0 : 1];
+}
 
 template <Scalar T>
 bool TiledSpmm<T>::intact() const {
@@ -133,6 +152,10 @@ void TiledSpmm<T>::settle_facts() {
   const std::string fault = parts_->forward->fault();
   const int first = int(comm.all_min(Global(fault.empty() ? comm.size() : comm.rank())));
   if (first < comm.size()) fault_ = comm.broadcast(fault, first);
+  if (parts_->vectors == Vectors::full) return;
+  messages_ = comm::MessageFormat::fixed16;
+  in_full_[0].reset(new TiledSpmm(*this, true, messages_));
+  in_full_[1].reset(new TiledSpmm(*this, true, comm::MessageFormat::full));
 }
 
 template <Scalar T>
@@ -157,6 +180,7 @@ void TiledSpmm<T>::build(std::vector<Global> touched, const RowSource<T>& forwar
       std::make_unique<TiledMatrix<T>>(rows, columns, there_source ? there_source : forward, there_options);
   parts_->backward =
       std::make_unique<TiledMatrix<T>>(columns, rows, back_source ? back_source : backward, back_options);
+  parts_->vectors = options.matrix.vectors;
   settle_facts();
 }
 
@@ -186,8 +210,16 @@ Cost TiledSpmm<T>::cost_of(bool adjoint) const {
   Cost c;
   c.flops = matrix.flops();
   c.bytes = matrix.bytes() + sizeof(T) * (double(matrix.rows()) + double(matrix.columns()));
-  detail::add_messages<T>(c, this->range().comm(), *parts_->reduction, !sums(adjoint));
+  detail::add_messages<T>(c, this->range().comm(), *parts_->reduction, !sums(adjoint), messages_);
   return c;
+}
+
+template <Scalar T>
+void TiledSpmm<T>::multiply(bool adjoint, const T* x, int x_stride, T* y, int y_stride, int k,
+                            const comm::Communicator* comm) const {
+  const auto& matrix = product(adjoint);
+  if (full_vectors_) matrix.multiply_full(x, x_stride, y, y_stride, k, comm);
+  else matrix.multiply(x, x_stride, y, y_stride, k, comm);
 }
 
 // The number of columns of a batch that begins at `from`.
@@ -199,12 +231,11 @@ static int batch_of(int minibatch, int columns, int from) {
 template <Scalar T>
 int TiledSpmm<T>::start_batch(const Vector<T, Host>& x, bool adjoint, int from) const {
   const int k = x.columns(), n = batch_of(parts_->minibatch, k, from);
-  if (!sums(adjoint)) return parts_->reduction->start_spread(x.data() + from, n, k);
-  const auto& matrix = product(adjoint);
-  const std::size_t size = std::size_t(matrix.rows()) * std::size_t(n);
+  if (!sums(adjoint)) return parts_->reduction->start_spread(x.data() + from, n, k, messages_);
+  const std::size_t size = std::size_t(product(adjoint).rows()) * std::size_t(n);
   if (parts_->touched.size() < size) parts_->touched = exec::Array<T>(size);
-  matrix.multiply(x.data() + from, k, parts_->touched.data(), n, n, &this->range().comm());
-  return parts_->reduction->start_sum(parts_->touched.data(), n);
+  multiply(adjoint, x.data() + from, k, parts_->touched.data(), n, n, &this->range().comm());
+  return parts_->reduction->start_sum(parts_->touched.data(), n, messages_);
 }
 
 template <Scalar T>
@@ -216,9 +247,8 @@ int TiledSpmm<T>::begin(const Vector<T, Host>& x, Vector<T, Host>&, bool adjoint
 
 template <Scalar T>
 void TiledSpmm<T>::finish(const Vector<T, Host>& x, Vector<T, Host>& y, bool adjoint, int token) const {
-  const auto& matrix = product(adjoint);
   const int k = x.columns();
-  if (parts_->local) return matrix.multiply(x.data(), k, y.data(), k, k);
+  if (parts_->local) return multiply(adjoint, x.data(), k, y.data(), k, k);
   auto& reduction = *parts_->reduction;
   for (int from = 0; from < k;) {
     const int n = batch_of(parts_->minibatch, k, from), next = from + n;
@@ -229,11 +259,11 @@ void TiledSpmm<T>::finish(const Vector<T, Host>& x, Vector<T, Host>& y, bool adj
       reduction.finish_sum(token, y.data() + from, n, k);
       token = ahead || next >= k ? following : start_batch(x, adjoint, next);
     } else {
-      const std::size_t size = std::size_t(matrix.columns()) * std::size_t(n);
+      const std::size_t size = std::size_t(product(adjoint).columns()) * std::size_t(n);
       if (parts_->touched.size() < size) parts_->touched = exec::Array<T>(size);
       reduction.finish_spread(token, x.data() + from, n, k, parts_->touched.data());
       if (next < k) token = start_batch(x, adjoint, next);
-      matrix.multiply(parts_->touched.data(), n, y.data() + from, k, n, &this->range().comm());
+      multiply(adjoint, parts_->touched.data(), n, y.data() + from, k, n, &this->range().comm());
     }
     from = next;
   }

@@ -63,15 +63,15 @@ void grow(exec::Array<T>& a, std::size_t n) {
 }  // namespace
 
 template <class T>
-void TiledMatrix<T>::prepare(const T* x, int x_stride, int k, Copy& copy) const {
+void TiledMatrix<T>::prepare(const T* x, int x_stride, int k, Vectors vectors, Copy& copy) const {
   const auto n = std::size_t(columns_), wide = std::size_t(k), pieces = (n + piece - 1) / piece;
   const bool parallel = n * wide > 16384;
   const auto row = [&](std::size_t j) {
     return x + (column_order_.empty() ? j : std::size_t(column_order_[j])) * std::size_t(x_stride);
   };
-  copy.in_16_bits = vectors_ != Vectors::full && k >= narrowest && !in_order_;
+  copy.in_16_bits = vectors != Vectors::full && k >= narrowest && !in_order_;
   copy.stride = copy.in_16_bits ? (k + 15) / 16 * 16 : k;
-  if (vectors_ == Vectors::full) {
+  if (vectors == Vectors::full) {
     grow(copy.full, n * wide);
     exec::each(pieces, parallel, [&](std::size_t p) {
       for (std::size_t j = p * piece; j < std::min(n, (p + 1) * piece); ++j)
@@ -105,7 +105,7 @@ void TiledMatrix<T>::prepare(const T* x, int x_stride, int k, Copy& copy) const 
     const auto stride = std::size_t(copy.stride);
     if (copy.in_16_bits) grow(copy.narrow, n * stride);
     else grow(copy.full, n * wide);
-    const bool halves = vectors_ == Vectors::half;
+    const bool halves = vectors == Vectors::half;
     // Rounding errors are carried from row to row within each piece.
     exec::each(pieces, parallel, [&](std::size_t p) {
       std::vector<float> carry(wide, 0.0f);
@@ -126,20 +126,32 @@ void TiledMatrix<T>::prepare(const T* x, int x_stride, int k, Copy& copy) const 
 template <class T>
 void TiledMatrix<T>::multiply(const T* x, int x_stride, T* y, int y_stride, int k, const comm::Communicator* comm,
                               const Clamp<T>* clamp) const {
+  multiply_in(vectors_, x, x_stride, y, y_stride, k, comm, clamp);
+}
+
+template <class T>
+void TiledMatrix<T>::multiply_full(const T* x, int x_stride, T* y, int y_stride, int k,
+                                   const comm::Communicator* comm) const {
+  multiply_in(Vectors::full, x, x_stride, y, y_stride, k, comm, nullptr);
+}
+
+template <class T>
+void TiledMatrix<T>::multiply_in(Vectors vectors, const T* x, int x_stride, T* y, int y_stride, int k,
+                                 const comm::Communicator* comm, const Clamp<T>* clamp) const {
   const bool watched = Trace::on();
   const Span span("tiled product", "op", watched ? std::int64_t(bytes()) : 0);
   if (watched) {
-    const double read = vectors_ == Vectors::full ? sizeof(T) : 2, written = sizeof(T);
+    const double read = vectors == Vectors::full ? sizeof(T) : 2, written = sizeof(T);
     Trace::work("tiled product", bytes() + k * (read * columns_ + written * rows_), 2.0 * double(entries_) * k);
   }
   std::unique_ptr<Copy> copy;
-  if (!column_order_.empty() || vectors_ != Vectors::full) {
+  if (!column_order_.empty() || vectors != Vectors::full) {
     {
       const std::lock_guard lock(spare_->mutex);
       if (!spare_->copies.empty()) copy = std::move(spare_->copies.back()), spare_->copies.pop_back();
     }
     if (!copy) copy = std::make_unique<Copy>();
-    prepare(x, x_stride, k, *copy);
+    prepare(x, x_stride, k, vectors, *copy);
     if (!copy->in_16_bits) x = copy->full.data(), x_stride = k;
   }
   const auto polled = [&](std::size_t b) {
@@ -272,5 +284,8 @@ template void TiledMatrix<float>::multiply(const float*, int, float*, int, int, 
                                            const Clamp<float>*) const;
 template void TiledMatrix<double>::multiply(const double*, int, double*, int, int, const comm::Communicator*,
                                             const Clamp<double>*) const;
+template void TiledMatrix<float>::multiply_full(const float*, int, float*, int, int, const comm::Communicator*) const;
+template void TiledMatrix<double>::multiply_full(const double*, int, double*, int, int,
+                                                 const comm::Communicator*) const;
 
 }  // namespace tacit::op

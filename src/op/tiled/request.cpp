@@ -11,10 +11,13 @@ std::span<const Option<TiledRequest>> tiled_options() {
       option<O>("values", within(&O::product, &P::matrix, &M::values),
                 "how entries are stored: as the matrix's own scalar (full), or rounded (scaled by a power of two for "
                 "each block of rows); sums are formed in the scalar"),
-      option<O>("vectors", within(&O::product, &P::matrix, &M::vectors),
-                "what products of a float32 matrix read: the vectors, or a copy in 16 bits, each column scaled by a "
-                "power of two of its own; what rounding takes from a number the next ones of its column get, up to "
-                "half a unit of their own last place; sums are formed in float32"),
+      option<O>(
+          "vectors", within(&O::product, &P::matrix, &M::vectors),
+          "what products of a float32 matrix read: the vectors, or a copy in 16 bits, each column scaled by a "
+          "power of two of its own; what rounding takes from a number the next ones of its column get, up to "
+          "half a unit of their own last place; sums are formed in float32; messages between ranks are then of 16 "
+          "bits too: whole numbers scaled by a power of two for every 64; cgls takes vectors and messages in full "
+          "until its gradient is small enough for theirs"),
       option<O>("order", &O::order,
                 "how rows and columns are stored; vectors keep their numbers. natural: as they come; hilbert: rays "
                 "and pixels along curves; clustered: rows that read the same columns together, and columns likewise, "

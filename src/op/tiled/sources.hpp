@@ -40,10 +40,11 @@ inline Global entries_of(const comm::Communicator& comm, Global forward, Global 
 
 /// Adds the messages of a product that begins with a spread, or ends with sums, of T.
 template <class T>
-void add_messages(Cost& cost, const comm::Communicator& comm, const comm::SparseReduction& reduction, bool spread) {
+void add_messages(Cost& cost, const comm::Communicator& comm, const comm::SparseReduction& reduction, bool spread,
+                  comm::MessageFormat format) {
   if (comm.size() == 1) return;
   cost.messages = double(reduction.messages(spread));
-  cost.message_bytes = double(reduction.values(spread)) * sizeof(T);
+  cost.message_bytes = double(reduction.bytes<T>(spread, format));
 }
 
 /// From rows as for Csr, but with entries in any order, which have to stay: Split::rows. Twice the matrix in memory.

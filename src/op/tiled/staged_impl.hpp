@@ -77,7 +77,7 @@ template <class T, Memory M>
 template <class V>
 void StagedMatrix<T, M>::with_values(const V* value, const T* x, T* y, int k, const After& after) const {
   if constexpr (sizeof(T) == sizeof(float)) {
-    if (packed_) {
+    if (packed_ && !after.full_vectors) {
       const Global teams = (Global(columns_) + ColumnMaxima::rows - 1) / ColumnMaxima::rows;
       const int cells = (k + 1) / 2;
       const auto grow = [](auto& a, std::size_t n) {
@@ -98,8 +98,9 @@ void StagedMatrix<T, M>::with_values(const V* value, const T* x, T* y, int k, co
     }
   }
   const T* const no_powers = nullptr;
-  if (at_once_ == 32) launch<V, 32, false>(value, x, k, no_powers, y, k, after);
-  else if (at_once_ == 8) launch<V, 8, false>(value, x, k, no_powers, y, k, after);
+  const int lanes = packed_ ? at_once_ / 2 : at_once_;  // two halves have the room of one float
+  if (lanes == 32) launch<V, 32, false>(value, x, k, no_powers, y, k, after);
+  else if (lanes == 8) launch<V, 8, false>(value, x, k, no_powers, y, k, after);
   else launch<V, 1, false>(value, x, k, no_powers, y, k, after);
 }
 

@@ -9,10 +9,6 @@
 
 namespace tacit::op::detail {
 
-/// The largest ratio of half a unit in the last place of a 16-bit number to the number.
-template <Vectors kind>
-inline constexpr float half_unit = kind == Vectors::half ? 0x1p-11f : 0x1p-8f;
-
 /// out[i] = p[i] down[i] + a part of carry[i], rounded to 16 bits, for n columns of a row; carry[i] accumulates the
 /// errors of the rows so far, for the next row. Errors of neighbouring rows then cancel where these are added with
 /// similar weights, as in smooth rows of a matrix. A number takes at most half a unit in its last place of the carry,
@@ -21,7 +17,7 @@ template <Vectors kind>
 inline void narrow(const float* p, const float* down, float* carry, int n, std::uint16_t* out) {
   int i = 0;
 #ifdef TACIT_AVX512
-  const __m512 unit = _mm512_set1_ps(half_unit<kind>), most = _mm512_set1_ps(FLT_MAX);
+  const __m512 unit = _mm512_set1_ps(float(half_unit(kind))), most = _mm512_set1_ps(FLT_MAX);
   for (; i < n; i += 16) {
     const auto live = n - i >= 16 ? __mmask16(0xffff) : __mmask16((1u << (n - i)) - 1);
     const __m512 v = _mm512_mul_ps(_mm512_maskz_loadu_ps(live, p + i), _mm512_maskz_loadu_ps(live, down + i));
@@ -49,7 +45,7 @@ inline void narrow(const float* p, const float* down, float* carry, int n, std::
   }
 #endif
   for (; i < n; ++i) {
-    const float v = p[i] * down[i], size = std::abs(v), room = size * half_unit<kind>;
+    const float v = p[i] * down[i], size = std::abs(v), room = size * float(half_unit(kind));
     const bool finite = size <= FLT_MAX;
     const float part = finite ? std::max(std::min(carry[i], room), -room) : 0.0f, y = v + part;
     out[i] = kind == Vectors::half ? to_half(y) : to_bfloat16(y);

@@ -5,6 +5,7 @@
 #include <tacit/op/operator.hpp>
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,10 +46,11 @@ struct ReconstructOptions {
   bool l_curve = false;
   /// cgls: keeps every gradient orthogonal to this number of first gradients, as in exact arithmetic all of them are.
   /// Otherwise rounding errors bring back components along the first ones (the largest singular values above all),
-  /// which costs one or two iterations in float, and more with 16-bit values. Memory: an image of each slice for each;
-  /// no additional reductions. Ended for a slice in which these components make up half of a later gradient. Paige
-  /// (1971), The computation of eigenvalues and eigenvectors of very large sparse matrices.
-  int reorthogonalise = 1;
+  /// which costs one or two iterations in float, and more with 16-bit values. 1, or 5 where products read vectors in 16
+  /// bits (op::Adjustable), unless given. Memory: an image of each slice for each; no additional reductions. Ended for
+  /// a slice in which these components make up half of a later gradient. Paige (1971), The computation of eigenvalues
+  /// and eigenvectors of very large sparse matrices.
+  std::optional<int> reorthogonalise;
   double relaxation = 1;     ///< sirt: w
   bool nonnegative = false;  ///< sirt: x := max(x, 0) in each iteration
   /// Called after every iteration, on all ranks; all slices end where it returns true on some rank. Costs a reduction.
@@ -75,8 +77,10 @@ struct ReconstructResult {
 /// of them during the product with A^T, of a number for each slice (cgls: more with reorthogonalise; l_curve: one
 /// reduction more). Sums are formed in double, in one order for any number of threads. A slice has the same result
 /// alone and among others, to rounding. Memory for each slice: 2 sinograms, and 2 images (sirt: 1) besides those of
-/// reorthogonalise and l_curve. Error(usage): vectors that do not fit A, options out of range; Error(usage) also for
-/// A.fault(). M = Device: the same iteration with all vectors in device memory; the host waits for each sum, and
+/// reorthogonalise and l_curve. Of an op::Adjustable A the final residual is computed in full, and cgls takes products
+/// in 16 bits once their rounding errors are below 2^-18 of the first gradient, of the slice that has decreased least;
+/// sirt takes them from the beginning. Error(usage): vectors that do not fit A, options out of range; Error(usage) also
+/// for A.fault(). M = Device: the same iteration with all vectors in device memory; the host waits for each sum, and
 /// numbers by column are all that is copied.
 template <class T, Memory M>
 ReconstructResult reconstruct(const op::Operator<T, M>& A, const layout::Vector<T, M>& b, layout::Vector<T, M>& x,
