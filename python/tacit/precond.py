@@ -148,9 +148,12 @@ class HFactors(Reporting):
         Raises
         ------
         ValueError
-            Where the factors are not those of all of A: on several ranks, or where they could not be made.
+            Where the factors are not those of all of A: on several ranks, or where pivots were replaced (A is singular
+            to its tolerance), or they could not be made.
         """
         kept = self.report
+        if kept["replaced_pivots"]:
+            raise ValueError(f"no determinant of A is known: {kept['note']}, so that A is singular to its tolerance")
         if not np.isfinite(kept["log_determinant"]):
             why = kept["note"] or f"on {self.comm.size} ranks these are factors of diagonal blocks"
             raise ValueError(f"no determinant of A is known: {why}; one rank factorises all of A")

@@ -87,6 +87,29 @@ def test_several_columns_and_scalars(system: tuple[sp.csr_array, np.ndarray], tm
         assert np.linalg.norm(right - matrix @ result.x) <= 2e-8 * np.linalg.norm(right)
 
 
+def test_any_matrix_and_numbers_of_any_size(tmp_path: pathlib.Path) -> None:
+    a = np.diag(np.arange(1.0, 41)) + np.diag(np.full(39, -0.4), 1) + np.diag(np.full(39, -0.4), -1)
+    b = np.random.default_rng(3).standard_normal(40)
+    for name, A, right in (("array", a, b), ("list", a.tolist(), b), ("large", a, 1e200 * b), ("small", a, 1e-200 * b)):
+        keep = tacit.Checkpoint(tmp_path / f"{name}.npz", every=2)
+        assert not tacit.solve(A, right, method="cg", max_iterations=5, checkpoint=keep).converged
+        assert tacit.solve(A, right, method="cg", checkpoint=keep).converged
+        assert keep.resumed == 5
+        with pytest.raises(tacit.InputError, match="of a right-hand side of norm"):
+            tacit.solve(A, 2 * right, method="cg", checkpoint=keep)
+        os.remove(keep.path)
+        tacit.solve(A, right, method="cg", checkpoint=keep)
+        assert keep.resumed == 0
+
+
+def test_what_did_not_converge_is_kept_also_where_that_raises(tmp_path: pathlib.Path) -> None:
+    A, path = tacit.poisson((30, 30)), tmp_path / "run.npz"
+    with pytest.raises(tacit.NotConverged):
+        tacit.solve(A, np.ones(900), method="cg", max_iterations=9, checkpoint=path, raise_on_failure=True)
+    with np.load(path) as kept:
+        assert int(kept["iterations"]) == 9
+
+
 def test_refused(system: tuple[sp.csr_array, np.ndarray], tmp_path: pathlib.Path) -> None:
     A, b = system
     path = tmp_path / "run.npz"
@@ -105,6 +128,14 @@ def test_refused(system: tuple[sp.csr_array, np.ndarray], tmp_path: pathlib.Path
     path.write_bytes(b"PK\3\4 something else")
     with pytest.raises(tacit.InputError, match=r"run\.npz"):
         tacit.solve(A, b, checkpoint=path)
+    for wrong in (b"run.npz", ""):
+        with pytest.raises(ValueError, match="the path of a checkpoint"):
+            tacit.solve(A, b, checkpoint=wrong)
+    good = {"version": 1, "x": b, "iterations": 3, "residual_norm": 0.1, "b_norm": np.ones(2)}
+    for change in ({"x": np.array(["a", "b"])}, {"b_norm": "hi"}, {"iterations": np.ones(3)}, {"version": "x"}):
+        np.savez(path, **(good | change))
+        with pytest.raises(tacit.InputError, match=r"run\.npz"):
+            tacit.solve(A, b, checkpoint=path)
     with pytest.warns(UserWarning, match="was not written"):
         assert tacit.solve(A, b, method="cg", checkpoint=tmp_path / "no" / "where.npz").converged
 

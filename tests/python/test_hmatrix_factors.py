@@ -80,3 +80,10 @@ def test_refused(process: tuple[tacit.HMatrix, np.ndarray]) -> None:
     with pytest.raises(ValueError, match="samples is 1"):
         tacit.precond.factorise(A, 0.1).logdet_error(samples=1)
     assert np.isfinite(tacit.precond.factorise(A, 0.1).slogdet()[1])
+
+
+def test_a_singular_matrix_has_no_determinant() -> None:
+    x = np.linspace(0, 1, 60)
+    F = tacit.precond.factorise(tacit.hmatrix(x, lambda i, j: np.ones((len(i), len(j))), tolerance=1e-6))
+    with pytest.raises(ValueError, match="replaced, so that A is singular"):
+        F.slogdet()

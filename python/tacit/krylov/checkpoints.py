@@ -33,11 +33,13 @@ class Checkpoint:
     path : str or path
         Written by the first rank, first beside it as ``path + ".part"``, so that a run that is killed leaves the last
         whole one. A NumPy archive: ``x`` (n,) or (n, k), ``iterations`` of all runs, ``residual_norm`` relative to b,
-        ``b_norm``. If it cannot be written, a warning says so once and the solve goes on.
+        ``b_norm`` (the largest element of b, and the norm relative to it), ``version``. If it cannot be written, a
+        warning says so once and the solve goes on.
     every : int
-        Iterations between two writings; x is also written when the solve ends. Each costs the iterate (a few vectors
-        read and written) and on several ranks a gather of x. An iterate whose residual is not below the last one's of
-        this run is not written: of several attempts the best stays.
+        Iterations between two writings; x is also written when the solve ends (not where a callback raises an
+        exception). Each costs the iterate (a few vectors read and written) and on several ranks a gather of x. An
+        iterate whose residual is not below the last one's of this run is not written: of several attempts the best
+        stays.
 
     Attributes
     ----------
@@ -64,7 +66,10 @@ class Checkpoint:
     """
 
     def __init__(self, path: str | os.PathLike[str], every: int = 100) -> None:
-        self.path = os.fspath(path)
+        given = os.fspath(path)
+        if not isinstance(given, str) or not given:
+            raise ValueError(f"the path of a checkpoint is {path!r}; the name of a file, as text, is needed")
+        self.path = given
         self.every = whole_number(every, "every")
         if self.every < 1:
             raise ValueError(f"every is {every}; a checkpoint after each 1 or more iterations is needed")
@@ -73,11 +78,18 @@ class Checkpoint:
 
     def begin(self, b: Any, n: int, on: _core.Communicator) -> Array | None:
         """The x of the file as an initial guess, whole or this rank's own part as b is, or None. Collective."""
+        self.resumed, self.resumed_residual, self._failed = 0, 1.0, False
         own = agreed(on, lambda: as_array(b, "b"))
-        mine = np.array([len(own), np.linalg.norm(own)])
-        rows, norms = np.array([np.frombuffer(part) for part in on.all_gather(mine.tobytes())]).T
+        # |b| as a largest element and the rest, so that neither overflows.
+        most = float(np.abs(own).max(initial=0))
+        mine = np.array([len(own), most, float(np.linalg.norm(own / most)) if 0 < most < np.inf else most])
+        rows, mosts, norms = np.array([np.frombuffer(part) for part in on.all_gather(mine.tobytes())]).T
         self._on, self._n, self._whole = on, n, on.size == 1 or int(rows.sum()) != n
-        self._b_norm = float(np.linalg.norm(own) if self._whole else np.linalg.norm(norms))
+        if self._whole:
+            self._b_norm = mine[1:]
+        else:
+            scale = mosts.max()
+            self._b_norm = np.array([scale, np.linalg.norm(norms * mosts / scale) if 0 < scale < np.inf else scale])
         saved = agreed(on, lambda: self._read(own))
         first = 0 if self._whole else int(rows[: on.rank].sum())
         many = own.shape[1:]
@@ -98,18 +110,22 @@ class Checkpoint:
             raise _core.InputError(
                 f"{self.path}: expected a checkpoint of a solve, with {', '.join(sorted(_NAMES))}{cure}"
             )
-        if int(found["version"]) != _VERSION:
+        if str(found["version"]) != str(_VERSION):
             raise _core.InputError(
                 f"{self.path}: a checkpoint of version {found['version']}; {_VERSION} is known{cure}"
             )
         x, shape = found["x"], (self._n, *b.shape[1:])
+        shapes = {"version": (), "iterations": (), "residual_norm": (), "b_norm": (2,), "x": x.shape}
+        if any(found[key].shape != of or found[key].dtype.kind not in "iufc" for key, of in shapes.items()):
+            raise _core.InputError(f"{self.path}: expected numbers of a checkpoint, found other arrays{cure}")
         if x.shape != shape or not np.isfinite(x).all():
             raise _core.InputError(f"{self.path}: x has shape {x.shape} where finite numbers {shape} are needed{cure}")
-        norm = float(found["b_norm"])
-        if not abs(norm - self._b_norm) <= _SAME_NORM * max(norm, self._b_norm):
+        if not np.allclose(found["b_norm"], self._b_norm, rtol=_SAME_NORM, atol=0):
+            norms = [
+                f"{np.longdouble(most) * np.longdouble(rest):.6g}" for most, rest in (found["b_norm"], self._b_norm)
+            ]
             raise _core.InputError(
-                f"{self.path}: a checkpoint of a right-hand side of norm {norm:.6g}, and this one has"
-                f" {self._b_norm:.6g}{cure}"
+                f"{self.path}: a checkpoint of a right-hand side of norm {norms[0]}, and this one has {norms[1]}{cure}"
             )
         return found
 

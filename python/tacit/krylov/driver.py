@@ -46,20 +46,18 @@ def _kept(given: Given) -> Result:
             raise ValueError(
                 'relative_to="first" and checkpoint: a resumed solve begins elsewhere; take relative_to="b"'
             )
-        if given.device != "host" or getattr(A, "device", "host") != "host":
+        if given.device != "host" or (isinstance(A, op.Operator) and A.device != "host"):
             raise ValueError("checkpoint keeps iterates in host memory, and this solve runs on a GPU")
-        if getattr(A, "shape", None) is None:
-            raise TypeError(f"A is {type(A).__name__}; an operator or matrix with a shape is needed")
         return keep if isinstance(keep, Checkpoint) else Checkpoint(keep)
 
     keep = agreed(on, look)
-    x = keep.begin(given.b, int(A.shape[1]), on)
-    result = run(
-        given._replace(
-            A=A, x0=given.x0 if x is None else x, callback=keep.observer(given.callback), checkpoint=None, comm=on
-        )
-    )
+    x = keep.begin(given.b, int(np.shape(A)[-1]), on)
+    more: dict[str, Any] = {"A": A, "comm": on, "checkpoint": None, "raise_on_failure": False}
+    more |= {"x0": given.x0 if x is None else x, "callback": keep.observer(given.callback)}
+    result = run(given._replace(**more))
     keep.end(result)
+    if given.raise_on_failure and not result.converged:
+        raise NotConverged.of(result)
     return result
 
 
