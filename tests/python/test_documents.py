@@ -101,6 +101,7 @@ PUBLICATIONS = {
     "10.1145/502512.502550": "Dhillon 2001, spectral co-clustering",
     "10.1145/800195.805928": "Cuthill 1969, reducing the bandwidth",
     "10.1177/10943420221115140": "Aliaga 2022, compressed basis GMRES",
+    "10.1364/JOSAA.1.000612": "Feldkamp 1984, practical cone-beam algorithm",
     "10.1364/OE.22.019078": "Vo 2014, centre of rotation",
     "10.1364/OE.26.028396": "Vo 2018, ring artefacts",
     "10.1046/j.1365-2818.2002.01010.x": "Paganin 2002, phase retrieval",

@@ -67,9 +67,9 @@ def feldkamp(P: Projector, b: Array, window: str, wide: bool) -> Array:
     Line integrals are weighted by the cosine of the ray's angle and filtered along the rows; a voxel is the sum over
     the views of these where it is seen, linearly between pixels, times (source / its distance from the source)^2. Where
     the axis is far from the middle of the detector, rays that are seen once count twice, with a smooth transition (Wang
-    2002, doi 10.1118/1.1489043). The transpose of the projector would not do: a voxel has a ray or two of a view, whose
-    number does not change with the view along the axis of rotation, so that images would have steps. Every rank
-    computes all of it; about the cost of a product.
+    2002, X-ray micro-CT with a displaced detector array). The transpose of the projector would not do: a voxel has a
+    ray or two of a view, whose number does not change with the view along the axis of rotation, so that images would
+    have steps. Every rank computes all of it; about the cost of a product.
     """
     c = circle_of(P)
     length = c.source + c.detector
