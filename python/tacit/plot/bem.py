@@ -83,7 +83,8 @@ def charges(
             panel.set_axis_off()
         volts = ", ".join(f"{v:.4g}" for v in potential[:4]) + (", .." if len(potential) > 4 else "")
         total = ", ".join(f"{q:.6g}" for q in charge[:4]) + (", .." if len(charge) > 4 else "")
-        made.suptitle(f"{len(corners):,} triangles at {volts} V\ncharge {total} × 4πε₀ V u", fontsize=11)
+        held = f"at {volts} V\ncharge {total} × 4πε₀ V u" if len(potential) else "between dielectrics"
+        made.suptitle(f"{len(corners):,} triangles {held}", fontsize=11)
         beyond = float(density.min()) < low, float(density.max()) > high
         extend = {(False, False): "neither", (True, False): "min", (False, True): "max", (True, True): "both"}[beyond]
         bar = made.colorbar(
