@@ -142,9 +142,11 @@ TEST(HMatrixErrors, MirrorsAreTransposes) {
   EXPECT_LT(A.report().entries_evaluated, 0.65 * B.report().entries_evaluated);
   const auto a = entries_of(A);
   EXPECT_LE(relative_error(a, dense(entry, n, n)), 1e-4);
+  double most = 0;  // products round in another order
   for (Local i = 0; i < n; ++i)
     for (Local j = 0; j < i; ++j)
-      ASSERT_EQ(a[std::size_t(i) + std::size_t(j) * n], a[std::size_t(j) + std::size_t(i) * n]);
+      most = std::max(most, std::abs(a[std::size_t(i) + std::size_t(j) * n] - a[std::size_t(j) + std::size_t(i) * n]));
+  EXPECT_LE(most, 1e-14);
 }
 
 TEST(ClusterTree, HasBoxesOfAnyDimension) {
