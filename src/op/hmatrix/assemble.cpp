@@ -40,8 +40,8 @@ constexpr std::uint64_t smooth_stride = 16, slow_stride = 8;
 // Blocks of a class, from half of a number of entries to that number, that are compared in any case.
 constexpr Global few_blocks = 32;
 // A block whose lines show an error of so many tolerances is made again from all of its entries, if these are not more
-// than `whole_block`.
-constexpr double failing = 8;
+// than `whole_block`: of smooth entries, of others. Smooth errors are several times their mean at the edges of a block.
+constexpr double failing_smooth = 8, failing = 4;
 constexpr Global whole_block = Global(1) << 24;
 // A measured error of more than `acceptable` tolerances is too large for a random effect of the sampled rows, entries
 // and vector: blocks are then made again with more sampled rows and columns, and small ones (all, in a small matrix)
@@ -488,7 +488,7 @@ void Assembly<T>::compare(const Block& b, Compressed<T>& made, detail::SampledLi
   const auto errors = detail::compare_lines(made, lines);
   found.compared = Compared::lines;
   found.lines2 = errors.estimate2, found.spread2 = errors.spread2;
-  const double allowed = failing * tolerance.of(made.norm);
+  const double allowed = (options.smooth ? failing_smooth : failing) * tolerance.of(made.norm);
   if (!(errors.worst2 > allowed * allowed)) return;
   found.failed = true;
   if (!compress_options.verify || all > whole_block) return;

@@ -31,36 +31,47 @@ struct LineErrors {
   double worst2 = 0;     ///< the squared error that the block would have if all lines were like the worst
 };
 
-/// The pair of points of a block with the largest distance, or the smallest, as far as three passes find it.
+/// The pair of points of a block with the largest distance, or the smallest: in large blocks as far as three passes
+/// find it.
 inline void add_extremes(const ClusterTree& rows, const ClusterTree& columns, const Block& b, bool far,
                          std::vector<LineName>& names) {
-  const auto best = [far](const ClusterTree& tree, Local begin, Local end, std::span<const double> from) {
-    Local at = begin;
-    double most = -1;
-    for (Local p = begin; p < end; ++p) {
-      const auto point = tree.point(tree.order()[std::size_t(p)]);
-      double sum = 0;
-      for (std::size_t k = 0; k < point.size(); ++k) sum += (point[k] - from[k]) * (point[k] - from[k]);
-      if (most < 0 || (far ? sum > most : sum < most)) at = p, most = sum;
-    }
-    return at;
-  };
   const auto row = [&](Local p) { return rows.point(rows.order()[std::size_t(p)]); };
   const auto column = [&](Local p) { return columns.point(columns.order()[std::size_t(p)]); };
-  Local i = best(rows, b.row_begin, b.row_end, column((b.column_begin + b.column_end) / 2));
-  const Local j = best(columns, b.column_begin, b.column_end, row(i));
-  i = best(rows, b.row_begin, b.row_end, column(j));
+  const auto square = [](std::span<const double> x, std::span<const double> y) {
+    double sum = 0;
+    for (std::size_t k = 0; k < x.size(); ++k) sum += (x[k] - y[k]) * (x[k] - y[k]);
+    return sum;
+  };
+  double most = -1;
+  Local i = b.row_begin, j = (b.column_begin + b.column_end) / 2;
+  const auto meet = [&](Local p, Local q) {
+    const double sum = square(row(p), column(q));
+    if (most < 0 || (far ? sum > most : sum < most)) i = p, j = q, most = sum;
+  };
+  constexpr Global all_pairs = Global(1) << 14;
+  if (Global(b.rows()) * b.columns() <= all_pairs) {
+    for (Local q = b.column_begin; q < b.column_end; ++q)
+      for (Local p = b.row_begin; p < b.row_end; ++p) meet(p, q);
+  } else {
+    for (int pass = 0; pass < 3; ++pass)
+      if (const Local at = pass % 2 == 0 ? j : i; pass % 2 == 0)
+        for (Local p = b.row_begin; p < b.row_end; ++p) meet(p, at);
+      else
+        for (Local q = b.column_begin; q < b.column_end; ++q) meet(at, q);
+  }
   for (const LineName name : {LineName{0, i - b.row_begin}, LineName{1, j - b.column_begin}})
     if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
 }
 
-/// Draws two rows and two columns, the same for the same block; with `extremes` also the others. Without values.
+/// Draws two rows and two columns, the same for the same block; with `extremes` three of each, and the others. Without
+/// values.
 template <Scalar T>
 SampledLines<T> draw_lines(const ClusterTree& rows, const ClusterTree& columns, const Block& b, bool extremes) {
   SampledLines<T> lines;
   Hash hash{std::uint64_t(b.row_begin) * 0x9e3779b97f4a7c15u + std::uint64_t(b.column_begin)};
   for (int side = 0; side < 2; ++side)
-    for (int k = 0; k < 2; ++k) lines.names.push_back({side, hash.below(side == 0 ? b.rows() : b.columns())});
+    for (int k = 0; k < (extremes ? 3 : 2); ++k)
+      lines.names.push_back({side, hash.below(side == 0 ? b.rows() : b.columns())});
   lines.random = lines.names.size();
   if (extremes) {
     add_extremes(rows, columns, b, true, lines.names);
