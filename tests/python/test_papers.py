@@ -56,9 +56,10 @@ def test_every_script_runs_at_a_small_size(script: str, tmp_path: Path) -> None:
     done = subprocess.run(
         command,
         cwd=ROOT,
-        env=harness.environment() | {"MPLBACKEND": "Agg"},
+        env=harness.environment() | {"MPLBACKEND": "Agg", "XDG_CACHE_HOME": str(tmp_path / "cache")},
         text=True,
         capture_output=True,
         timeout=300,
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    assert not (tmp_path / "cache" / "tacit").exists()  # nothing is kept for other programs

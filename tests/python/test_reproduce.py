@@ -110,7 +110,7 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     facts = json.loads(told.read_text())
     assert facts["schema"] == "tacit.reproduce/1"
     assert [one["id"] for one in facts["rows"]] == ["000/figure-12", "001/figure-11", "003/figure-5", "004/figure-1"]
-    assert facts["verdicts"] == {"circular": 1, "small size": 6, "not reproduced": 1}
+    assert facts["verdicts"] == {"circular": 1, "small size": 6, "no numbers": 1}
     page = (folder / "index.html").read_text()
     for text in ("001/figure-11", "2.52", "simulated, ideal", "numbers.png", "A drawing"):
         assert text in page

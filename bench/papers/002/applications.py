@@ -57,7 +57,7 @@ def solved(name: str, n: int, box: int, bottom: str, step: int | None) -> dict:
 
 def modelled(name: str, n: int, axes: int, classical: dict, avoiding: dict, figures) -> dict:
     """How many times faster the bottom and the solve are by the model, on n^axes ranks."""
-    m = figures.MACHINES["fitted"]
+    m = figures.MACHINES["published"]
     ranks, face = n**axes, 8 * 2 ** (axes - 1)
     sides = axes / 3  # of a box's messages in three dimensions
     seconds = []
@@ -110,7 +110,7 @@ def draw(names: list[str], rows: list[dict], which: int, path: pathlib.Path) -> 
 
 def scaling(arguments: argparse.Namespace, out: pathlib.Path, which: int, figures) -> None:
     """`figures`: the module figures.py, with the model."""
-    m = figures.MACHINES["fitted"]
+    m = figures.MACHINES["published"]
     names = ["LMC, 3-D", "LMC, 2-D"] if which == 7 else ["Nyx, 3-D"]
     rows = []
     print(f"\nFigure {which}: {len(LMC) if which == 7 else len(NYX)} time steps, bicgstab against ca-bicgstab s = 4")

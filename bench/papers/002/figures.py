@@ -134,7 +134,8 @@ def weak_scaling(arguments, out) -> None:
     )
     document = []
     for name, m in MACHINES.items():
-        print(f"  machine {name}: {m}")
+        repeated = ": CIRCULAR, three of these ratios went into it" if name == "fitted" else ""
+        print(f"  machine {name}{repeated}: {m}")
         print(
             "  ranks   6 sums: sums   halos  | 3 sums  | s = 4: sums   halos  | in pairs | bottom   pairs   sums  solve   pairs"
         )

@@ -14,7 +14,9 @@ best factor depends on the size, with a sharp drop above 29 columns.)
 """
 
 import argparse
+import os
 import pathlib
+import tempfile
 import time
 
 import matplotlib
@@ -137,7 +139,9 @@ def main():
     tiles, panels = ([int(t) for t in text.split(",")] for text in (o.tiles, o.panels))
     figure, axes = plt.subplots(2, 2, figsize=(13, 9))
     (left, right), (ratios, networks) = axes
-    projector_rates(o, tiles, left, ratios)
+    with tempfile.TemporaryDirectory() as cache:  # what is tuned for this script is nothing for later programs
+        os.environ["XDG_CACHE_HOME"] = cache
+        projector_rates(o, tiles, left, ratios)
     sizes = [int(n) for n in o.neurons.split(",")]
     rng = np.random.default_rng(0)
     times = [network_times(o, neurons, panels, networks, rng) for neurons in sizes]

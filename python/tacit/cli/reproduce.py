@@ -61,7 +61,8 @@ def _list(reproduce: Any, out: Any, arguments: argparse.Namespace) -> None:
         out.print(f"{paper}  {about}", style="bold")
         for row in listed:
             if row["id"].startswith(f"{paper}/"):
-                state = "circular" if row["circular"] else "" if row["reproduced"] else "not reproduced"
+                missing = "not reproduced" if row["numbers"] else "no numbers"
+                state = "circular" if row["circular"] else "" if row["reproduced"] else missing
                 out.print(f"  {row['id']:{width}}  {row['title']}" + (f"  ({state})" if state else ""))
 
 

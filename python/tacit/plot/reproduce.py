@@ -64,6 +64,8 @@ def picture(rows: Sequence[Mapping[str, Any]], path: str | Path) -> None:
                 x, y = zip(*at, strict=True)
                 axes.plot(x, y, mark, color=colour, label=verdict, markersize=5)
         axes.set_xscale("log")
+        axes.xaxis.set_major_formatter("{x:g}")
+        axes.xaxis.set_minor_formatter("")
         axes.set_yticks(range(len(found)), [f"{row}  {one['what']}" for row, one in found], fontsize=6.5)
         axes.set_ylim(len(found), -1)
         axes.set_xlabel("ours / the paper's")

@@ -69,6 +69,13 @@ def run(rows: Sequence[Row], size: Size = "full", show: Callable[[float, str], N
     return {"size": size, "rows": done, "verdicts": verdicts}
 
 
+def _whole(row: Row) -> str:
+    """The verdict of a row without numbers; of others, what `make` does."""
+    if row.circular:
+        return "circular"
+    return "no numbers" if not row.claims else "not reproduced" if row.make is None else "made"
+
+
 def _facts(row: Row, size: Size) -> dict[str, Any]:
     begin = time.perf_counter()
     why, failed = row.why, ""
@@ -92,6 +99,6 @@ def _facts(row: Row, size: Size) -> dict[str, Any]:
     further = {what: ours._asdict() for what, ours in made.items() if what not in known}
     return {
         "id": row.id, "paper": row.paper, "title": row.title, "how": row.how, "why": why, "circular": row.circular,
-        "verdict": "circular" if row.circular else "not reproduced" if row.make is None else "made",
+        "verdict": _whole(row),
         "seconds": time.perf_counter() - begin, "numbers": numbers, "further": further,
     }  # fmt: skip
