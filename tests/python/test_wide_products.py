@@ -1,4 +1,4 @@
-"""A @ X and A.T @ X with several columns against SciPy: layouts of X, empty rows, sizes of zero, values that are not finite."""
+"""A @ X and A.T @ X with several columns: layouts of X, empty rows, sizes of zero, values that are not finite."""
 
 from __future__ import annotations
 
