@@ -1,6 +1,7 @@
 // Preconditioners of H-matrices, and inner methods, for Python: operators with a report.
 #include "described.hpp"
 
+#include <nanobind/stl/complex.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 
@@ -23,7 +24,8 @@ void bind_scalar(nb::module_& m) {
     const auto& r = p.report();
     return dict_of("bytes", r.bytes, "dense_blocks", r.dense_blocks, "low_rank_blocks", r.low_rank_blocks, "mean_rank",
                    r.mean_rank, "max_rank", r.max_rank, "replaced_pivots", r.perturbed, "precision",
-                   r.single ? "single" : "full", "seconds", r.seconds, "note", p.note());
+                   r.single ? "single" : "full", "factors", r.cholesky ? "cholesky" : "lu", "shift", r.shift,
+                   "log_determinant", r.log_determinant, "sign", r.sign, "seconds", r.seconds, "note", p.note());
   });
   nb::class_<BlockDiagonal, Base>(m, named<T>("BlockDiagonal").c_str())
       .def_prop_ro("report", [](const BlockDiagonal& p) {
@@ -37,7 +39,8 @@ void bind_scalar(nb::module_& m) {
 
   m.def(named<T>("hlu").c_str(), [](const HMatrix& a, const HMatrixRequest& o) {
     return in_turn(a.range().comm(), [&] {
-      return std::make_shared<Hlu>(a, precond::HluOptions{o.tolerance, o.rank.value_or(0), o.leaf_size, o.precision});
+      return std::make_shared<Hlu>(
+          a, precond::HluOptions{o.tolerance, o.rank.value_or(0), o.leaf_size, o.precision, o.factors});
     });
   });
   m.def(named<T>("block_diagonal").c_str(), [](const HMatrix& a, const HMatrixRequest& o) {

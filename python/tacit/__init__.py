@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .io import read_vector
     from .krylov import (
         CallbackState,
+        Checkpoint,
         ColumnsResult,
         LeastSquaresColumnsResult,
         LeastSquaresResult,
@@ -73,9 +74,9 @@ _HOMES = {
     "device": ["DeviceArray", "device_array"],
     "io": ["read_vector"],
     "krylov": [
-        "CallbackState", "ColumnsResult", "LeastSquaresColumnsResult", "LeastSquaresResult", "NotConverged", "Observer",
-        "Plan", "Result", "bicgstab", "cg", "chebyshev", "explain_plan", "fgmres", "gmres", "idr", "lsmr", "lsqr",
-        "lstsq", "minres", "richardson", "solve"
+        "CallbackState", "Checkpoint", "ColumnsResult", "LeastSquaresColumnsResult", "LeastSquaresResult",
+        "NotConverged", "Observer", "Plan", "Result", "bicgstab", "cg", "chebyshev", "explain_plan", "fgmres", "gmres",
+        "idr", "lsmr", "lsqr", "lstsq", "minres", "richardson", "solve"
     ],
     "op": [
         "Assembler", "Csr", "DeviceCsr", "DeviceHMatrix", "HMatrix", "LowRank", "Operator", "Stencil", "csr",
@@ -131,7 +132,7 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
-    "Assembler", "CallbackState", "ColumnsResult", "Csr", "DeviceArray", "DeviceCsr", "DeviceHMatrix",
+    "Assembler", "CallbackState", "Checkpoint", "ColumnsResult", "Csr", "DeviceArray", "DeviceCsr", "DeviceHMatrix",
     "EnvironmentFailure", "Error", "HMatrix", "InputError", "LeastSquaresColumnsResult", "LeastSquaresResult",
     "LowRank", "NotConverged", "Observer", "Operator", "OutOfMemory", "Plan", "Result", "Stencil", "UsageError",
     "__version__", "bem", "bicgstab", "cg", "chebyshev", "comm", "csr", "device", "device_array", "explain_plan",

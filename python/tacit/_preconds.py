@@ -449,7 +449,10 @@ class Hlu(Preconditioner):
         Low-rank blocks are taken with at most so many terms. At least 0 term (0: any number). Default: hlu: as they
         are; inner: 1.
     leaf_size : int, optional
-        Clusters of at most so many rows are not cut. At least 1 row. Default: 64.
+        Clusters of at most so many rows are not cut. At least 1 row. Default: 64 to 512, by the ranks.
+    factors : one of ['auto', 'lu', 'cholesky'], optional
+        L U, or L L^H of a matrix stored as hermitian, at half the cost; auto: the latter where the diagonal is
+        positive, and L U if it fails. Default: auto.
     precision : one of ['auto', 'single', 'full'], optional
         Of the factors, which are approximate anyway; auto: single where the tolerance allows it. Default: auto.
 
@@ -461,6 +464,7 @@ class Hlu(Preconditioner):
     tolerance: float | None = None
     rank: int | None = None
     leaf_size: int | None = None
+    factors: Literal['auto', 'lu', 'cholesky'] | None = None
     precision: Literal['auto', 'single', 'full'] | None = None
 
 

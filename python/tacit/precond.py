@@ -14,8 +14,8 @@ For :func:`tacit.hmatrix` operators:
 jacobi             divides by the diagonal                                                    absolute
 block-jacobi       inverts the near field of clusters of at most `size` points (400)          size, precision
 hlu                approximate triangular factors in hierarchical form; with a small          tolerance, rank,
-                   tolerance a direct solver. On several ranks: of each rank's diagonal       leaf_size, precision
-                   block
+                   tolerance a direct solver (:func:`factorise`). On several ranks: of each   leaf_size, factors,
+                   rank's diagonal block                                                      precision
 inner              20 iterations of bicgstab, with jacobi, on a copy of the matrix whose      see :func:`inner`
                    low-rank blocks are cut to rank one
 ================== ========================================================================== ========================
@@ -40,10 +40,11 @@ from ._alike import alike
 from ._described import HMATRIX_PRECOND, HMATRIX_PRECOND_NAMES, PRECOND, PRECOND_NAMES
 from ._options import Described, Preconditioner, agree, fill, of_its_kind
 from ._preconds import *  # noqa: F403
-from ._support import Array, agreed, as_array, choose, core, refuse_unknown, to_scalar, utf8, vectors_of
+from ._support import Array, agreed, as_array, choose, core, refuse_unknown, to_scalar, utf8, vectors_of, whole_number
 from .op import Csr, DeviceCsr, DeviceHMatrix, HMatrix, Operator, as_operator, stored
 
-__all__ = ["Reporting", "amg", "build", "inner", "make", "names", "rigid_body_modes", *_preconds.__all__]
+__all__ = ["HFactors", "Reporting", "amg", "build", "factorise", "inner", "make", "names", "rigid_body_modes"]
+__all__ += _preconds.__all__
 
 N = TypeVar("N", bound="Named")
 
@@ -120,17 +121,57 @@ class Reporting(Named):
     @property
     def report(self) -> dict[str, Any]:
         """For "hlu": ``bytes``, ``dense_blocks``, ``low_rank_blocks``, ``mean_rank``, ``max_rank``,
-        ``replaced_pivots``, ``precision``, ``seconds``, ``note``. For "block-jacobi": ``bytes``, ``blocks``, ``note``.
-        For "amg" (on a GPU without what is measured in cycles): ``levels`` (of each the ``rows`` and ``entries``, the
-        ``prolongation_entries`` towards it, the ``ranks`` that have rows, and of this rank the ``setup_seconds`` until
-        the next level was there and the ``seconds`` of cycles), ``cycles`` so far, ``operator_complexity``,
-        ``grid_complexity``, ``update_bytes`` (kept by the first update for later ones) and then ``matrix_bytes`` (of
-        all levels), ``note``; of the last
-        level so far ``bottom``, ``bottom_choice``, ``bottom_solves``, ``bottom_iterations``, ``bottom_failures``,
-        ``warnings``. For "inner": the ``solves`` so far, their ``iterations``, how many ``stopped`` before the given
-        number of iterations, and the ``best_residual`` and ``worst_residual`` of a solve. Over all ranks; local.
+        ``replaced_pivots``, ``precision``, ``factors`` ("lu", "cholesky"), ``shift`` (added to the diagonal, where the
+        matrix was not positive definite to the tolerance), ``log_determinant``, ``sign``, ``seconds``, ``note``. For
+        "block-jacobi": ``bytes``, ``blocks``, ``note``. For "amg" (on a GPU without what is measured in cycles):
+        ``levels`` (of each the ``rows`` and ``entries``, the ``prolongation_entries`` towards it, the ``ranks`` that
+        have rows, and of this rank the ``setup_seconds`` until the next level was there and the ``seconds`` of cycles),
+        ``cycles`` so far, ``operator_complexity``, ``grid_complexity``, ``update_bytes`` (kept by the first update for
+        later ones) and then ``matrix_bytes`` (of all levels), ``note``; of the last level so far ``bottom``,
+        ``bottom_choice``, ``bottom_solves``, ``bottom_iterations``, ``bottom_failures``, ``warnings``. For "inner": the
+        ``solves`` so far, their ``iterations``, how many ``stopped`` before the given number of iterations, and the
+        ``best_residual`` and ``worst_residual`` of a solve. Over all ranks; local.
         """
         return dict(self._handle.report)
+
+
+class HFactors(Reporting):
+    """Triangular factors of an H-matrix, L U or L L^H, made by :func:`factorise` or as "hlu": an approximate inverse,
+    with a small tolerance a direct solver.
+    """
+
+    __slots__ = ()
+
+    def slogdet(self) -> tuple[Any, float]:
+        """The sign (of modulus 1) and log |det| of the factors, as of :func:`numpy.linalg.slogdet`. Local.
+
+        Raises
+        ------
+        ValueError
+            Where the factors are not those of all of A: on several ranks, or where they could not be made.
+        """
+        kept = self.report
+        if not np.isfinite(kept["log_determinant"]):
+            why = kept["note"] or f"on {self.comm.size} ranks these are factors of diagonal blocks"
+            raise ValueError(f"no determinant of A is known: {why}; one rank factorises all of A")
+        sign = kept["sign"]
+        return (sign if self.dtype.kind == "c" else sign.real), float(kept["log_determinant"])
+
+    def logdet_error(self, samples: int = 20, seed: int = 0) -> float:
+        """How far log |det| of the factors is from that of A, an estimate to first order: the trace of
+        1 - (L U)^-1 A by random vectors of +-1 (Hutchinson 1990, doi 10.1080/03610919008812866), its modulus and two
+        standard errors. `samples` products with A and solves. Collective.
+        """
+        count = whole_number(samples, "samples")
+        if count < 2:
+            raise ValueError(f"samples is {samples}; at least 2 are needed for a standard error")
+        A, n = self._kept, self.shape[0]
+        rng = np.random.default_rng(seed)
+        found = np.empty(count)
+        for i in range(count):
+            z = rng.choice([-1.0, 1.0], n).astype(self.dtype)
+            found[i] = np.real(np.vdot(z, z - np.asarray(self @ (A @ z))))
+        return float(abs(found.mean()) + 2 * found.std(ddof=1) / count**0.5)
 
 
 class Multilevel(Reporting):
@@ -356,10 +397,57 @@ def _made(A: Operator, chosen: str, o: Any) -> Named:
     if chosen == "jacobi" and not isinstance(A, Csr):
         return Named(core("jacobi", scalar)(A._handle, bool(o.absolute)), A, True)
     if isinstance(A, HMatrix):
-        made = core("hlu" if chosen == "hlu" else "block_diagonal", scalar)(A._handle, o)
-        return Reporting(made, A, chosen in _SYMMETRIC_OF_HMATRICES)
+        if chosen == "hlu":
+            made = core("hlu", scalar)(A._handle, o)
+            return HFactors(made, A, made.report["factors"] == "cholesky")
+        return Reporting(core("block_diagonal", scalar)(A._handle, o), A, chosen in _SYMMETRIC_OF_HMATRICES)
     A = stored(A, f"the preconditioner {chosen!r}")
     return Named(core("precondition", scalar)(A._handle, chosen, o), A, _core.precond_is_symmetric(chosen, o))
+
+
+def factorise(A: HMatrix, tolerance: float | None = None, **options: Any) -> HFactors:
+    """Triangular factors of an H-matrix, in hierarchical form: for solves, and for its determinant. Collective.
+
+    Parameters
+    ----------
+    A : HMatrix
+    tolerance : float, optional
+        Of the truncation of low-rank blocks at each step, relative to their norm; default: that of A.
+    **options
+        ``factors`` ("auto": Cholesky factors of a matrix stored as hermitian, else L U), ``leaf_size``, ``rank``,
+        ``precision``: those of "hlu", docs/reference/preconditioners.md.
+
+    Returns
+    -------
+    HFactors
+        F: ``tacit.solve(A, b, precond=F)`` (verified), ``F @ b`` (one solve with the factors), ``F.slogdet()``,
+        ``F.logdet_error()``, ``F.report``. On several ranks of each rank's diagonal block: a preconditioner. Cost:
+        O(n log^2 n) times the square of ranks; memory some times that of the matrix.
+
+    References
+    ----------
+    Grasedyck, Hackbusch (2003), doi 10.1007/s00607-003-0019-1.
+
+    Examples
+    --------
+    >>> import numpy as np, tacit
+    >>> x = np.sort(np.random.default_rng(0).random(1000))
+    >>> def covariance(i, j):
+    ...     return np.exp(-np.abs(x[i, None] - x[None, j]) / 0.1) + 0.1 * (i[:, None] == j[None])
+    >>> A = tacit.hmatrix(x, covariance, symmetry="hermitian", tolerance=1e-8)
+    >>> F = tacit.precond.factorise(A)
+    >>> tacit.solve(A, np.ones(1000), precond=F).converged
+    True
+    >>> sign, log = F.slogdet()
+    >>> everything = np.arange(1000)
+    >>> bool(np.isclose(log, np.linalg.slogdet(covariance(everything, everything))[1], rtol=1e-6))
+    True
+    """
+    if not isinstance(A, HMatrix):
+        raise TypeError(f"factorise takes a tacit.hmatrix operator; this is a {type(A).__name__}")
+    made = make(A, "hlu", tolerance=A.tolerance if tolerance is None else tolerance, **options)
+    assert isinstance(made, HFactors)
+    return made
 
 
 def amg(A: Any, near_null: Any = None, coordinates: Any = None, **options: Any) -> Multilevel:

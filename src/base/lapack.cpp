@@ -113,7 +113,7 @@ TACIT_LAPACK_SVD(double, dgesdd, , )
 TACIT_LAPACK_SVD(std::complex<float>, cgesdd, TACIT_COMMA float* rwork, TACIT_COMMA rwork)
 TACIT_LAPACK_SVD(std::complex<double>, zgesdd, TACIT_COMMA double* rwork, TACIT_COMMA rwork)
 
-#define TACIT_BLAS(T, gemm_name, trsm_name, getrf_name)                                                                \
+#define TACIT_BLAS(T, gemm_name, trsm_name, getrf_name, potrf_name)                                                    \
   extern "C" void TACIT_LAPACK(gemm_name)(const char*, const char*, const int*, const int*, const int*, const T*,      \
                                           const T*, const int*, const T*, const int*, const T*, T*, const int*,        \
                                           std::size_t, std::size_t);                                                   \
@@ -121,6 +121,7 @@ TACIT_LAPACK_SVD(std::complex<double>, zgesdd, TACIT_COMMA double* rwork, TACIT_
                                           const T*, const T*, const int*, T*, const int*, std::size_t, std::size_t,    \
                                           std::size_t, std::size_t);                                                   \
   extern "C" void TACIT_LAPACK(getrf_name)(const int*, const int*, T*, const int*, int*, int*);                        \
+  extern "C" void TACIT_LAPACK(potrf_name)(const char*, const int*, T*, const int*, int*, std::size_t);                \
   namespace {                                                                                                          \
   void call_gemm(char op_a, char op_b, int m, int n, int k, T alpha, const T* a, int lda, const T* b, int ldb, T beta, \
                  T* c, int ldc) {                                                                                      \
@@ -142,11 +143,18 @@ TACIT_LAPACK_SVD(std::complex<double>, zgesdd, TACIT_COMMA double* rwork, TACIT_
     for (int i = 0; i < n; ++i) --pivots[i];                                                                           \
     return info == 0;                                                                                                  \
   }                                                                                                                    \
+  bool call_cholesky(T* a, int n, int lda) {                                                                           \
+    int info = 0;                                                                                                      \
+    if (n == 0) return true;                                                                                           \
+    const tacit::lapack::Call counted;                                                                                 \
+    TACIT_LAPACK(potrf_name)("L", &n, a, &lda, &info, 1);                                                              \
+    return info == 0;                                                                                                  \
+  }                                                                                                                    \
   }
-TACIT_BLAS(float, sgemm, strsm, sgetrf)
-TACIT_BLAS(double, dgemm, dtrsm, dgetrf)
-TACIT_BLAS(std::complex<float>, cgemm, ctrsm, cgetrf)
-TACIT_BLAS(std::complex<double>, zgemm, ztrsm, zgetrf)
+TACIT_BLAS(float, sgemm, strsm, sgetrf, spotrf)
+TACIT_BLAS(double, dgemm, dtrsm, dgetrf, dpotrf)
+TACIT_BLAS(std::complex<float>, cgemm, ctrsm, cgetrf, cpotrf)
+TACIT_BLAS(std::complex<double>, zgemm, ztrsm, zgetrf, zpotrf)
 
 namespace tacit::lapack {
 
@@ -214,6 +222,10 @@ void trsm(char side, char triangle, char op, char diagonal, int m, int n, const 
 template <Scalar T>
 bool lu(T* a, int n, int lda, int* pivots) {
   return call_lu(a, n, lda, pivots);
+}
+template <Scalar T>
+bool cholesky(T* a, int n, int lda) {
+  return call_cholesky(a, n, lda);
 }
 
 namespace {
@@ -333,6 +345,7 @@ bool svd(T* a, int m, int n, T* u, real_t<T>* s, T* vh) {
   template void gemm(char, char, int, int, int, T, const T*, int, const T*, int, T, T*, int); \
   template void trsm(char, char, char, char, int, int, const T*, int, T*, int);               \
   template bool lu(T*, int, int, int*);                                                       \
+  template bool cholesky(T*, int, int);                                                       \
   template void householder_qr(std::span<T>, int, int, std::vector<T>&);                      \
   template bool svd(T*, int, int, T*, real_t<T>*, T*);
 TACIT_EACH_OF_FOUR(TACIT_INSTANTIATE)

@@ -1,5 +1,6 @@
 // Preconditioners of H-matrices: factors, block diagonals, inner solves.
 #include <gtest/gtest.h>
+#include <tacit/base/lapack.hpp>
 #include <tacit/krylov/inner.hpp>
 #include <tacit/precond/hmatrix/block_diagonal.hpp>
 #include <tacit/precond/hmatrix/hlu.hpp>
@@ -114,11 +115,113 @@ TEST(Hlu, InvertsToItsTolerance) {
 #endif
 }
 
+// d_i exp(-r_ij) conj(d_j) with |d_i| = 1, and a number on the diagonal: Hermitian.
+template <class T>
+EntryFunction<T> covariance(const Geometry& g, double nugget) {
+  return [g, nugget](std::span<const Global> rows, std::span<const Global> columns, T* out) {
+    for (const Global j : columns)
+      for (const Global i : rows) {
+        const double r = distance(g.points[std::size_t(i)], g.points[std::size_t(j)]), angle = double(i - j);
+        if constexpr (is_complex<T>) *out++ = T(std::polar(std::exp(-r), angle) + (i == j ? nugget : 0));
+        else *out++ = T(std::exp(-r) + (i == j ? nugget : 0));
+      }
+  };
+}
+
+// The sum of the logarithms of the squares of the diagonal of L, A = L L^H.
+template <class T>
+double log_determinant(std::vector<T> a, int n) {
+  EXPECT_TRUE(lapack::cholesky(a.data(), n, n));
+  double sum = 0;
+  for (int i = 0; i < n; ++i) sum += 2 * std::log(std::abs(a[std::size_t(i) * std::size_t(n + 1)]));
+  return sum;
+}
+
+template <class T>
+void cholesky_factors_invert() {
+  constexpr Global n = 700;
+  const Geometry g = sphere(n);
+  const auto entry = covariance<T>(g, 0.1);
+  const double exact = log_determinant(dense(entry, n, n), int(n));
+  HMatrixOptions options;
+  options.tolerance = 1e-9;
+  options.symmetry = Symmetry::hermitian;
+  const auto space = Space::distributed(Communicator::self(), n);
+  const HMatrix<T> A(space, tree_of(g, leaves(16)), entry, options);
+  ASSERT_GT(A.report().low_rank_blocks, 0);
+  const auto x = test::vector_of<T>(space, 1);
+  Vector<T> b(space), y(space);
+  A.apply(x, b);
+  for (const double tolerance : {1e-4, 1e-8}) {
+    const auto full = precond::FactorPrecision::full;
+    const precond::Hlu<T> P(A, {tolerance, 0, 16, full}), lu(A, {tolerance, 0, 16, full, precond::Factors::lu});
+    EXPECT_TRUE(P.report().cholesky);
+    EXPECT_FALSE(lu.report().cholesky);
+    EXPECT_EQ(P.report().shift, 0);
+    EXPECT_LE(P.report().bytes, 0.62 * lu.report().bytes);
+    for (const auto* one : {&P, &lu}) {
+      one->apply(b, y);
+      EXPECT_LE(layout::norm(minus(y, x)), 3e3 * tolerance * layout::norm(x));
+      EXPECT_LE(adjoint_gap(*one), 1e-11);
+      EXPECT_NEAR(one->report().log_determinant, exact, 3e3 * tolerance);
+      EXPECT_NEAR(std::abs(one->report().sign - 1.0), 0, 1e-6 + 1e2 * tolerance);
+    }
+    columns_are_single_ones(P, 1e-10);
+  }
+  // Blocks of several hundred points, where products and truncations are done in other ways.
+  const precond::Hlu<T> large(A, {1e-8, 0, 128, precond::FactorPrecision::full});
+  EXPECT_NEAR(large.report().log_determinant, exact, 3e-5);
+}
+TEST(Hlu, IsCholeskyForHermitianMatrices) {
+  if (under_mpi()) GTEST_SKIP() << "the same as alone";
+  cholesky_factors_invert<double>();
+#if TACIT_SCALARS_Host & 8
+  cholesky_factors_invert<Complex>();
+#endif
+}
+
+TEST(Hlu, ShiftsWhatIsNotPositiveDefiniteToItsTolerance) {
+  if (under_mpi()) GTEST_SKIP() << "the same as alone";
+  constexpr Global n = 600;
+  const Geometry g = sphere(n);
+  HMatrixOptions options;
+  options.tolerance = 1e-10;
+  options.symmetry = Symmetry::hermitian;
+  const auto space = Space::distributed(Communicator::self(), n);
+  const auto full = precond::FactorPrecision::full;
+  const auto with = [&](double nugget) {
+    return HMatrix<double>(space, tree_of(g, leaves(16)), covariance<double>(g, nugget), options);
+  };
+  // The smallest eigenvalues of exp(-r) are 0.0614, 0.0614, 0.0617, ..
+  const HMatrix<double> A = with(-0.065);
+  const precond::Hlu<double> shifted(A, {1e-2, 0, 16, full});
+  EXPECT_TRUE(shifted.report().cholesky);
+  EXPECT_GT(shifted.report().shift, 0);
+  EXPECT_LE(shifted.report().shift, 1e-2 * A.report().norm * 100 / std::sqrt(double(n)) * (1 + 1e-12));
+  EXPECT_NE(shifted.note().find("was added to the diagonal"), std::string::npos);
+  // A small tolerance says that it is indefinite: by itself LU, which needs no shift.
+  const precond::Hlu<double> exact(A, {1e-9, 0, 16, full});
+  EXPECT_FALSE(exact.report().cholesky);
+  EXPECT_EQ(exact.report().shift, 0);
+  EXPECT_EQ(exact.note(), "");
+  const auto x = test::vector_of<double>(space, 1);
+  Vector<double> b(space), y(space);
+  A.apply(x, b);
+  exact.apply(b, y);
+  EXPECT_LE(layout::norm(minus(y, x)), 1e-3 * layout::norm(x));
+  // One that is stored by both triangles is not taken for a Hermitian one.
+  options.symmetry = Symmetry::none;
+  EXPECT_THROW(precond::Hlu<double>(with(0.1), {1e-2, 0, 16, full, precond::Factors::cholesky}), Error);
+}
+
 #ifdef _OPENMP
 TEST(Hlu, DoesNotDependOnTheNumberOfThreads) {
   const Geometry g = sphere(1000);
   const auto space = Space::distributed(Communicator::self(), 1000);
   const HMatrix<double> A(space, tree_of(g, leaves(24)), uneven<double>(g));
+  HMatrixOptions hermitian;
+  hermitian.symmetry = Symmetry::hermitian;
+  const HMatrix<double> H(space, tree_of(g, leaves(24)), covariance<double>(g, 0.1), hermitian);
   const auto x = test::vector_of<double>(space, 5);
   const int before = omp_get_max_threads();
   std::vector<std::vector<double>> results;
@@ -131,9 +234,13 @@ TEST(Hlu, DoesNotDependOnTheNumberOfThreads) {
     results.push_back(y.to_host());
     D.apply(x, y);
     results.push_back(y.to_host());
+    const precond::Hlu<double> C(H, {1e-4, 0, 24, precond::FactorPrecision::full});
+    EXPECT_TRUE(C.report().cholesky);
+    C.apply(x, y);
+    results.push_back(y.to_host());
   }
   omp_set_num_threads(before);
-  for (std::size_t i = 2; i < results.size(); ++i) EXPECT_EQ(results[i], results[i % 2]);
+  for (std::size_t i = 3; i < results.size(); ++i) EXPECT_EQ(results[i], results[i % 3]);
 }
 #endif
 

@@ -48,6 +48,11 @@ void trsm(char side, char triangle, char op, char diagonal, int m, int n, const 
 template <Scalar T>
 bool lu(T* a, int n, int lda, int* pivots);
 
+/// A = L L^H of an n x n Hermitian matrix, of which the lower triangle is read and becomes L. Local. False where a
+/// pivot is not positive: A is not positive definite. LAPACK potrf.
+template <Scalar T>
+bool cholesky(T* a, int n, int lda);
+
 /// While such an object exists, OpenBLAS uses the calling thread only: for calls from Tacit's own threads.
 class OneThread {
  public:

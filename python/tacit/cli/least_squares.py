@@ -18,7 +18,7 @@ OWN = tuple(name for name in LEAST_SQUARES_NAMES if name not in SOLVE_NAMES)
 _REFUSED = {
     "nullspace": None, "left_nullspace": None, "near_null": None, "coordinates": None, "plot_levels": None,
     "trace": None, "report": None, "levels": None, "relative_to": "b", "path": "auto", "partition": "rows",
-    "ordering": "none", "device": "host",
+    "ordering": "none", "device": "host", "checkpoint": None,
 }  # fmt: skip
 _TAKEN = ("rtol", "max_iterations", "step")
 _OF_RESULT = ("equations", "met", "ending", "gradient_norm", "residual", "gradient", "solution", "condition")

@@ -47,6 +47,9 @@ def add(a: cli.Arguments) -> None:
     simulate.add(a)
     a.section("what it leaves")
     a("--monitor", "print the residual while it runs (a terminal always shows progress)")
+    a("--checkpoint FILE", "keep x there while it runs, and start from it where it exists: .npz",
+      cli.destination((".npz",)))  # fmt: skip
+    a("--every N", "of --checkpoint: iterations between two writings [100]", int)
     a("--output FILE", "write x: .mtx, .npy, .npz, .petsc", cli.destination(cli.OUTPUTS))
     a.json()
     a.plot("plot the convergence: .png, .pdf, .svg")
@@ -59,12 +62,22 @@ def run(arguments: argparse.Namespace) -> int:
     inputs = ("file", "rhs", "x0", "nullspace", "left_nullspace", *AMG_ARRAYS)
     cli.check_files(arguments, inputs, ("output", "json", "plot", "plot_levels", "report", "trace"))
     simulate.check(arguments)
+    _check_checkpoint(arguments)
     for name in (*AMG_ARRAYS, "plot_levels"):
         if getattr(arguments, name) is not None and (arguments.precond or {}).get("name") != "amg":
             raise cli.WrongUse(f"--{name.replace('_', '-')} is for --precond amg")
     if arguments.simulate is not None:
         return cli.OK if simulate.run(arguments) else cli.NOT_CONVERGED
     return on_ranks(arguments, _here)
+
+
+def _check_checkpoint(arguments: argparse.Namespace) -> None:
+    if arguments.every is not None and arguments.checkpoint is None:
+        raise cli.WrongUse("--every is for --checkpoint FILE")
+    if arguments.checkpoint is not None:
+        cli.check_files(arguments, (), ("checkpoint",))
+        if arguments.simulate is not None:
+            raise cli.WrongUse("--checkpoint keeps numbers of a solve, and --simulate computes none on these ranks")
 
 
 def _here(arguments: argparse.Namespace, comm: Any, out: Any) -> int:
@@ -92,10 +105,18 @@ def _here(arguments: argparse.Namespace, comm: Any, out: Any) -> int:
             **spaces,
         }
         monitor.begin(_core.default_rtol(A.dtype.name) if arguments.rtol is None else float(arguments.rtol))
-        result = krylov.solve(
-            A, b, x0, precond=precond, comm=comm, callback=observed, **how, **cli.given(arguments, SOLVE)
+        keep = (
+            None
+            if arguments.checkpoint is None
+            else krylov.Checkpoint(arguments.checkpoint, 100 if arguments.every is None else arguments.every)
         )
+        how |= {"checkpoint": keep, "callback": observed, "comm": comm, "precond": precond}
+        result = krylov.solve(A, b, x0, **how, **cli.given(arguments, SOLVE))
     more: dict[str, Any] = {"file": arguments.file, "rhs": arguments.rhs, "x0": arguments.x0}
+    if keep is not None:
+        more["resumed"] = {"iterations": keep.resumed, "residual_norm": keep.resumed_residual}
+        if keep.resumed:
+            out.print(f"{keep.path}: went on after {keep.resumed:,} iterations, residual {keep.resumed_residual:.2e}")
     more |= {"settings": {name: s._asdict() for name, s in arguments.settings.items()}}
     more |= {name: getattr(result, name) for name in ("rtol", "atol", "projected_norm")}
     facts = report.document(result, words=arguments.words, read_seconds=read_seconds, **more)

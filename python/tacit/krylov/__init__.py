@@ -12,6 +12,7 @@ between ranks (``compared``); A, the preconditioner, b and x0 are taken to host 
 from __future__ import annotations
 
 from .callbacks import CallbackState, Observer
+from .checkpoints import Checkpoint
 from .least_squares import LeastSquaresColumn, LeastSquaresColumnsResult, LeastSquaresResult, lsmr, lsqr, lstsq
 from .placed import method_on_gpus as method_on_gpus
 from .plan import Plan, explain_plan
@@ -23,6 +24,7 @@ from .solving import solve
 
 __all__ = [
     "CallbackState",
+    "Checkpoint",
     "ColumnResult",
     "ColumnsResult",
     "LeastSquaresColumn",

@@ -10,8 +10,9 @@ import numpy as np
 from .. import _core, op
 from .. import comm as _comm
 from .._progress import Watch, said_to_somebody, warn_of
-from .._support import SCALAR_OF, core, default_threads, using_threads
+from .._support import SCALAR_OF, agreed, core, default_threads, using_threads
 from .callbacks import stopping
+from .checkpoints import Checkpoint
 from .compared import agreed_request
 from .placed import OnHost, Placed, place_of
 from .request import Choice, Given, Request, checked, chosen
@@ -20,6 +21,8 @@ from .results import ColumnsResult, Log, NotConverged, Result, TraceEvent
 
 def run(given: Given) -> Result:
     """:func:`tacit.solve`. Collective."""
+    if given.checkpoint is not None:
+        return _kept(given)
     begin = _core.wall_time()
     choice = chosen(given, OnHost) if _is_in_place(given) else None
     if choice is not None and choice.bare and not said_to_somebody():
@@ -28,6 +31,35 @@ def run(given: Given) -> Result:
         result = _by_place(given, choice, begin)
     if given.raise_on_failure and not result.converged:
         raise NotConverged.of(result)
+    return result
+
+
+def _kept(given: Given) -> Result:
+    """A solve whose iterate is kept in a file, from which it starts where there is one. Collective."""
+    A, keep = given.A, given.checkpoint
+    on = A.comm if isinstance(A, op.Operator) and given.comm is None else _comm.resolve(given.comm)
+    if op.is_petsc(A):
+        A = op.as_operator(A, on)
+
+    def look() -> Checkpoint:
+        if given.relative_to == "first":
+            raise ValueError(
+                'relative_to="first" and checkpoint: a resumed solve begins elsewhere; take relative_to="b"'
+            )
+        if given.device != "host" or getattr(A, "device", "host") != "host":
+            raise ValueError("checkpoint keeps iterates in host memory, and this solve runs on a GPU")
+        if getattr(A, "shape", None) is None:
+            raise TypeError(f"A is {type(A).__name__}; an operator or matrix with a shape is needed")
+        return keep if isinstance(keep, Checkpoint) else Checkpoint(keep)
+
+    keep = agreed(on, look)
+    x = keep.begin(given.b, int(A.shape[1]), on)
+    result = run(
+        given._replace(
+            A=A, x0=given.x0 if x is None else x, callback=keep.observer(given.callback), checkpoint=None, comm=on
+        )
+    )
+    keep.end(result)
     return result
 
 

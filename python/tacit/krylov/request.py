@@ -44,6 +44,7 @@ class Given(NamedTuple):
     x0: Any
     comm: Any
     callback: Callable[[CallbackState], Any] | None
+    checkpoint: Any
     method: str | Method
     precond: Any
     partition: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any, Literal, Unpack
 
@@ -10,6 +11,7 @@ import numpy.typing as npt
 from .._described import SolveOptions
 from .._options import Method
 from .callbacks import CallbackState
+from .checkpoints import Checkpoint
 from .driver import run
 from .request import Given
 from .results import Result
@@ -32,6 +34,7 @@ def solve(
     precond: Any = None,
     comm: Any = None,
     callback: Callable[[CallbackState], Any] | None = None,
+    checkpoint: str | os.PathLike[str] | Checkpoint | None = None,
     partition: str = "rows",
     ordering: str = "none",
     path: str | None = None,
@@ -77,6 +80,9 @@ def solve(
         ``callback(state)`` after each iteration, on every rank; see :class:`CallbackState`. Returning True or raising
         StopIteration on any rank ends the solve on all ("stopped"). To agree on this costs one reduction an iteration;
         an :class:`Observer` needs none.
+    checkpoint : path or Checkpoint, optional
+        A file that keeps the iterate every 100 iterations (``Checkpoint(path, every=)``) and at the end, and from which
+        the solve starts where it exists, instead of x0: after a job that was ended, on any number of ranks.
     path : str, optional
         The mechanism of halo exchanges during this solve: "auto" (the fastest, measured), "messages", "persistent",
         "neighbour", "put", "shared", "gather", "gaspi". The result is the same. Default: ``comm.path``.
@@ -179,7 +185,7 @@ def solve(
     ((100, 3), True, ['converged', 'converged', 'converged'])
     """
     further = partition, ordering, path, threads, device, scalar, trace, raise_on_failure, verbose
-    return run(Given(A, b, x0, comm, callback, method, precond, *further, options))
+    return run(Given(A, b, x0, comm, callback, checkpoint, method, precond, *further, options))
 
 
 _FURTHER = tuple((solve.__kwdefaults__ or {})[name] for name in Given._fields[Given._fields.index("precond") + 1 : -1])
@@ -189,4 +195,4 @@ def solve_by(
     method: str, A: Any, b: Any, x0: Any, precond: Any, callback: Callable[[CallbackState], Any] | None, options: Any
 ) -> Result:
     """:func:`solve` with its defaults for all other arguments."""
-    return run(Given._make((A, b, x0, None, callback, method, precond, *_FURTHER, options)))
+    return run(Given._make((A, b, x0, None, callback, None, method, precond, *_FURTHER, options)))

@@ -23,6 +23,13 @@ real_t<F> norm2(const F* v, Local n) {
   for (Local i = 0; i < n * Local(sizeof(F) / sizeof(real_t<F>)); ++i) sum += p[i] * p[i];
   return sum;
 }
+template <Scalar F>
+double norm2_of(const F* v, std::size_t count) {
+  double sum = 0;
+  for (std::size_t at = 0; at < count; at += 4096)
+    sum += double(norm2(v + at, Local(std::min<std::size_t>(4096, count - at))));
+  return sum;
+}
 // sum a_i b_i, or conj(a_i) b_i.
 template <bool Conjugate, Scalar F>
 F dot(const F* a, const F* b, Local n) {
@@ -49,15 +56,36 @@ void axpy(F alpha, const F* x, F* y, Local n) {
   for (Local i = 0; i < n; ++i) y[i] += alpha * x[i];
 }
 
+// Whether a BLAS, which packs its operands, is faster than products on registers.
+bool large(Local rows, Local columns, Local depth, double enough) {
+  return double(rows) * double(columns) * double(depth) >= enough;
+}
+constexpr double packed = 4e6, packed_transposed = 1e5;
+
 // Y += alpha A X, A m x n, X of k columns.
 template <Scalar F>
 void times(const F* a, Local m, Local n, F alpha, const F* x, Local ldx, F* y, Local ldy, Local k) {
-  add_product(a, m, x, ldx, m, k, n, alpha, y, ldy);
+  if (large(m, n, k, packed)) lapack::gemm('N', 'N', m, k, n, alpha, a, m, x, ldx, F(1), y, ldy);
+  else add_product(a, m, x, ldx, m, k, n, alpha, y, ldy);
 }
 // Y += alpha A^T X.
 template <Scalar F>
 void times_transposed(const F* a, Local m, Local n, F alpha, const F* x, Local ldx, F* y, Local ldy, Local k) {
-  add_product_tn(a, m, x, ldx, n, k, m, alpha, y, ldy);
+  if (large(m, n, k, packed_transposed)) lapack::gemm('T', 'N', n, k, m, alpha, a, m, x, ldx, F(1), y, ldy);
+  else add_product_tn(a, m, x, ldx, n, k, m, alpha, y, ldy);
+}
+// C += alpha U V^T, U rows x k, V columns x k; `op` 'C': conj(V) for V.
+template <Scalar F>
+void add_outer(const F* u, Local ldu, const F* v, Local ldv, Local rows, Local columns, Local k, F alpha, F* c,
+               Local ldc, char op = 'T') {
+  if ((is_complex<F> && op == 'C') || large(rows, columns, k, packed))
+    lapack::gemm('N', op, rows, columns, k, alpha, u, ldu, v, ldv, F(1), c, ldc);
+  else add_product_nt(u, ldu, v, ldv, rows, columns, k, alpha, c, ldc);
+}
+template <Scalar F>
+void conjugate(F* x, std::size_t count) {
+  if constexpr (is_complex<F>)
+    for (std::size_t i = 0; i < count; ++i) x[i] = conj(x[i]);
 }
 // X := A X for square A.
 template <Scalar F>
@@ -68,10 +96,10 @@ void multiply_by(const std::vector<F>& a, Local n, bool transposed, F* x, Local 
   for (Local c = 0; c < k; ++c) std::copy_n(y.data() + std::size_t(c) * n, n, x + std::size_t(c) * ldx);
 }
 
-// Orthonormalises the dominant columns of a (m x n, overwritten) by Gram-Schmidt, the largest of the rest first: a = Q
-// C + a rest of at most `relative` norm(a). Q overwrites the first k columns; C^T (n x k) is returned.
+// a (m x n, overwritten) = Q C + a rest of at most `relative` norm(a), Q with k orthonormal columns, in the first
+// columns of a; C^T (n x k) is returned. By Gram-Schmidt, the largest of the rest first.
 template <Scalar F>
-std::vector<F> leading_columns(F* a, Local m, Local n, double relative, Local& k) {
+std::vector<F> largest_columns(F* a, Local m, Local n, double relative, Local& k) {
   using R = real_t<F>;
   std::vector<R> left(static_cast<std::size_t>(n));
   std::vector<Local> place(static_cast<std::size_t>(n));
@@ -126,6 +154,76 @@ std::vector<F> leading_columns(F* a, Local m, Local n, double relative, Local& k
   return c;
 }
 
+// Random numbers in (-1, 1), the same ones in every run.
+template <Scalar F>
+void fill_randomly(std::vector<F>& numbers, std::uint64_t& state) {
+  for (F& v : numbers) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    v = F(real_t<F>(double(std::int64_t(state)) * 0x1p-63));
+  }
+}
+
+// The first step of leading_columns(): Q and C^T of at most `most` columns, `some` at a time, until the rest of a in
+// the Frobenius norm squared, which is returned, is at most `enough`.
+template <Scalar F>
+double random_columns(F* a, Local m, Local n, double enough, std::vector<F>& q, std::vector<F>& c) {
+  constexpr Local some = 16;
+  constexpr char adjoint = is_complex<F> ? 'C' : 'T';
+  const Local most = std::min(m, n);
+  const std::size_t height = std::size_t(m), width = std::size_t(n);
+  std::vector<F> random(width * some), y, along, part, triangle;
+  std::uint64_t state = 1;
+  double rest = norm2_of(a, height * width);
+  for (Local k = 0; rest > enough && k < most;) {
+    const Local now = std::min(some, most - k);
+    fill_randomly(random, state);
+    y.assign(height * std::size_t(now), F(0));
+    times(a, m, n, F(1), random.data(), n, y.data(), m, now);
+    if (k > 0) {  // what rounding has brought back of the columns before
+      along.resize(std::size_t(k) * std::size_t(now));
+      lapack::gemm(adjoint, 'N', k, now, m, F(1), q.data(), m, y.data(), m, F(0), along.data(), k);
+      times(q.data(), m, k, F(-1), along.data(), k, y.data(), m, now);
+    }
+    lapack::householder_qr<F>(y, m, now, triangle);
+    part.resize(std::size_t(now) * width);
+    lapack::gemm(adjoint, 'N', now, n, m, F(1), y.data(), m, a, m, F(0), part.data(), now);
+    times(y.data(), m, now, F(-1), part.data(), now, a, m, n);
+    q.insert(q.end(), y.begin(), y.end());
+    c.resize(c.size() + std::size_t(now) * width);
+    for (std::size_t l = 0; l < std::size_t(now); ++l)
+      for (std::size_t j = 0; j < width; ++j) c[(std::size_t(k) + l) * width + j] = part[j * std::size_t(now) + l];
+    rest = norm2_of(a, height * width);
+    k += now;
+  }
+  return rest;
+}
+
+// As largest_columns(), for a large matrix by products with random combinations of its columns, whose part of a is then
+// subtracted (Martinsson, Voronin 2016, doi 10.1137/15M1026080). These are a few more columns than are needed, and are
+// cut among themselves.
+template <Scalar F>
+std::vector<F> leading_columns(F* a, Local m, Local n, double relative, Local& k) {
+  if (std::min(m, n) <= 64) return largest_columns(a, m, n, relative, k);
+  const double whole = norm2_of(a, std::size_t(m) * std::size_t(n)), eps = std::numeric_limits<real_t<F>>::epsilon(),
+               allowed = std::max(relative * relative, 64 * eps * eps) * whole;
+  std::vector<F> q, c, triangle;
+  const double rest = random_columns(a, m, n, allowed / 9, q, c);
+  const Local found = Local(q.size() / std::size_t(m));
+  k = 0;
+  if (found == 0) return c;
+  lapack::householder_qr<F>(c, n, found, triangle);  // a = Q R^T P^T
+  std::vector<F> core(triangle.size());
+  for (std::size_t j = 0; j < std::size_t(found); ++j)
+    for (std::size_t i = 0; i < std::size_t(found); ++i)
+      core[j * std::size_t(found) + i] = triangle[i * std::size_t(found) + j];
+  const auto d = largest_columns(core.data(), found, found, std::sqrt(std::max(allowed - rest, 0.0) / whole), k);
+  std::fill_n(a, std::size_t(m) * std::size_t(k), F(0));
+  times(q.data(), m, found, F(1), core.data(), found, a, m, k);
+  std::vector<F> turned(std::size_t(n) * std::size_t(k), F(0));
+  times(c.data(), n, found, F(1), d.data(), found, turned.data(), n, k);
+  return turned;
+}
+
 }  // namespace
 
 // Runs both functions, on several threads where the blocks are large; done when it returns.
@@ -153,44 +251,25 @@ void LowRank<F>::append(const F* u_from, Local ldu, const F* v_from, Local ldv, 
 
 template <Scalar F>
 void HArithmetic<F>::truncate(LowRank<F>& b) const {
-  using R = real_t<F>;
   const Local m = b.rows, n = b.columns, r = b.rank;
   if (r == 0) return;
-  // U = Q R by Gram-Schmidt; then the columns of V R^T that count: V R^T = W C, U V^T = (Q C^T) W^T.
-  std::vector<F> w(std::size_t(n) * r, F(0));
-  Local kept = 0;
-  for (Local j = 0; j < r; ++j) {
-    F* const column = b.u.data() + std::size_t(j) * m;
-    const F* const vj = b.v.data() + std::size_t(j) * n;
-    const R before = norm2(column, m);
-    R after = before;
-    for (int pass = 0; pass < 2; ++pass) {
-      for (Local l = 0; l < kept; ++l) {
-        const F* const q = b.u.data() + std::size_t(l) * m;
-        const F c = dot<true>(q, column, m);
-        axpy(F(-c), q, column, m);
-        axpy(c, vj, w.data() + std::size_t(l) * n, n);
-      }
-      const R now = norm2(column, m);
-      const bool lost = now < after / 16;
-      after = now;
-      if (!lost) break;
-    }
-    const R size = std::sqrt(after);
-    if (!(size > 4 * std::numeric_limits<R>::epsilon() * std::sqrt(before)) || kept == std::min(m, r)) continue;
-    F* const q = b.u.data() + std::size_t(kept) * m;
-    for (Local i = 0; i < m; ++i) q[i] = column[i] * (R(1) / size);
-    axpy(F(size), vj, w.data() + std::size_t(kept) * n, n);
-    ++kept;
+  if (r >= std::min(m, n)) {
+    std::vector<F> a(std::size_t(m) * std::size_t(n), F(0));
+    add_outer(b.u.data(), m, b.v.data(), n, m, n, r, F(1), a.data(), m);
+    b = compress(a.data(), m, n);
+    return;
   }
+  // U = Q R, V = P S; then the leading columns of R S^T = G C: U V^T = (Q G) (P C^T)^T.
+  std::vector<F> left, right, core(std::size_t(r) * std::size_t(r), F(0));
+  lapack::householder_qr<F>(b.u, m, r, left);
+  lapack::householder_qr<F>(b.v, n, r, right);
+  add_outer(left.data(), r, right.data(), r, r, r, r, F(1), core.data(), r);
   Local k = 0;
-  const auto c = leading_columns(w.data(), n, kept, tolerance_, k);  // kept x k
-  std::vector<F> u(std::size_t(m) * k, F(0));
-  times(b.u.data(), m, kept, F(1), c.data(), kept, u.data(), m, k);
-  b.u = std::move(u);
-  w.resize(std::size_t(n) * k);
-  b.v = std::move(w);
-  b.rank = k;
+  const auto c = leading_columns(core.data(), r, r, tolerance_, k);
+  std::vector<F> u(std::size_t(m) * std::size_t(k), F(0)), v(std::size_t(n) * std::size_t(k), F(0));
+  times(b.u.data(), m, r, F(1), core.data(), r, u.data(), m, k);
+  times(b.v.data(), n, r, F(1), c.data(), r, v.data(), n, k);
+  b.u = std::move(u), b.v = std::move(v), b.rank = k;
 }
 
 template <Scalar F>
@@ -204,8 +283,7 @@ LowRank<F> HArithmetic<F>::compress(F* a, Local rows, Local columns) const {
 template <Scalar F>
 void HArithmetic<F>::add(Block& c, const F* u, Local ldu, const F* v, Local ldv, Local k, F scale) {
   if (k == 0 || c.rows == 0 || c.columns == 0) return;
-  if (c.kind == HBlockKind::dense && k >= 8)
-    return add_product_nt(u, ldu, v, ldv, c.rows, c.columns, k, scale, c.a, c.rows);
+  if (c.kind == HBlockKind::dense && k >= 8) return add_outer(u, ldu, v, ldv, c.rows, c.columns, k, scale, c.a, c.rows);
   auto& p = c.pending;
   p.rows = c.rows, p.columns = c.columns;
   p.append(u, ldu, v, ldv, k, scale);
@@ -223,7 +301,7 @@ void HArithmetic<F>::flush(Block& c) {
   auto& p = c.pending;
   if (p.rank == 0) return;
   if (c.kind == HBlockKind::dense) {
-    add_product_nt(p.u.data(), c.rows, p.v.data(), c.columns, c.rows, c.columns, p.rank, F(1), c.a, c.rows);
+    add_outer(p.u.data(), c.rows, p.v.data(), c.columns, c.rows, c.columns, p.rank, F(1), c.a, c.rows);
   } else if (c.kind == HBlockKind::low) {
     c.low.append(p.u.data(), c.rows, p.v.data(), c.columns, p.rank, F(1));
     truncate(c.low);
@@ -232,6 +310,7 @@ void HArithmetic<F>::flush(Block& c) {
     if (p.rank > 4) truncate(p);
     for (int i = 0; i < c.down; ++i)
       for (int j = 0; j < c.across; ++j) {
+        if (!c.child[i][j]) continue;  // above the diagonal
         Block& b = *c.child[i][j];
         add(b, p.u.data() + (b.row - c.row), c.rows, p.v.data() + (b.column - c.column), c.columns, p.rank, F(1));
       }
@@ -285,30 +364,79 @@ void HArithmetic<F>::apply_transposed(const Block& a, F alpha, const F* x, Local
         solve_divides(a), [&] { column(0); }, [&] { column(1); });
 }
 
+namespace {
+
+// op(b) = b, or b^H: its children, its number of columns, and op(b) = U V^T of a block of low rank.
+template <bool Adjoint, Scalar F>
+const HBlock<F>& part_of(const HBlock<F>& b, int l, int j) {
+  return Adjoint ? b.at(j, l) : b.at(l, j);
+}
+template <bool Adjoint, Scalar F>
+int count_across(const HBlock<F>& b) {
+  return Adjoint ? b.count_down() : b.count_across();
+}
+template <bool Adjoint, Scalar F>
+Local columns_of(const HBlock<F>& b) {
+  return Adjoint ? b.rows : b.columns;
+}
+template <bool Adjoint, Scalar F>
+LowRank<F> low_of(const HBlock<F>& b) {
+  if constexpr (!Adjoint) return b.low;
+  LowRank<F> low{b.columns, b.rows, b.low.rank, b.low.v, b.low.u};
+  conjugate(low.u.data(), low.u.size()), conjugate(low.v.data(), low.v.size());
+  return low;
+}
+
+}  // namespace
+
+// W = op(b)^T V for V (k columns, by columns).
 template <Scalar F>
+template <bool Adjoint>
+std::vector<F> HArithmetic<F>::turned_times(const Block& b, const std::vector<F>& v, Local k) const {
+  const Local depth = Adjoint ? b.columns : b.rows, height = columns_of<Adjoint>(b);
+  std::vector<F> w(std::size_t(height) * std::size_t(k), F(0));
+  if constexpr (Adjoint) {  // (b^H)^T V = conj(b conj(V))
+    std::vector<F> x = v;
+    conjugate(x.data(), x.size());
+    apply(b, F(1), x.data(), depth, w.data(), height, k);
+    conjugate(w.data(), w.size());
+  } else {
+    apply_transposed(b, F(1), v.data(), depth, w.data(), height, k);
+  }
+  return w;
+}
+
+// a op(b) = U V^T, where one of them is of low rank.
+template <Scalar F>
+template <bool Adjoint>
+LowRank<F> HArithmetic<F>::low_product(const Block& a, const Block& b) const {
+  if (a.kind == HBlockKind::low) {
+    const Local k = a.low.rank;
+    return {a.rows, columns_of<Adjoint>(b), k, a.low.u, turned_times<Adjoint>(b, a.low.v, k)};
+  }
+  LowRank<F> low = low_of<Adjoint>(b);
+  std::vector<F> w(std::size_t(a.rows) * std::size_t(low.rank), F(0));
+  apply(a, F(1), low.u.data(), a.columns, w.data(), a.rows, low.rank);
+  return {a.rows, columns_of<Adjoint>(b), low.rank, std::move(w), std::move(low.v)};
+}
+
+template <Scalar F>
+template <bool Adjoint>
 void HArithmetic<F>::subtract_product(const Block& a, const Block& b, Block& c) {
   if (failed_) return;
   using enum HBlockKind;
-  if (a.kind == low) {
-    if (a.low.rank == 0) return;
-    std::vector<F> w(std::size_t(b.columns) * a.low.rank, F(0));
-    apply_transposed(b, F(1), a.low.v.data(), a.columns, w.data(), b.columns, a.low.rank);
-    return add(c, a.low.u.data(), a.rows, w.data(), b.columns, a.low.rank, F(-1));
-  }
-  if (b.kind == low) {
-    if (b.low.rank == 0) return;
-    std::vector<F> w(std::size_t(a.rows) * b.low.rank, F(0));
-    apply(a, F(1), b.low.u.data(), b.rows, w.data(), a.rows, b.low.rank);
-    return add(c, w.data(), a.rows, b.low.v.data(), b.columns, b.low.rank, F(-1));
-  }
-  if (c.kind == low) {
-    const auto p = product(a, b);
+  if (a.kind == low || b.kind == low || c.kind == low) {
+    const auto p = a.kind == low || b.kind == low ? low_product<Adjoint>(a, b) : product<Adjoint>(a, b);
     return add(c, p.u.data(), p.rows, p.v.data(), p.columns, p.rank, F(-1));
   }
-  if (c.kind == dense && a.kind == dense && b.kind == dense)
-    return times(a.a, a.rows, a.columns, F(-1), b.a, b.rows, c.a, c.rows, c.columns);
+  if (c.kind == dense && a.kind == dense && b.kind == dense) {
+    if constexpr (Adjoint) add_outer(a.a, a.rows, b.a, b.rows, a.rows, b.rows, a.columns, F(-1), c.a, c.rows, 'C');
+    else times(a.a, a.rows, a.columns, F(-1), b.a, b.rows, c.a, c.rows, c.columns);
+    return;
+  }
   const auto part = [&](int i, int j) {
-    for (int l = 0; l < a.count_across(); ++l) subtract_product(a.at(i, l), b.at(l, j), c.at(i, j));
+    for (int l = 0; l < a.count_across(); ++l)
+      subtract_product<Adjoint>(a.at(i, l), part_of<Adjoint>(b, l, j), c.at(i, j));
   };
   const auto row = [&](int i) {
     if (c.count_across() == 1) part(i, 0);
@@ -322,35 +450,26 @@ void HArithmetic<F>::subtract_product(const Block& a, const Block& b, Block& c) 
         divides(c), [&] { row(0); }, [&] { row(1); });
 }
 
-// a b as a low-rank matrix, where neither a nor b is of low rank.
+// a op(b) as a low-rank matrix, where neither a nor b is of low rank.
 template <Scalar F>
+template <bool Adjoint>
 LowRank<F> HArithmetic<F>::product(const Block& a, const Block& b) const {
   using enum HBlockKind;
-  LowRank<F> whole{a.rows, b.columns, 0, {}, {}};
+  LowRank<F> whole{a.rows, columns_of<Adjoint>(b), 0, {}, {}};
   if (a.kind == dense && b.kind == dense) {
-    std::vector<F> c(std::size_t(a.rows) * b.columns, F(0));
-    times(a.a, a.rows, a.columns, F(1), b.a, b.rows, c.data(), a.rows, b.columns);
-    return compress(c.data(), a.rows, b.columns);
+    std::vector<F> c(std::size_t(whole.rows) * std::size_t(whole.columns), F(0));
+    if constexpr (Adjoint) add_outer(a.a, a.rows, b.a, b.rows, a.rows, b.rows, a.columns, F(1), c.data(), a.rows, 'C');
+    else times(a.a, a.rows, a.columns, F(1), b.a, b.rows, c.data(), a.rows, b.columns);
+    return compress(c.data(), whole.rows, whole.columns);
   }
   for (int i = 0; i < a.count_down(); ++i)
-    for (int j = 0; j < b.count_across(); ++j) {
-      LowRank<F> sum{a.at(i, 0).rows, b.at(0, j).columns, 0, {}, {}};
+    for (int j = 0; j < count_across<Adjoint>(b); ++j) {
+      const Block& first = part_of<Adjoint>(b, 0, j);
+      LowRank<F> sum{a.at(i, 0).rows, columns_of<Adjoint>(first), 0, {}, {}};
       for (int l = 0; l < a.count_across(); ++l) {
-        const Block &p = a.at(i, l), &q = b.at(l, j);
-        if (p.kind == low) {
-          if (p.low.rank == 0) continue;
-          std::vector<F> w(std::size_t(q.columns) * p.low.rank, F(0));
-          apply_transposed(q, F(1), p.low.v.data(), p.columns, w.data(), q.columns, p.low.rank);
-          sum.append(p.low.u.data(), p.rows, w.data(), q.columns, p.low.rank, F(1));
-        } else if (q.kind == low) {
-          if (q.low.rank == 0) continue;
-          std::vector<F> w(std::size_t(p.rows) * q.low.rank, F(0));
-          apply(p, F(1), q.low.u.data(), q.rows, w.data(), p.rows, q.low.rank);
-          sum.append(w.data(), p.rows, q.low.v.data(), q.columns, q.low.rank, F(1));
-        } else {
-          const auto part = product(p, q);
-          sum.append(part.u.data(), part.rows, part.v.data(), part.columns, part.rank, F(1));
-        }
+        const Block &p = a.at(i, l), &q = part_of<Adjoint>(b, l, j);
+        const auto part = p.kind == low || q.kind == low ? low_product<Adjoint>(p, q) : product<Adjoint>(p, q);
+        sum.append(part.u.data(), part.rows, part.v.data(), part.columns, part.rank, F(1));
       }
       if (sum.rank == 0) continue;
       // Places the sum within the whole matrix, with zeros around it.
@@ -358,7 +477,7 @@ LowRank<F> HArithmetic<F>::product(const Block& a, const Block& b) const {
       whole.rank += sum.rank;
       whole.u.resize(std::size_t(whole.rank) * std::size_t(whole.rows), F(0));
       whole.v.resize(std::size_t(whole.rank) * std::size_t(whole.columns), F(0));
-      const Local top = a.at(i, 0).row - a.row, left = b.at(0, j).column - b.column;
+      const Local top = a.at(i, 0).row - a.row, left = Adjoint ? first.row - b.row : first.column - b.column;
       for (std::size_t k = 0; k < std::size_t(sum.rank); ++k) {
         std::copy_n(sum.u.data() + k * std::size_t(sum.rows), sum.rows,
                     whole.u.data() + (at + k) * std::size_t(whole.rows) + top);
@@ -391,8 +510,77 @@ void HArithmetic<F>::factorise(Block& d) {
   factorise(d11);
   together(
       divides(d), [&] { solve_lower(d11, d12); }, [&] { solve_upper(d11, d21); });
-  subtract_product(d21, d12, d22);
+  subtract_product<false>(d21, d12, d22);
   factorise(d22);
+}
+
+template <Scalar F>
+void HArithmetic<F>::factorise_hermitian(Block& d) {
+  if (failed_) return;
+  flush(d);
+  if (!d.is_cut()) {
+    const Local n = d.rows;
+    const std::size_t height = std::size_t(n);
+    if (!lapack::cholesky(d.a, n, n)) failed_ = true;
+    for (std::size_t i = 0; i < height; ++i) {
+      if (!is_finite(d.a[i * height + i])) failed_ = true;
+      std::fill_n(d.a + i * height, i, F(0));
+    }
+    d.inverse_l.assign(height * height, F(0));
+    for (std::size_t i = 0; i < height; ++i) d.inverse_l[i * height + i] = F(1);
+    if (!failed_) lapack::trsm('L', 'L', 'N', 'N', n, n, d.a, n, d.inverse_l.data(), n);
+    return;
+  }
+  Block &d11 = *d.child[0][0], &d21 = *d.child[1][0], &d22 = *d.child[1][1];
+  factorise_hermitian(d11);
+  solve_adjoint(d11, d21);
+  subtract_square(d21, d22);
+  factorise_hermitian(d22);
+}
+
+// C -= A A^H, of which blocks above the diagonal are left out.
+template <Scalar F>
+void HArithmetic<F>::subtract_square(const Block& a, Block& c) {
+  if (failed_) return;
+  if (a.kind == HBlockKind::low || !c.is_cut()) return subtract_product<true>(a, a, c);
+  const auto square = [&](int i) {
+    for (int l = 0; l < a.count_across(); ++l) subtract_square(a.at(i, l), *c.child[i][i]);
+  };
+  const auto below = [&] {
+    for (int l = 0; l < a.count_across(); ++l) subtract_product<true>(a.at(1, l), a.at(0, l), *c.child[1][0]);
+  };
+  together(divides(c), below, [&] {
+    together(
+        divides(c), [&] { square(0); }, [&] { square(1); });
+  });
+}
+
+// B := B L^-H
+template <Scalar F>
+void HArithmetic<F>::solve_adjoint(const Block& l, Block& b) {
+  if (failed_) return;
+  flush(b);
+  if (b.kind == HBlockKind::low) {  // V^T L^-H = (conj(L^-1 conj(V)))^T
+    conjugate(b.low.v.data(), b.low.v.size());
+    lower(l, b.low.v.data(), b.columns, b.low.rank);
+    return conjugate(b.low.v.data(), b.low.v.size());
+  }
+  if (b.kind == HBlockKind::dense) {
+    std::vector<F> before(b.a, b.a + std::size_t(b.rows) * std::size_t(b.columns));
+    std::fill_n(b.a, before.size(), F(0));
+    return add_outer(before.data(), b.rows, l.inverse_l.data(), l.rows, b.rows, b.columns, b.columns, F(1), b.a, b.rows,
+                     'C');
+  }
+  const auto row = [&](int i) {
+    for (int j = 0; j < b.across; ++j) {
+      for (int k = 0; k < j; ++k) subtract_product<true>(*b.child[i][k], l.at(j, k), *b.child[i][j]);
+      solve_adjoint(b.across == 1 ? l : l.at(j, j), *b.child[i][j]);
+    }
+  };
+  if (b.down == 1) row(0);
+  else
+    together(
+        divides(b), [&] { row(0); }, [&] { row(1); });
 }
 
 // B := L^-1 B
@@ -404,7 +592,7 @@ void HArithmetic<F>::solve_lower(const Block& l, Block& b) {
   if (b.kind == HBlockKind::dense) return lower(l, b.a, b.rows, b.columns);
   const auto column = [&](int j) {
     for (int i = 0; i < b.down; ++i) {
-      for (int k = 0; k < i; ++k) subtract_product(l.at(i, k), *b.child[k][j], *b.child[i][j]);
+      for (int k = 0; k < i; ++k) subtract_product<false>(l.at(i, k), *b.child[k][j], *b.child[i][j]);
       solve_lower(b.down == 1 ? l : l.at(i, i), *b.child[i][j]);
     }
   };
@@ -427,7 +615,7 @@ void HArithmetic<F>::solve_upper(const Block& u, Block& b) {
   }
   const auto row = [&](int i) {
     for (int j = 0; j < b.across; ++j) {
-      for (int k = 0; k < j; ++k) subtract_product(*b.child[i][k], u.at(k, j), *b.child[i][j]);
+      for (int k = 0; k < j; ++k) subtract_product<false>(*b.child[i][k], u.at(k, j), *b.child[i][j]);
       solve_upper(b.across == 1 ? u : u.at(j, j), *b.child[i][j]);
     }
   };
@@ -442,7 +630,7 @@ void HArithmetic<F>::lower(const Block& l, F* x, Local ldx, Local k) const {
   if (k == 0) return;
   if (!l.is_cut()) {
     for (Local c = 0; c < k; ++c)
-      for (Local i = 0; i < l.rows; ++i) {
+      for (Local i = 0; i < Local(l.pivots.size()); ++i) {
         F* const column = x + std::size_t(c) * ldx;
         if (l.pivots[std::size_t(i)] != i) std::swap(column[i], column[l.pivots[std::size_t(i)]]);
       }
@@ -460,7 +648,7 @@ void HArithmetic<F>::lower_transposed(const Block& l, F* x, Local ldx, Local k) 
   if (!l.is_cut()) {
     multiply_by(l.inverse_l, l.rows, true, x, ldx, k);
     for (Local c = 0; c < k; ++c)
-      for (Local i = l.rows; i-- > 0;) {
+      for (Local i = Local(l.pivots.size()); i-- > 0;) {
         F* const column = x + std::size_t(c) * ldx;
         if (l.pivots[std::size_t(i)] != i) std::swap(column[i], column[l.pivots[std::size_t(i)]]);
       }
@@ -498,9 +686,36 @@ void HArithmetic<F>::solve(const Block& lu, F* x, Local ldx, Local k) const {
   upper(lu, x, ldx, k);
 }
 template <Scalar F>
+void HArithmetic<F>::solve_hermitian(const Block& l, F* x, Local ldx, Local k) const {
+  const auto turn = [&] {
+    for (Local c = 0; c < k; ++c) conjugate(x + std::size_t(c) * std::size_t(ldx), std::size_t(l.rows));
+  };
+  lower(l, x, ldx, k);
+  turn();
+  lower_transposed(l, x, ldx, k);
+  turn();
+}
+template <Scalar F>
 void HArithmetic<F>::solve_transposed(const Block& lu, F* x, Local ldx, Local k) const {
   upper_transposed(lu, x, ldx, k);
   lower_transposed(lu, x, ldx, k);
+}
+
+template <Scalar F>
+std::pair<double, F> HArithmetic<F>::log_determinant(const Block& a, bool hermitian) const {
+  if (a.is_cut()) {
+    const auto first = log_determinant(a.at(0, 0), hermitian), second = log_determinant(a.at(1, 1), hermitian);
+    return {first.first + second.first, first.second * second.second};
+  }
+  double sum = 0;
+  F sign(1);
+  for (Local i = 0; i < a.rows; ++i) {
+    const F pivot = a.a[std::size_t(i) * std::size_t(a.rows) + std::size_t(i)];
+    const auto size = std::abs(pivot);
+    sum += (hermitian ? 2 : 1) * std::log(double(size));
+    if (!hermitian) sign *= a.pivots[std::size_t(i)] == i ? pivot / size : -pivot / size;
+  }
+  return {sum, sign};
 }
 
 #define TACIT_INSTANTIATE(F)  \

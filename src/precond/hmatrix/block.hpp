@@ -33,10 +33,10 @@ struct HBlock {
   using Kind = HBlockKind;
   Local row = 0, rows = 0, column = 0, columns = 0;
   Kind kind = Kind::dense;
-  int down = 1, across = 1;  // children, where it is cut
-  std::unique_ptr<HBlock> child[2][2];
-  F* a = nullptr;            // dense: rows x columns by columns, in memory of others
-  std::vector<int> pivots;   // dense on the diagonal, factorised
+  int down = 1, across = 1;             // children, where it is cut
+  std::unique_ptr<HBlock> child[2][2];  // of a Hermitian matrix none above the diagonal
+  F* a = nullptr;                       // dense: rows x columns by columns, in memory of others
+  std::vector<int> pivots;              // dense on the diagonal, factorised
   std::vector<F> inverse_l;  // for these: the inverses of L and U as dense matrices, so that solves are products
   std::vector<F> inverse_u;
   LowRank<F> low;
@@ -61,9 +61,12 @@ class HArithmetic {
   /// A = L U in place, rows exchanged within the leaves of the diagonal. Divides its work into branches
   /// (exec::branching). The order of sums does not depend on the threads.
   void factorise(Block& a);
-  /// X := (L U)^-1 X, or (L U)^-T X; X rows x k, leading dimension ldx. Divides its work as above.
+  /// A = L L^H in place, of a Hermitian A without blocks above the diagonal; failed() unless it is positive definite.
+  void factorise_hermitian(Block& a);
+  /// X := (L U)^-1 X, (L U)^-T X, or (L L^H)^-1 X; X rows x k, leading dimension ldx. Divides its work as above.
   void solve(const Block& lu, F* x, Local ldx, Local k) const;
   void solve_transposed(const Block& lu, F* x, Local ldx, Local k) const;
+  void solve_hermitian(const Block& l, F* x, Local ldx, Local k) const;
 
   /// Truncates a low-rank matrix to the tolerance.
   void truncate(LowRank<F>& b) const;
@@ -73,6 +76,8 @@ class HArithmetic {
   /// The number of pivots that were too small and replaced; failed(): whether a factor is not finite.
   Global perturbed() const { return perturbed_; }
   bool failed() const { return failed_; }
+  /// log |det| and the sign (of modulus 1) of L U, or L L^H.
+  std::pair<double, F> log_determinant(const Block& a, bool hermitian) const;
   /// Whether there is enough work for several threads in factorise(a), and in solve(a).
   static bool divides(const Block& a) { return a.rows + a.columns >= 512; }
   static bool solve_divides(const Block& a) { return a.rows + a.columns >= 4096; }
@@ -80,10 +85,19 @@ class HArithmetic {
  private:
   void flush(Block& b);
   void add(Block& c, const F* u, Local ldu, const F* v, Local ldv, Local k, F scale);
+  // C -= A op(B), op(B) = B or B^H; and A op(B) as a low-rank matrix, where one of them is one, or neither is.
+  template <bool Adjoint>
   void subtract_product(const Block& a, const Block& b, Block& c);
+  template <bool Adjoint>
+  LowRank<F> low_product(const Block& a, const Block& b) const;
+  template <bool Adjoint>
   LowRank<F> product(const Block& a, const Block& b) const;
+  template <bool Adjoint>
+  std::vector<F> turned_times(const Block& b, const std::vector<F>& v, Local k) const;
+  void subtract_square(const Block& a, Block& c);
   void solve_lower(const Block& l, Block& b);
   void solve_upper(const Block& u, Block& b);
+  void solve_adjoint(const Block& l, Block& b);
 
   // Y += alpha A X, and with A^T; X and Y of k columns.
   void apply(const Block& a, F alpha, const F* x, Local ldx, F* y, Local ldy, Local k) const;

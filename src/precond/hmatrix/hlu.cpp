@@ -51,15 +51,37 @@ std::vector<Range> ranges_of(const op::ClusterTree& tree, Local first, Local las
   return ranges;
 }
 
+// The leaves of least time and memory are some ten times as large as ranks are, which are here those of A, fewer for a
+// looser tolerance: measured for 4,000 to 20,000 points of a surface and of a volume, docs/notes/hmatrix.md.
+template <Scalar T>
+Local leaf_size(const op::HMatrix<T>& A, const HluOptions& options) {
+  if (options.leaf_size) return *options.leaf_size;
+  constexpr Local least = 64, most = 512;
+  constexpr double ranks = 11;
+  const double digits = std::min(1.0, std::log(options.tolerance) / std::log(A.options().tolerance));
+  Local size = least;
+  while (size < most && 1.5 * size < ranks * digits * A.report().mean_rank) size *= 2;
+  return size;
+}
+
+// Whether one triangle of a Hermitian matrix is all that is stored.
+template <Scalar T>
+bool stored_hermitian(const op::HMatrix<T>& A) {
+  const auto symmetry = A.options().symmetry;
+  return symmetry == op::Symmetry::hermitian || (!is_complex<T> && symmetry == op::Symmetry::symmetric);
+}
+
 // The operator's square part as blocks for arithmetics.
 template <Scalar F, Scalar T>
 class Builder {
  public:
-  Builder(const op::HMatrix<T>& A, const HluOptions& options, HArithmetic<F>& arithmetic)
+  // `lower`: without the blocks above the diagonal.
+  Builder(const op::HMatrix<T>& A, const HluOptions& options, HArithmetic<F>& arithmetic, bool lower)
       : first_(A.own_rows().first),
+        lower_(lower),
         arithmetic_(arithmetic),
-        ranges_(ranges_of(*A.row_tree(), A.own_rows().first, A.own_rows().second, options.leaf_size)),
-        blocks_(A.own_square()) {
+        ranges_(ranges_of(*A.row_tree(), A.own_rows().first, A.own_rows().second, leaf_size(A, options))) {
+    blocks_ = lower ? A.own_square([](const op::Block& b) { return b.row_end > b.column_begin; }) : A.own_square();
     for (auto& m : blocks_)
       if (options.rank > 0 && m.rank > options.rank) m.rank = options.rank;
   }
@@ -113,7 +135,8 @@ class Builder {
     b->down = s.is_leaf() ? 1 : 2, b->across = t.is_leaf() ? 1 : 2;
     for (int p = 0; p < b->down; ++p)
       for (int q = 0; q < b->across; ++q)
-        b->child[p][q] = make(s.is_leaf() ? i : s.child[p], t.is_leaf() ? j : t.child[q]);
+        if (!(lower_ && i == j && q > p))
+          b->child[p][q] = make(s.is_leaf() ? i : s.child[p], t.is_leaf() ? j : t.child[q]);
     return b;
   }
 
@@ -124,7 +147,8 @@ class Builder {
     if (top >= bottom || left >= right) return;
     if (b.is_cut()) {
       for (int p = 0; p < b.down; ++p)
-        for (int q = 0; q < b.across; ++q) place(*b.child[p][q], m);
+        for (int q = 0; q < b.across; ++q)
+          if (b.child[p][q]) place(*b.child[p][q], m);
       return;
     }
     const std::size_t rows = std::size_t(m.block.rows()), columns = std::size_t(m.block.columns());
@@ -142,18 +166,27 @@ class Builder {
       arithmetic_.truncate(b.low);
       return;
     }
-    for (Local c = left; c < right; ++c)
-      for (Local r = top; r < bottom; ++r) {
-        const std::size_t i = std::size_t(r - at[0]), j = std::size_t(c - at[2]);
-        T value(0);
-        if (m.dense) value = m.u[i + j * rows];
-        else
-          for (std::size_t k = 0; k < std::size_t(m.rank); ++k) value += m.u[i + k * rows] * conj(m.v[j + k * columns]);
-        b.a[std::size_t(r - b.row) + std::size_t(c - b.column) * std::size_t(b.rows)] += as_scalar<F>(value);
-      }
+    // The part of the block in b.
+    const int height = bottom - top, width = right - left;
+    std::vector<T> product;
+    const T* from = m.u.data() + std::size_t(top - at[0]);
+    std::size_t step = rows;
+    if (m.dense) {
+      from += std::size_t(left - at[2]) * rows;
+    } else {
+      product.resize(std::size_t(height) * std::size_t(width));
+      lapack::gemm('N', 'C', height, width, m.rank, T(1), from, int(rows), m.v.data() + (left - at[2]), int(columns),
+                   T(0), product.data(), height);
+      from = product.data(), step = std::size_t(height);
+    }
+    for (std::size_t c = 0; c < std::size_t(width); ++c) {
+      F* const to = b.a + std::size_t(top - b.row) + (c + std::size_t(left - b.column)) * std::size_t(b.rows);
+      for (std::size_t r = 0; r < std::size_t(height); ++r) to[r] += as_scalar<F>(from[c * step + r]);
+    }
   }
 
   Local first_;
+  bool lower_;
   HArithmetic<F>& arithmetic_;
   std::vector<Range> ranges_;
   std::vector<op::BlockMatrix<T>> blocks_;
@@ -164,8 +197,8 @@ class Builder {
 }  // namespace
 
 template <Scalar T>
-struct Hlu<T>::Factors {
-  virtual ~Factors() = default;
+struct Hlu<T>::Triangles {
+  virtual ~Triangles() = default;
   // rows: own rows, k interleaved columns, in place.
   virtual void solve(T* rows, Local n, int k, bool adjoint) const = 0;
   double bytes = 0;        // own
@@ -174,23 +207,35 @@ struct Hlu<T>::Factors {
 
 template <Scalar T>
 template <Scalar F>
-struct Hlu<T>::FactorsIn final : Hlu<T>::Factors {
+struct Hlu<T>::TrianglesIn final : Hlu<T>::Triangles {
   HArithmetic<F> arithmetic;
+  bool cholesky;
   exec::Array<F> memory;
   std::unique_ptr<HBlock<F>> root;
   mutable std::vector<F> x;
 
-  FactorsIn(const op::HMatrix<T>& A, const HluOptions& options) : arithmetic(options.tolerance) {
+  TrianglesIn(const op::HMatrix<T>& A, const HluOptions& options, bool hermitian, double shift)
+      : arithmetic(options.tolerance), cholesky(hermitian) {
     const lapack::OneThread alone;
-    root = Builder<F, T>(A, options, arithmetic).build(memory);
+    root = Builder<F, T>(A, options, arithmetic, cholesky).build(memory);
     if (!root) return;
-    exec::branching(HArithmetic<F>::divides(*root), [&] { arithmetic.factorise(*root); });
+    if (shift > 0) add_to_diagonal(*root, shift);
+    exec::branching(HArithmetic<F>::divides(*root), [&] {
+      if (cholesky) arithmetic.factorise_hermitian(*root);
+      else arithmetic.factorise(*root);
+    });
+  }
+
+  void add_to_diagonal(HBlock<F>& b, double shift) {
+    if (b.is_cut()) return add_to_diagonal(*b.child[0][0], shift), add_to_diagonal(*b.child[1][1], shift);
+    for (std::size_t i = 0; i < std::size_t(b.rows); ++i) b.a[i * std::size_t(b.rows) + i] += F(real_t<F>(shift));
   }
 
   void count(const HBlock<F>& b, std::array<double, 4>& sums, int& most) const {
     if (b.is_cut()) {
       for (int i = 0; i < b.down; ++i)
-        for (int j = 0; j < b.across; ++j) count(*b.child[i][j], sums, most);
+        for (int j = 0; j < b.across; ++j)
+          if (b.child[i][j]) count(*b.child[i][j], sums, most);
     } else if (b.kind == HBlockKind::low) {
       ++sums[1], sums[2] += b.low.rank, sums[3] += double(b.low.u.size() + b.low.v.size()) * sizeof(F);
       most = std::max(most, int(b.low.rank));
@@ -211,13 +256,15 @@ struct Hlu<T>::FactorsIn final : Hlu<T>::Factors {
       return;
     }
     x.resize(std::size_t(n) * std::size_t(k));
-    const auto turned = [&](const auto& v) { return adjoint ? conj(v) : v; };
+    const bool turns = adjoint && !cholesky;  // L L^H is its own adjoint
+    const auto turned = [&](const auto& v) { return turns ? conj(v) : v; };
     for (Local i = 0; i < n; ++i)
       for (int c = 0; c < k; ++c)
         x[std::size_t(c) * std::size_t(n) + std::size_t(i)] = as_scalar<F>(turned(rows[std::size_t(i) * k + c]));
     const lapack::OneThread alone;
     exec::branching(HArithmetic<F>::solve_divides(*root), [&] {
-      if (adjoint) arithmetic.solve_transposed(*root, x.data(), n, k);
+      if (cholesky) arithmetic.solve_hermitian(*root, x.data(), n, k);
+      else if (adjoint) arithmetic.solve_transposed(*root, x.data(), n, k);
       else arithmetic.solve(*root, x.data(), n, k);
     });
     for (Local i = 0; i < n; ++i)
@@ -225,6 +272,53 @@ struct Hlu<T>::FactorsIn final : Hlu<T>::Factors {
         rows[std::size_t(i) * k + c] = as_scalar<T>(turned(x[std::size_t(c) * std::size_t(n) + std::size_t(i)]));
   }
 };
+
+// The factors in precision F, by Cholesky with shifts as long as these are no larger than what truncation changes, else
+// by LU. Local.
+template <Scalar T>
+template <Scalar F>
+std::unique_ptr<typename Hlu<T>::Triangles> Hlu<T>::make(const op::HMatrix<T>& A, const HluOptions& options) {
+  constexpr int shifts = 3;
+  const std::vector<T> diagonal = A.own_diagonal();
+  const bool positive = std::all_of(diagonal.begin(), diagonal.end(), [](const T& d) { return real(d) > 0; });
+  const bool try_it = options.factors == Factors::cholesky ||
+                      (options.factors == Factors::automatic && stored_hermitian(A) && positive);
+  std::unique_ptr<TrianglesIn<F>> made;
+  if (try_it) {
+    double shift = 0;
+    for (int i = 0; i <= shifts; ++i) {
+      made.reset();
+      made = std::make_unique<TrianglesIn<F>>(A, options, true, shift);
+      if (!made->arithmetic.failed()) break;
+      shift = i == 0 ? options.tolerance * A.report().norm / std::sqrt(double(A.report().rows)) : 10 * shift;
+    }
+    report_.shift = shift;
+  }
+  if (!try_it || (made->arithmetic.failed() && options.factors == Factors::automatic)) {
+    made.reset();
+    made = std::make_unique<TrianglesIn<F>>(A, options, false, 0);
+    report_.shift = 0;
+  }
+  report_.perturbed = made->arithmetic.perturbed();
+  report_.cholesky = made->cholesky;
+  if (made->arithmetic.failed()) {
+    made->root.reset();
+    report_.shift = 0;
+    for (const T& d : diagonal) {
+      const T inverse = T(1) / d;
+      made->inverse.push_back(is_finite(inverse) ? inverse : T(1));
+    }
+  }
+  if (made->root) {
+    std::array<double, 4> sums{};
+    made->count(*made->root, sums, report_.max_rank);
+    report_.dense_blocks = Global(sums[0]), report_.low_rank_blocks = Global(sums[1]);
+    report_.mean_rank = sums[2], made->bytes = sums[3];
+    const auto [log, sign] = made->arithmetic.log_determinant(*made->root, made->cholesky);
+    report_.log_determinant = log, report_.sign = as_scalar<std::complex<double>>(std::complex<real_t<F>>(sign));
+  }
+  return made;
+}
 
 template <Scalar T>
 Hlu<T>::Hlu(const op::HMatrix<T>& A, const HluOptions& options) : op::Operator<T, Host>(A.domain(), A.range()) {
@@ -236,52 +330,52 @@ Hlu<T>::Hlu(const op::HMatrix<T>& A, const HluOptions& options) : op::Operator<T
     require(options.tolerance > 0 && options.tolerance < 1, "hlu with a tolerance of ", options.tolerance,
             "; a number above 0 and below 1 is needed");
     require(options.rank >= 0, "hlu of rank at most ", options.rank);
-    require(options.leaf_size >= 1, "hlu with leaves of at most ", options.leaf_size, " rows");
+    require(options.leaf_size.value_or(1) >= 1, "hlu with leaves of at most ", options.leaf_size.value_or(0), " rows");
+    require(options.factors != Factors::cholesky || stored_hermitian(A),
+            "factors cholesky need a matrix that is stored as hermitian (symmetry), and this one is stored as ",
+            to_string(A.options().symmetry), "; lu takes any");
     rows_ = std::make_unique<op::OwnRows<T>>(A.rows().space(), A.row_tree(), A.rows().cuts());
-    const bool single = options.precision == FactorPrecision::single ||
-                        (options.precision == FactorPrecision::automatic && options.tolerance >= 1e-5 &&
-                         detail::fits_single(A.largest())) ||
-                        std::is_same_v<SingleOf<T>, T>;
-    std::array<double, 4> sums{};
-    int most = 0;
-    Global perturbed = 0;
-    bool failed = false;
-    const auto make = [&]<Scalar F>(F) {
-      auto made = std::make_unique<FactorsIn<F>>(A, options);
-      perturbed = made->arithmetic.perturbed();
-      failed = made->arithmetic.failed();
-      if (failed) made->root.reset();
-      if (made->root) made->count(*made->root, sums, most);
-      made->bytes = sums[3];
-      factors_ = std::move(made);
-    };
-    if (single) make(SingleOf<T>{});
-    else make(T{});
-    const std::vector<T> diagonal = A.own_diagonal();
-    if (failed)
-      for (const T& d : diagonal) {
-        const T inverse = T(1) / d;
-        factors_->inverse.push_back(is_finite(inverse) ? inverse : T(1));
-      }
-    const double mine[6] = {sums[0], sums[1], sums[2], sums[3], double(perturbed), failed ? 1.0 : 0.0};
-    double all[6] = {};
-    for (int i = 0; i < 6; ++i) all[i] = comm.all_sum(mine[i]);
-    report_.dense_blocks = Global(all[0]), report_.low_rank_blocks = Global(all[1]);
-    report_.mean_rank = all[1] > 0 ? all[2] / all[1] : 0;
-    report_.max_rank = int(comm.all_max(Global(most)));
-    report_.bytes = all[3];
-    report_.perturbed = Global(all[4]);
-    report_.single = single;
+    report_.single = options.precision == FactorPrecision::single ||
+                     (options.precision == FactorPrecision::automatic && options.tolerance >= 1e-5 &&
+                      detail::fits_single(A.largest())) ||
+                     std::is_same_v<SingleOf<T>, T>;
+    triangles_ = report_.single ? make<SingleOf<T>>(A, options) : make<T>(A, options);
+    agree(comm);
     report_.seconds = comm.all_max(wall_time() - start);
-    name_ = comm.size() > 1 ? message("hlu (", comm.size(), " diagonal blocks)") : "hlu";
-    doubtful_ = report_.perturbed > 0 || all[5] > 0;
-    if (report_.perturbed > 0)
-      note_ =
-          message(report_.perturbed, report_.perturbed == 1 ? " pivot was" : " pivots were", " too small and replaced");
-    if (all[5] > 0)
-      note_ += message(note_.empty() ? "" : "; ", Global(all[5]), all[5] == 1 ? " block" : " blocks",
-                       " could not be factorised and ", all[5] == 1 ? "is" : "are", " inverted by the diagonal alone");
   });
+}
+
+// Sums the report over the ranks, and says what is doubtful. Collective.
+template <Scalar T>
+void Hlu<T>::agree(const comm::Communicator& comm) {
+  auto& r = report_;
+  const bool failed = !triangles_->inverse.empty();
+  const double mine[] = {double(r.dense_blocks), double(r.low_rank_blocks), r.mean_rank,
+                         triangles_->bytes,      double(r.perturbed),       failed ? 1.0 : 0.0,
+                         r.shift > 0 ? 1.0 : 0.0};
+  double all[std::size(mine)];
+  for (std::size_t i = 0; i < std::size(mine); ++i) all[i] = comm.all_sum(mine[i]);
+  r.dense_blocks = Global(all[0]), r.low_rank_blocks = Global(all[1]);
+  r.mean_rank = all[1] > 0 ? all[2] / all[1] : 0;
+  r.bytes = all[3];
+  r.perturbed = Global(all[4]);
+  r.max_rank = int(comm.all_max(Global(r.max_rank)));
+  r.shift = comm.all_max(r.shift);
+  r.cholesky = comm.all_max(r.cholesky ? 0.0 : 1.0) == 0;
+  if (comm.size() > 1 || failed) r.log_determinant = std::numeric_limits<double>::quiet_NaN(), r.sign = 0;
+  name_ = r.cholesky ? "h-cholesky" : "hlu";
+  if (comm.size() > 1) name_ += message(" (", comm.size(), " diagonal blocks)");
+  doubtful_ = r.perturbed > 0 || all[5] > 0;
+  const auto say = [&](const std::string& text) { note_ += (note_.empty() ? "" : "; ") + text; };
+  if (r.perturbed > 0)
+    say(message(r.perturbed, r.perturbed == 1 ? " pivot was" : " pivots were", " too small and replaced"));
+  if (all[6] > 0)
+    say(message(r.shift, " was added to the diagonal",
+                comm.size() > 1 ? message(" of ", Global(all[6]), " blocks") : "",
+                ", without which it is not positive definite to the tolerance"));
+  if (all[5] > 0)
+    say(message(Global(all[5]), all[5] == 1 ? " block" : " blocks", " could not be factorised and ",
+                all[5] == 1 ? "is" : "are", " inverted by the diagonal alone"));
 }
 
 template <Scalar T>
@@ -299,7 +393,7 @@ void Hlu<T>::finish(const Vector<T, Host>& x, Vector<T, Host>& y, bool adjoint, 
   rows_->finish_get(x.data(), k, token, rows.data());
   {
     const Span span("hlu solve", "precond", Trace::on() ? std::int64_t(cost().bytes) : 0);
-    const auto solve = [&] { factors_->solve(rows.data(), rows_->count(), k, adjoint); };
+    const auto solve = [&] { triangles_->solve(rows.data(), rows_->count(), k, adjoint); };
     if (report_.single) detail::near_one(rows.data(), rows.data(), rows.size(), solve);
     else solve();
   }
@@ -309,8 +403,8 @@ void Hlu<T>::finish(const Vector<T, Host>& x, Vector<T, Host>& y, bool adjoint, 
 template <Scalar T>
 op::Cost Hlu<T>::cost() const {
   op::Cost c;
-  c.bytes = factors_->bytes + 4.0 * rows_->count() * sizeof(T);
-  c.flops = factors_->bytes / (report_.single ? sizeof(SingleOf<T>) : sizeof(T)) * (is_complex<T> ? 8 : 2);
+  c.bytes = triangles_->bytes + 4.0 * rows_->count() * sizeof(T);
+  c.flops = triangles_->bytes / (report_.single ? sizeof(SingleOf<T>) : sizeof(T)) * (is_complex<T> ? 8 : 2);
   if (const auto* p = rows_->pattern()) {
     const bool replicated = rows_->space().is_replicated();
     c.messages = double(p->send_ranks.size() + (replicated ? 0 : p->receive_ranks.size()));

@@ -8,7 +8,7 @@ std::span<const Described> hmatrix_kinds() {
       {"none", "", "no preconditioner", ""},
       {"jacobi", "absolute", "divides by the diagonal", ""},
       {"block-jacobi", "size precision", "inverts the near field of clusters", ""},
-      {"hlu", "tolerance rank leaf_size precision",
+      {"hlu", "tolerance rank leaf_size factors precision",
        "approximate triangular factors in hierarchical form: the strong one, a direct solver where its tolerance is "
        "small; on several ranks of each rank's diagonal block",
        "Grasedyck, Hackbusch (2003), doi 10.1007/s00607-003-0019-1"},
@@ -35,7 +35,11 @@ std::span<const Option<HMatrixRequest>> hmatrix_options() {
                 "copy's keep what is above this part of their norm"),
       option<O>("rank", &O::rank, at_least(0, "term (0: any number)"),
                 "low-rank blocks are taken with at most so many terms", "hlu: as they are; inner: 1"),
-      option<O>("leaf_size", &O::leaf_size, at_least(1, "row"), "clusters of at most so many rows are not cut"),
+      option<O>("leaf_size", &O::leaf_size, at_least(1, "row"), "clusters of at most so many rows are not cut",
+                "64 to 512, by the ranks"),
+      option<O>("factors", &O::factors,
+                "L U, or L L^H of a matrix stored as hermitian, at half the cost; auto: the latter where the diagonal "
+                "is positive, and L U if it fails"),
       option<O>("precision", &O::precision,
                 "of the factors, which are approximate anyway; auto: single where the tolerance allows it"),
       option<O>("method", &O::method, std::move(methods), "of the iterations").with_options_of("solve"),

@@ -6,7 +6,10 @@
 #include <tacit/op/hmatrix/hmatrix.hpp>
 #include <tacit/op/noted.hpp>
 
+#include <complex>
+#include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace tacit::precond {
@@ -21,15 +24,25 @@ enum class FactorPrecision {
   full        ///< the scalar's own
 };
 
+/// The triangular factors.
+enum class Factors {
+  automatic,  ///< cholesky where only one triangle of a Hermitian matrix is stored and its diagonal is positive; lu
+              ///< where that fails
+  lu,         ///< L U, rows exchanged within leaves
+  cholesky    ///< L L^H: half the numbers and half the work
+};
+
 struct HluOptions {
   /// Low-rank blocks are truncated to this accuracy at each step, relative to their Frobenius norm: 0.3 to 1e-3 for a
   /// preconditioner, the operator's own accuracy for a direct solver.
   double tolerance = 1e-2;
   /// Low-rank blocks of the operator are truncated to at most so many terms; 0: taken as they are.
   Local rank = 0;
-  /// Clusters of at most so many rows are not divided: a block between two of them is dense.
-  Local leaf_size = 64;
+  /// Clusters of at most so many rows are not divided: a block between two of them is dense. By default 64 to
+  /// 512, about ten times the mean rank of A at this tolerance: smaller blocks take more time than dense ones.
+  std::optional<Local> leaf_size{};
   FactorPrecision precision = FactorPrecision::automatic;
+  Factors factors = Factors::automatic;
 };
 
 struct HluReport {
@@ -37,23 +50,31 @@ struct HluReport {
   Global dense_blocks = 0, low_rank_blocks = 0;
   double mean_rank = 0;
   int max_rank = 0;
-  Global perturbed = 0;  ///< pivots replaced
-  bool single = false;   ///< kept in single precision
-  double seconds = 0;    ///< of the slowest rank
+  Global perturbed = 0;   ///< pivots replaced
+  bool single = false;    ///< kept in single precision
+  bool cholesky = false;  ///< the factors are L L^H
+  double shift = 0;       ///< added to the diagonal before cholesky, the largest of all ranks
+  /// log |det| of the factors and its sign (of modulus 1), where they are those of all of A: on one rank.
+  double log_determinant = std::numeric_limits<double>::quiet_NaN();
+  std::complex<double> sign = 0;
+  double seconds = 0;  ///< of the slowest rank
 };
 
-/// y = (L U)^-1 x, where L U approximates the block of A with each rank's own rows and the same columns (on one rank
-/// all of A).
+/// y = (L U)^-1 x, where L U, or L L^H, approximates the block of A with each rank's own rows and the same columns (on
+/// one rank all of A).
 ///
 /// Block LU in the operator's block tree: dense blocks by LAPACK with rows exchanged within a leaf, low-rank ones by
 /// truncated sums and products. Updates of a block are collected, and truncated when it is needed. A pivot of at most
 /// epsilon times the largest entry of its leaf becomes sqrt(epsilon) times it; note() gives the number of such pivots.
-/// Where factors leave the range of their precision the rank divides by its diagonal instead, as note() says.
+/// Cholesky factors that fail, since A is not positive definite or is not after truncation, are made again with a shift
+/// of the diagonal by the size of the truncation, tolerance norm(A) / sqrt(n), then by 10 and 100 times that, as note()
+/// says. Where factors leave the range of their precision the rank divides by its diagonal instead, as note() says.
 ///
 /// Construction: O(k^2 n log^2 n), local but for agreement on errors and on the report; its memory is that of A in this
 /// precision and again as much while it runs. Threads share the work; any number of them gives the same bits. An apply
 /// reads the factors once for all columns; distributed, elements of x travel to the ranks that have their rows, and
-/// back. Error(usage): tolerance not in (0, 1), rank < 0, leaf_size < 1, an operator over two trees.
+/// back. Error(usage): tolerance not in (0, 1), rank < 0, leaf_size < 1, an operator over two trees; cholesky of an
+/// operator that is not stored as Hermitian.
 template <Scalar T>
 class Hlu final : public op::Operator<T, Host>, public op::Noted {
  public:
@@ -70,18 +91,26 @@ class Hlu final : public op::Operator<T, Host>, public op::Noted {
   void finish(const Vector<T, Host>& x, Vector<T, Host>& y, bool adjoint, int token) const override;
 
  private:
-  struct Factors;
+  struct Triangles;
   template <Scalar F>
-  struct FactorsIn;
+  struct TrianglesIn;
+  template <Scalar F>
+  std::unique_ptr<Triangles> make(const op::HMatrix<T>& A, const HluOptions& options);
+  void agree(const comm::Communicator& comm);
   HluReport report_;
   std::string name_;
   std::unique_ptr<op::OwnRows<T>> rows_;
-  std::unique_ptr<Factors> factors_;
+  std::unique_ptr<Triangles> triangles_;
 };
 
 }  // namespace tacit::precond
 
 namespace tacit {
+template <>
+inline constexpr auto names_of<precond::Factors> = named<precond::Factors>("factors",
+                                                                           {{precond::Factors::automatic, "auto"},
+                                                                            {precond::Factors::lu, "lu"},
+                                                                            {precond::Factors::cholesky, "cholesky"}});
 template <>
 inline constexpr auto names_of<precond::FactorPrecision> =
     named<precond::FactorPrecision>("precision", {{precond::FactorPrecision::automatic, "auto"},

@@ -13,7 +13,8 @@ struct HMatrixRequest {
   Local size = BlockDiagonalOptions().size;
   double tolerance = HluOptions().tolerance;
   std::optional<Local> rank;
-  Local leaf_size = HluOptions().leaf_size;
+  std::optional<Local> leaf_size;
+  Factors factors = Factors::automatic;
   FactorPrecision precision = FactorPrecision::automatic;
   std::string method = "bicgstab";
   std::optional<std::string> precond;
