@@ -92,12 +92,13 @@ template <int m, class T>
 
 /// So many rows of CSR are summed at once, in the order of their lengths, as a sum waits for the addition before it and
 /// the end of each row is a mispredicted branch. Sums of one register only, as more are work enough for one row, and
-/// rows in their own order more often read the same of x as their neighbours.
-template <class T, int m>
-inline constexpr int rows_of_list = is_complex<T>         ? (m == 1 ? 4 : 1)
-                                    : m * sizeof(T) <= 32 ? 8
-                                    : m * sizeof(T) == 64 ? 4
-                                                          : 1;
+/// rows in their own order more often read the same of x as their neighbours. Rows with 16-bit offsets have a pointer
+/// into x each, for which there would not be registers enough.
+template <class T, int m, class Index>
+inline constexpr int rows_of_list = m * sizeof(T) > 64                          ? 1
+                                    : is_complex<T>                             ? (m == 1 ? 4 : 1)
+                                    : m * sizeof(T) == 64 || sizeof(Index) == 2 ? 4
+                                                                                : 8;
 /// Whether that is so only where rows are short: a row of x is a whole line then.
 template <class T, int m>
 inline constexpr bool only_short_rows = m * sizeof(T) >= 64;

@@ -275,7 +275,7 @@ void LocalMatrix<T, M>::Storage::multiply_rows(const T* values, const Index* ind
   };
   constexpr std::integral_constant<std::ptrdiff_t, 0> no{};
   constexpr std::integral_constant<int, 1> one{};
-  constexpr int R = rows_of_list<T, m>;
+  constexpr int R = rows_of_list<T, m, Index>;
   if constexpr (R > 1) {
     if (!only_short_rows<T, m> || start[end] - start[begin] <= entries_of_short_rows * (end - begin)) {
       Local i = begin;
