@@ -14,6 +14,8 @@ TEXTS = {".c", ".cpp", ".cu", ".cuh", ".hpp", ".md", ".py", ".pyi"}
 
 # Each publication has one DOI here, and each DOI of the tree is one of these.
 PUBLICATIONS = {
+    "10.1137/S0895479802403459": "van den Eshof 2004",
+    "10.1137/S1064827502406415": "Simoncini 2003",
     "10.1080/03610919008812866": "Hutchinson 1990",
     "10.1137/15M1026080": "Martinsson 2016",
     "10.1109/TPDS.2022.3223512": "Alappat 2023, matrix powers by levels of the graph",
