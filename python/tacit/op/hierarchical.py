@@ -36,9 +36,7 @@ from .._support import (
     to_scalar,
     whole_number,
 )
-from . import saved
 from .base import FromHandle, Operator
-from .kernels import Source, source_of
 
 
 class HMatrix(Operator):
@@ -245,6 +243,8 @@ class HMatrix(Operator):
         >>> bool((A @ x == B @ x).all()), B.report["measured_error"] == A.report["measured_error"]
         (True, True)
         """
+        from . import saved  # with what reads files: 10 ms, which a solve does not need
+
         scalar = self._scalar
         saved.write(path, self.comm, saved.Saved(scalar, self.tolerance, self.symmetry, dict(self._handle.parts)))
 
@@ -272,6 +272,8 @@ class HMatrix(Operator):
         tacit.InputError
             On every rank, for a file that is damaged, or of another number of ranks, version or machine.
         """
+        from . import saved
+
         on = _comm.resolve(comm)
         scalar, tolerance, symmetry, parts = saved.read(path, on, check)
         return cls._made_from(on, scalar, tolerance, symmetry, parts)
@@ -527,6 +529,8 @@ def hmatrix(
     >>> bool(np.allclose(B @ x, np.exp(-2 * np.abs(x[:, None] - x)) @ x + 1e-3 * x, rtol=1e-4))
     True
     """
+    from .kernels import Source, source_of
+
     on = _comm.resolve(comm)
     of_kernel = {"length": length, "variance": variance, "nugget": nugget, "kappa": kappa, "nu": nu}
 
