@@ -172,11 +172,14 @@ class HFactors(Reporting):
     def logdet_error(self, samples: int = 20, seed: int = 0) -> float:
         """How far log |det| of the factors is from that of A, an estimate to first order: the trace of
         1 - (L U)^-1 A by random vectors of +-1 (Hutchinson 1990, doi 10.1080/03610919008812866), its modulus and two
-        standard errors. `samples` products with A and solves. Collective.
+        standard errors; infinite where the diagonal was shifted, which is no small change. `samples` products with A
+        and solves. Collective.
         """
         count = whole_number(samples, "samples")
         if count < 2:
             raise ValueError(f"samples is {samples}; at least 2 are needed for a standard error")
+        if self.report["shift"] > 0:
+            return float("inf")
         A, n = self._kept, self.shape[0]
         rng = np.random.default_rng(seed)
         found = np.empty(count)

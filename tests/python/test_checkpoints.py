@@ -70,6 +70,29 @@ def test_the_best_iterate_stays(system: tuple[sp.csr_array, np.ndarray], tmp_pat
     assert len(before) > 8 * N * N
 
 
+def test_a_worse_iterate_does_not_replace_the_file(
+    system: tuple[sp.csr_array, np.ndarray], tmp_path: pathlib.Path
+) -> None:
+    A, b = system
+    path = tmp_path / "run.npz"
+    tacit.solve(A, b, method="minres", max_iterations=60, checkpoint=path)
+    before = path.read_bytes()
+    with np.load(path) as kept:
+        best = float(kept["residual_norm"])
+    again = tacit.solve(A, b, method="cg", max_iterations=1, checkpoint=tacit.Checkpoint(path, every=1))
+    assert again.residual_norm > best  # else this shows nothing
+    assert path.read_bytes() == before
+
+
+def test_norms_of_floats_do_not_depend_on_how_they_are_summed(tmp_path: pathlib.Path) -> None:
+    n = 300_000
+    b = np.full(n, 0.7, np.float32)
+    A = sp.diags_array(np.full(n, 2, np.float32), format="csr")
+    tacit.solve(A, b, method="cg", checkpoint=tmp_path / "run.npz")
+    with np.load(tmp_path / "run.npz") as kept:
+        assert np.isclose(kept["b_norm"].prod(), np.linalg.norm(b.astype(np.float64)), rtol=1e-9)
+
+
 def test_several_columns_and_scalars(system: tuple[sp.csr_array, np.ndarray], tmp_path: pathlib.Path) -> None:
     A, b = system
     B = np.stack([b, 2 * b[::-1], np.ones(len(b))], axis=1)
@@ -223,4 +246,6 @@ def test_refused_by_the_command(tmp_path: pathlib.Path) -> None:
     assert "--simulate" in cli_refused("solve", matrix, "--checkpoint", tmp_path / "c.npz", "--simulate", "4")
     assert "square" in cli_refused("solve", matrix, "--checkpoint", tmp_path / "c.npz", "--method", "lsmr")
     assert "every is 0" in cli_refused("solve", matrix, "--checkpoint", tmp_path / "c.npz", "--every", "0")
+    same = tmp_path / "c.npz"
+    assert "same file" in cli_refused("solve", matrix, "--checkpoint", same, "--output", same)
     assert ".npz" in cli_refused("solve", matrix, "--checkpoint", tmp_path / "c.txt")

@@ -68,6 +68,7 @@ def test_a_matrix_that_is_not_positive_definite(process: tuple[tacit.HMatrix, np
     shifted = tacit.precond.factorise(B, 1e-3, leaf_size=64)
     assert shifted.report["factors"] == "cholesky"
     assert shifted.report["shift"] > 0
+    assert shifted.logdet_error() == np.inf
     assert "was added to the diagonal" in shifted.report["note"]
     with pytest.warns(RuntimeWarning, match=r"not that of A: .*was added to the diagonal"):
         shifted.slogdet()

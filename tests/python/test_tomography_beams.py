@@ -398,3 +398,17 @@ def test_what_is_wrong_is_named() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         fan(turn(36), 4, **good)
+
+
+def test_views_of_a_projector_are_copies() -> None:
+    angles = np.linspace(0, 2 * np.pi, 24, endpoint=False)
+    P = tacit.tomography.fan_projector(angles, 20, source=60, detector=20, image=12)
+    first = P.views
+    first[:, 0] = 0
+    assert not np.array_equal(P.views, first)
+    with pytest.raises(ValueError, match="read-only"):
+        P.angles[0] = 1
+    angles[0] = 1
+    assert P.angles[0] == 0
+    parallel = tacit.tomography.projector(np.linspace(0, 3, 5), 8)
+    assert parallel.views is None

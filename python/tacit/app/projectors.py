@@ -83,7 +83,10 @@ class Projector:
         again: Callable[[Any], Projector],
         views: Array | None = None,
     ) -> None:
-        self._handle, self.angles, self._again, self.views = handle, angles, again, views
+        self._handle, self._again = handle, again
+        # Products have them compiled in: changed ones would be those of other methods only.
+        self.angles, self._views = np.array(angles), None if views is None else np.array(views)
+        self.angles.flags.writeable = False
         self.comm = comm
         self.dtype = np.dtype(dtype)
         self.image_shape, self.sinogram_shape = image, sinogram
@@ -99,6 +102,13 @@ class Projector:
             "a Projector can be neither pickled nor copied; make it anew by tacit.tomography.projector, with the same"
             " angles and sizes"
         )
+
+    @property
+    def views(self) -> Array | None:
+        """Of a fan or cone beam: a copy of the views, a row of 6 or 12 numbers for each, to be changed for another
+        projector; else None.
+        """
+        return None if self._views is None else self._views.copy()
 
     @property
     def ray_order(self) -> Array:

@@ -142,7 +142,7 @@ def add(a: cli.Arguments) -> None:
     a.section("preparation (of counts and transmissions; line integrals are taken as they are unless one is given)")
     a(
         "--zingers X|none",
-        "replace values so many standard deviations above their neighbours [8]",
+        "replace values so many standard deviations above their neighbours [8; fan and cone beams: none]",
         zingers,
         known=("none",),
     )
@@ -215,7 +215,10 @@ def _scan(a: argparse.Namespace) -> Any:
     if a.file is None:
         return scans.Raw(a.sinogram, a.theta, a.shape, preparation=_preparation(a, AS_GIVEN))
     kind = a.data or "counts"
-    made = _preparation(a, AS_GIVEN if kind == "line-integrals" else Preparation())
+    usual = AS_GIVEN if kind == "line-integrals" else Preparation()
+    if a.source_distance is not None:
+        usual = replace(usual, zingers=0.0)  # edges move far between views, and would be taken for zingers
+    made = _preparation(a, usual)
     return open_scan(a.file, data=kind, white=a.white, dark=a.dark, theta=a.theta, preparation=made)
 
 

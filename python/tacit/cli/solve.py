@@ -60,7 +60,7 @@ def add(a: cli.Arguments) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     inputs = ("file", "rhs", "x0", "nullspace", "left_nullspace", *AMG_ARRAYS)
-    cli.check_files(arguments, inputs, ("output", "json", "plot", "plot_levels", "report", "trace"))
+    cli.check_files(arguments, inputs, ("output", "json", "plot", "plot_levels", "report", "trace", "checkpoint"))
     simulate.check(arguments)
     _check_checkpoint(arguments)
     for name in (*AMG_ARRAYS, "plot_levels"):
@@ -74,10 +74,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _check_checkpoint(arguments: argparse.Namespace) -> None:
     if arguments.every is not None and arguments.checkpoint is None:
         raise cli.WrongUse("--every is for --checkpoint FILE")
-    if arguments.checkpoint is not None:
-        cli.check_files(arguments, (), ("checkpoint",))
-        if arguments.simulate is not None:
-            raise cli.WrongUse("--checkpoint keeps numbers of a solve, and --simulate computes none on these ranks")
+    if arguments.checkpoint is not None and arguments.simulate is not None:
+        raise cli.WrongUse("--checkpoint keeps numbers of a solve, and --simulate computes none on these ranks")
 
 
 def _here(arguments: argparse.Namespace, comm: Any, out: Any) -> int:

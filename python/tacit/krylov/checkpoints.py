@@ -38,8 +38,7 @@ class Checkpoint:
     every : int
         Iterations between two writings; x is also written when the solve ends (not where a callback raises an
         exception). Each costs the iterate (a few vectors read and written) and on several ranks a gather of x. An
-        iterate whose residual is not below the last one's of this run is not written: of several attempts the best
-        stays.
+        iterate whose residual is not below that of the file is not written: of several attempts the best stays.
 
     Attributes
     ----------
@@ -83,7 +82,10 @@ class Checkpoint:
         own = agreed(on, lambda: as_array(b, "b"))
         # |b| as a largest element and the rest, so that neither overflows.
         most = float(np.abs(own).max(initial=0))
-        mine = np.array([len(own), most, float(np.linalg.norm(own / most)) if 0 < most < np.inf else most])
+        rest = most
+        if 0 < most < np.inf:
+            rest = float(np.sqrt(np.sum(np.square(np.abs(own) / most), dtype=np.float64)))
+        mine = np.array([len(own), most, rest])
         rows, mosts, norms = np.array([np.frombuffer(part) for part in on.all_gather(mine.tobytes())]).T
         self._on, self._n, self._whole = on, n, on.size == 1 or int(rows.sum()) != n
         if self._whole:
@@ -99,7 +101,10 @@ class Checkpoint:
         if saved is None:
             return None
         self.resumed, self.resumed_residual = int(saved["iterations"]), float(saved["residual_norm"])
-        return np.ascontiguousarray(saved["x"][first : first + len(own)])
+        self._best[...] = self.resumed_residual
+        x = np.ascontiguousarray(saved["x"][first : first + len(own)])
+        self._x = x.copy()
+        return x
 
     def _agree(self, on: _core.Communicator) -> None:
         """ValueError on every rank unless all keep as often, in one file that all see or none. Collective."""
