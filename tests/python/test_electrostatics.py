@@ -478,6 +478,11 @@ def test_sides_of_closed_fastcap_interfaces(tmp_path: Path) -> None:
         offset = "-0.5 -0.5 -0.5" if name == "cube" else "0 0 0"
         for point, outer in [(beside, 1), (f"{beside} -", 2), ("0 0 0", 2), ("0.2 0.1 0 -", 1)]:
             assert set(sides(tmp_path, f"D {name}.qui 1 2 {offset} {point}\n")) == {outer}, (name, point)
+    # Coordinates of another rounding in each panel, as of single precision.
+    words = surface(ball).split()
+    shaken = [f"{float(w) * (1 + 1e-7 * (-1) ** k):.9f}" if "." in w else w for k, w in enumerate(words)]
+    (tmp_path / "shaken.qui").write_text("0 x\n" + " ".join(shaken[3:]).replace(" T", "\nT") + "\n")
+    assert set(sides(tmp_path, "D shaken.qui 1 2 0 0 0 1.1 0.2 0.2\n")) == {1}
     # A shell: the first medium is around it and in its hole.
     hole = bem.sphere(3, 0.5)
     (tmp_path / "shell.qui").write_text(surface(ball) + surface(hole).replace("0 a surface\n", ""))

@@ -26,22 +26,44 @@ def normals_of(corners: Array) -> Array:
     return np.cross(b - a, c - a)
 
 
+def nearness(vertices: Array, triangles: Array) -> float:
+    """The distance within which vertices of files written in single precision are one: a millionth of the size, but at
+    most a tenth of the shortest edge.
+    """
+    corners = vertices[triangles]
+    edges = np.linalg.norm(corners - np.roll(corners, 1, axis=1), axis=2)
+    size = float(np.linalg.norm(np.ptp(corners, axis=(0, 1))))
+    return min(1e-6 * size, 0.1 * float(edges[edges > 0].min(initial=np.inf)))
+
+
+def _merged(vertices: Array, distance: float) -> Array:
+    """A number for each vertex, the same for those within a distance."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+    from scipy.spatial import cKDTree
+
+    places, number = np.unique(vertices + 0.0, axis=0, return_inverse=True)  # -0 is 0
+    one, other = cKDTree(places).query_pairs(distance, output_type="ndarray").T
+    graph = coo_array((np.ones(len(one), np.int8), (one, other)), shape=(len(places), len(places)))
+    return np.asarray(connected_components(graph, directed=False)[1])[number.reshape(-1)]
+
+
 def edges_of(vertices: Array, triangles: Array) -> tuple[Array, Array, Array, Array]:
     """The edges that belong to two triangles: both triangles, and whether these go round in different senses; and all
-    triangles with an edge that belongs to another number. Vertices at one place are one.
+    triangles with an edge that belongs to another number. Vertices near each other are one.
     """
-    number = np.unique(vertices + 0.0, axis=0, return_inverse=True)[1].reshape(-1)  # -0 is 0
-    corners = number[triangles].astype(np.int64)
+    corners = _merged(vertices, nearness(vertices, triangles))[triangles].astype(np.int64)
     start, end = corners.reshape(-1), np.roll(corners, -1, axis=1).reshape(-1)
-    _, first, edge, count = np.unique(
-        np.minimum(start, end) * len(vertices) + np.maximum(start, end),
-        return_index=True, return_inverse=True, return_counts=True,
+    long = np.flatnonzero(start != end)
+    _, edge, count = np.unique(
+        np.minimum(start, end)[long] * len(vertices) + np.maximum(start, end)[long],
+        return_inverse=True, return_counts=True,
     )  # fmt: skip
-    order = np.argsort(edge, kind="stable")
-    last = order[np.cumsum(count) - 1]
-    two = count == 2
-    one, other = first[two], last[two]
-    return one // 3, other // 3, start[one] == start[other], np.flatnonzero(count[edge] != 2) // 3
+    edge = edge.reshape(-1)
+    order = long[np.argsort(edge, kind="stable")]
+    last = np.cumsum(count)[count == 2] - 1
+    one, other = order[last - 1], order[last]
+    return one // 3, other // 3, start[one] == start[other], long[count[edge] != 2] // 3
 
 
 def parts_of(vertices: Array, triangles: Array) -> Parts:

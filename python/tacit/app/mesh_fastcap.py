@@ -11,7 +11,7 @@ import numpy as np
 
 from .._core import InputError
 from .._support import Array, core
-from .enclosures import Samples, edges_of, normals_of, parts_of, winding
+from .enclosures import Samples, edges_of, nearness, normals_of, parts_of, winding
 from .mesh_faces import Faces, starts_of
 
 _CORNERS = {"T": 3, "Q": 4}
@@ -128,7 +128,7 @@ def _sides_of_closed(interface: _Interface, corners: list[Array], path: Path) ->
     """
     vertices, triangles, panel = _triangles([corners[k] for k in interface.panels])
     found = np.zeros(len(interface.panels))
-    points, alike, kept = core("bem", "mend")(vertices, triangles, 0.0)[:3]
+    points, alike, kept = core("bem", "mend")(vertices, triangles, nearness(vertices, triangles))[:3]
     parts, at = parts_of(points, alike), points[alike]
     closed = [np.flatnonzero(parts.of == k) for k in np.flatnonzero(parts.closed)]
     if not closed:
