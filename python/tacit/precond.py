@@ -30,6 +30,7 @@ factors and the levels of "amg" are made by the host; their solves and cycles st
 from __future__ import annotations
 
 import os
+import warnings
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -150,8 +151,16 @@ class HFactors(Reporting):
         ValueError
             Where the factors are not those of all of A: on several ranks, or where pivots were replaced (A is singular
             to its tolerance), or they could not be made.
+
+        Warns
+        -----
+        RuntimeWarning
+            Where the diagonal was shifted (``report["shift"]``): the determinant is that of the shifted matrix.
         """
         kept = self.report
+        if kept["shift"]:
+            text = f"the determinant is not that of A: {kept['note']}; a larger nugget or a smaller tolerance helps"
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
         if kept["replaced_pivots"]:
             raise ValueError(f"no determinant of A is known: {kept['note']}, so that A is singular to its tolerance")
         if not np.isfinite(kept["log_determinant"]):

@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from cli_support import clean_environment, needs_mpi
 from cli_support import refused as cli_refused
 from cli_support import tacit as command
+from conftest import Run
 
 import tacit
 
@@ -138,6 +139,32 @@ def test_refused(system: tuple[sp.csr_array, np.ndarray], tmp_path: pathlib.Path
             tacit.solve(A, b, checkpoint=path)
     with pytest.warns(UserWarning, match="was not written"):
         assert tacit.solve(A, b, method="cg", checkpoint=tmp_path / "no" / "where.npz").converged
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("whole", [True, False])
+def test_ranks_keep_one_file(python: Run, tmp_path: pathlib.Path, whole: bool) -> None:
+    program = f"""
+        import os
+        import numpy as np
+        import tacit
+        comm, path, whole = tacit.comm.world(), {str(tmp_path / "run.npz")!r}, {whole}
+        A = tacit.poisson((30, 30), comm=comm)
+        b = np.random.default_rng(0).standard_normal(900)
+        own = b if whole else b[A.own_range[0]:A.own_range[1]]
+        assert not tacit.solve(A, own, method="cg", max_iterations=11, checkpoint=path).converged
+        assert int(np.load(path)["iterations"]) == 11  # on every rank
+        assert tacit.solve(A, own, method="cg", checkpoint=path).converged
+        for wrong in (tacit.Checkpoint(path, every=3 + comm.rank), path + str(comm.rank)):
+            try:
+                tacit.solve(A, own, method="cg", checkpoint=wrong)
+            except ValueError as error:
+                assert "all ranks must give the same" in str(error), error
+            else:
+                raise AssertionError("nothing was refused")
+        print("done")
+    """
+    assert python(program, ranks=2).stdout.count("done") == 2
 
 
 def running(word: str) -> list[int]:

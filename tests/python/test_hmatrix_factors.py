@@ -69,6 +69,8 @@ def test_a_matrix_that_is_not_positive_definite(process: tuple[tacit.HMatrix, np
     assert shifted.report["factors"] == "cholesky"
     assert shifted.report["shift"] > 0
     assert "was added to the diagonal" in shifted.report["note"]
+    with pytest.warns(RuntimeWarning, match=r"not that of A: .*was added to the diagonal"):
+        shifted.slogdet()
     with pytest.raises(tacit.Error, match=r"(?s)cholesky .*stored as none"):
         tacit.precond.factorise(tacit.hmatrix(points, covariance(points, 0.3, 1), tolerance=1e-3), factors="cholesky")
 
@@ -79,11 +81,53 @@ def test_refused(process: tuple[tacit.HMatrix, np.ndarray]) -> None:
         tacit.precond.factorise(A, factors="choleski")
     with pytest.raises(ValueError, match="samples is 1"):
         tacit.precond.factorise(A, 0.1).logdet_error(samples=1)
-    assert np.isfinite(tacit.precond.factorise(A, 0.1).slogdet()[1])
+    with pytest.warns(RuntimeWarning, match="was added to the diagonal"):
+        assert np.isfinite(tacit.precond.factorise(A, 0.1).slogdet()[1])
 
 
 def test_a_singular_matrix_has_no_determinant() -> None:
     x = np.linspace(0, 1, 60)
     F = tacit.precond.factorise(tacit.hmatrix(x, lambda i, j: np.ones((len(i), len(j))), tolerance=1e-6))
     with pytest.raises(ValueError, match="replaced, so that A is singular"):
+        F.slogdet()
+
+
+def test_universal_kriging_as_by_the_dense_system() -> None:
+    """Means and variances with a trend, from factors, beside those of the bordered matrix; points repeat."""
+    rng = np.random.default_rng(2)
+    points, new = rng.random((900, 2)), rng.random((40, 2))
+    points[850:] = points[:50]
+    length, sill, nugget = np.array([0.4, 0.25]), 9.0, 0.04
+    values = 5 + 2 * points[:, 0] + np.sin(6 * points[:, 1]) + 0.2 * rng.standard_normal(900)
+
+    def dense(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        a = 5**0.5 * np.linalg.norm((x[:, None] - y[None]) / length, axis=2)
+        return np.asarray(sill * (1 + a + a**2 / 3) * np.exp(-a))
+
+    kernel: dict[str, Any] = {"length": length, "variance": sill, "tolerance": 1e-11, "leaf_size": 32}
+    A = tacit.hmatrix(points, "matern52", nugget=nugget, symmetry="hermitian", **kernel)
+    F = tacit.precond.factorise(A, leaf_size=64)
+    assert F.report["low_rank_blocks"] > 0
+    T, t = np.c_[np.ones(900), points], np.c_[np.ones(40), new].T
+    solved = tacit.solve(A, np.c_[values, T], precond=F, rtol=1e-10).x
+    inner = T.T @ solved[:, 1:]
+    beta = np.linalg.solve(inner, T.T @ solved[:, 0])
+    k = tacit.hmatrix(points, "matern52", sources=new, **kernel) @ np.eye(40)
+    left = t - T.T @ (F @ k)
+    mean = t.T @ beta + k.T @ (solved[:, 0] - solved[:, 1:] @ beta)
+    variance = sill - (k * (F @ k)).sum(0) + (left * np.linalg.solve(inner, left)).sum(0)
+
+    bordered = np.block([[dense(points, points) + nugget * np.eye(900), T], [T.T, np.zeros((3, 3))]])
+    right = np.r_[dense(points, new), t]
+    exact = np.linalg.solve(bordered, right)
+    assert np.abs(mean - exact[:900].T @ values).max() < 1e-6
+    assert np.abs(variance - (sill - (exact * right).sum(0))).max() < 1e-7
+
+
+def test_repeated_points_without_a_nugget_are_named() -> None:
+    points = np.random.default_rng(3).random((600, 2))
+    points[500:] = points[:100]
+    F = tacit.precond.factorise(tacit.hmatrix(points, "matern52", length=0.3, tolerance=1e-10, symmetry="hermitian"))
+    assert F.report["shift"] > 0
+    with pytest.warns(RuntimeWarning, match="larger nugget"):
         F.slogdet()

@@ -461,3 +461,15 @@ def test_damaged_files(tmp_path: Path) -> None:
 
     path.write_bytes(good)
     tacit.comm.run_threads(2, work)
+
+
+def test_the_bound_of_an_error_is_never_zero_for_nothing() -> None:
+    points = np.random.default_rng(1).random((300, 3))
+    A = tacit.hmatrix(points, "matern52", length=0.7, nugget=0.3, tolerance=1e-5, leaf_size=16)
+    r = A.report
+    assert r["low_rank_blocks"] > 0
+    assert r["error_bound"] >= r["measured_error"] > 0
+    a = np.array([A @ e for e in np.eye(300)]).T
+    d = np.linalg.norm(points[:, None] - points[None], axis=2) * 5**0.5 / 0.7
+    exact = (1 + d + d * d / 3) * np.exp(-d) + 0.3 * np.eye(300)
+    assert np.linalg.norm(a - exact) <= 3 * r["error_bound"] * np.linalg.norm(exact)

@@ -78,6 +78,7 @@ class Checkpoint:
 
     def begin(self, b: Any, n: int, on: _core.Communicator) -> Array | None:
         """The x of the file as an initial guess, whole or this rank's own part as b is, or None. Collective."""
+        self._agree(on)
         self.resumed, self.resumed_residual, self._failed = 0, 1.0, False
         own = agreed(on, lambda: as_array(b, "b"))
         # |b| as a largest element and the rest, so that neither overflows.
@@ -99,6 +100,26 @@ class Checkpoint:
             return None
         self.resumed, self.resumed_residual = int(saved["iterations"]), float(saved["residual_norm"])
         return np.ascontiguousarray(saved["x"][first : first + len(own)])
+
+    def _agree(self, on: _core.Communicator) -> None:
+        """ValueError on every rank unless all keep as often, in one file that all see or none. Collective."""
+        if on.size == 1:
+            return
+        mine = f"{self.every} {int(os.path.exists(self.path))} {self.path}"
+        texts = [part.decode() for part in on.all_gather(mine.encode())]
+        for rank, text in enumerate(texts):
+            every, there, path = text.split(" ", 2)
+            first = texts[0].split(" ", 2)
+            if (every, path) != (first[0], first[2]):
+                raise ValueError(
+                    f"checkpoint is {first[2]} every {first[0]} on rank 0 and {path} every {every} on rank {rank}; all"
+                    " ranks must give the same"
+                )
+            if there != first[1]:
+                raise ValueError(
+                    f"the checkpoint {path} is there for rank {0 if first[1] == '1' else rank} and not for rank"
+                    f" {rank if first[1] == '1' else 0}; a folder that all ranks see is needed"
+                )
 
     def _read(self, b: Array) -> dict[str, Array] | None:
         """What is in the file, if there is one: of this system, else InputError. Local."""
@@ -152,6 +173,7 @@ class Checkpoint:
         if residual <= float(self._best.max()):
             x = np.asarray(result.x)
             self._write(x.reshape(len(x), *self._best.shape), int(result.iterations), residual)
+        self._on.barrier()  # the file is there for all ranks
 
     def _write(self, x: Array, iterations: int, residual: float) -> None:
         """Collective where x is a rank's own part."""

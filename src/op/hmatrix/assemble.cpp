@@ -846,7 +846,10 @@ void HMatrix<T>::take(Assembly& assembly) {
       });
   report_.measured_error = std::max(errors[0], assembly.sampled_error());
   report_.measured_error_ones = errors[1];
-  if (bound2 < 0 || options_.compress.cut_rank > 0) return;
+  if (bound2 < 0 || options_.compress.cut_rank > 0) {
+    report_.error_bound = std::max(report_.measured_error, report_.estimated_error);
+    return;
+  }
   report_.error_bound = assembly.norm2 > 0 ? std::sqrt(bound2 / assembly.norm2) : 0;
   if (!certain) report_.error_bound = std::max(report_.error_bound, report_.measured_error);
   report_.confidence = certain ? 1 : confident;

@@ -117,8 +117,9 @@ struct HMatrixReport {
   double measured_error = 0;
   double measured_error_ones = 0;  ///< the same with x = 1, relative to max(norm(A x), norm(A))
   /// An upper estimate of the relative error (Frobenius) with this confidence: two standard errors above what was
-  /// measured on random lines and entries of low-rank blocks, plus what is known of storage. 0: not measured. The
-  /// confidence is 1 where all low-rank blocks were compared with all entries.
+  /// measured on random lines and entries of low-rank blocks, plus what is known of storage. The confidence is 1
+  /// where all low-rank blocks were compared with all entries, and 0 where no block was compared: the bound is then the
+  /// larger one of the two errors above, no more.
   double error_bound = 0, confidence = 0;
   double norm = 0;                         ///< Frobenius, of A
   double set_up_seconds = 0;               ///< of the slowest rank
