@@ -707,6 +707,18 @@ def test_dielectrics_and_groups_are_kept_by_refinement() -> None:
     # The mesh has no body to be moved to: it stays the polyhedron of the first one.
     first = bem.assemble(mesh, unit="mm", **how).capacitance().farads[0, 0]
     assert found.capacitance.farads[0, 0] == pytest.approx(first, rel=0.05, abs=0)
+    # The core is within the coat also where the finer mesh of that has holes.
+    seen = bem.settled_capacitance(mesh, 0.05, most_triangles=3000, unit="mm", dielectrics={"coat": 2.0})
+    assert not seen.system.mesh.surface["closed"]
+    np.testing.assert_array_equal(seen.system.permittivity, found.system.permittivity)
+    assert seen.capacitance.farads[0, 0] == pytest.approx(found.capacitance.farads[0, 0], rel=1e-9, abs=0)
+    assert "'core' lies within" in seen.system.notes[0]
+    kept = bem.settled_capacitance(mesh, 0.05, most_triangles=1000, media={"core": 3.0}, dielectrics={"coat": 2.0})
+    assert set(kept.system.permittivity[kept.system.conductor == 0]) == {3.0}
+    pair = named(core=bem.sphere(2), far=bem.sphere(2).moved((5, 0, 0)))
+    joined = bem.settled_capacitance(pair, 1e-3, most_triangles=600, join={"all": ["core", "far"]})
+    assert joined.system.names == ["all"]
+    assert len(joined.steps) > 1
     stopped = bem.settled_capacitance(mesh, 1e-4, most_triangles=500, **how)
     assert not stopped.settled
     assert len(stopped.system.mesh) <= 500
@@ -741,10 +753,16 @@ def test_command_that_settles(tmp_path: Path) -> None:
     assert facts["capacitance_extrapolated_farad"][0][0] == pytest.approx(0.6606785e-3 * FARAD, rel=3e-3, abs=0)
     assert facts["steps"][-1]["triangles"] == facts["unknowns"]
     assert "by estimate, on 48" in done.stdout
+    assert "(extrapolated)" in done.stdout
+    assert "triangles, refined" in done.stdout
     words = ("bem", "cube:2", "--settle", "1e-4", "--most-triangles", "200", "--json", "a.json")
     assert "raise it" in run(*words, cwd=tmp_path, code=3).stdout
     assert not json.loads((tmp_path / "a.json").read_text())["converged"]
     assert "below 1" in refused("bem", "cube:2", "--settle", "2")
+    assert "--most-triangles is of --settle" in refused("bem", "cube:2", "--most-triangles", "100")
+    first = run("bem", "cube:2", "--settle", "0.01", "--most-triangles", "100", cwd=tmp_path, code=3).stdout
+    assert "extrapolated" not in first
+    assert "48 triangles, closed" in first
 
 
 def test_groups_that_are_one_conductor() -> None:

@@ -166,7 +166,7 @@ def _enclosed(
     """Puts what lies within a closed interface in the medium there, in `outside`, where nobody gave another. Notes say
     of what, and where the caller gave another. InputError where the file did.
     """
-    if not interface.any():
+    if not interface.any() or mesh._media_known:
         return []
     bodies = _Bodies(mesh, conductor, interface, mirrors)
     found: dict[tuple[str, float, float, bool], list[str]] = {}

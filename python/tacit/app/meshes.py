@@ -80,6 +80,7 @@ class Mesh:
         self.names = {name: dict(of) for name, of in (names or {}).items() if name in self.cell_data}
         self._surface: tuple[dict[str, Any], Array] | None = None
         self._notes: list[str] = []  # of its file
+        self._media_known = False  # cell data have the media and conductors, whatever lies within what
         self._onto: Callable[[Array], Array] | None = None  # moves points near the body to its surface
 
     def __len__(self) -> int:

@@ -184,7 +184,7 @@ def add(a: cli.Arguments) -> None:
     a("--capacitance", "the capacitance matrix in farads, one solve a conductor")
     a("--settle X", "the capacitance matrix, on finer and finer meshes until it has this error by estimate",
       cli.real(0, strictly=True))  # fmt: skip
-    a("--most-triangles N", "of --settle", cli.whole(4), 50_000)
+    a("--most-triangles N", "of --settle [50000]", cli.whole(4))
     a.section("where it runs")
     a.where()
     a.device(
@@ -221,6 +221,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise cli.WrongUse("--charge is of --floating")
     if arguments.settle and arguments.settle >= 1:
         raise cli.WrongUse("--settle is a relative error, below 1")
+    if arguments.most_triangles is not None and not arguments.settle:
+        raise cli.WrongUse("--most-triangles is of --settle")
     if arguments.gap is not None and not arguments.copies:
         raise cli.WrongUse("--gap is of --copies")
     there = cli.given(arguments, DEVICE_PRODUCT)
@@ -367,7 +369,7 @@ def _system(a: argparse.Namespace, mesh: Any, conductors: Any, comm: Any, how: d
     options |= {"unit": a.unit if a.unit in bem.UNITS else float(a.unit), "conductors": conductors, "comm": comm}
     if not a.settle:
         return bem.assemble(mesh, **options), None
-    settled = bem.settled_capacitance(mesh, a.settle, most_triangles=a.most_triangles, **options, **how)
+    settled = bem.settled_capacitance(mesh, a.settle, most_triangles=a.most_triangles or 50_000, **options, **how)
     return settled.system, settled
 
 
@@ -572,7 +574,8 @@ def _settled_rows(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     error = "unknown" if math.isinf(facts["capacitance_error"]) else f"{facts['capacitance_error']:.1e}"
     state = "settled" if facts["settled"] else "not settled"
     yield state, f"error {error} by estimate, on {' '.join(shown)} triangles"
-    yield "limit", f"{_numbers(limit.reshape(-1) / by)} {prefix}F (extrapolated)"
+    if len(sizes) > 3:  # what it is computed from
+        yield "limit", f"{_numbers(limit.reshape(-1) / by)} {prefix}F (extrapolated)"
 
 
 def _body_rows(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -589,6 +592,8 @@ def _rows(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """What is printed, by name."""
     seconds, surface, size = facts["seconds"], facts["surface"], report.size(facts["matrix_bytes"])
     kind = ("closed" if surface["closed"] else "open") + ("" if surface["oriented"] else ", mixed orientation")
+    if len(facts.get("steps", ())) > 1:  # neighbours of several sizes, which are not joined at their edges
+        kind = "refined"
     yield "mesh", f"{facts['mesh']}: {report.count(facts['unknowns'])} triangles, {kind}"
     yield from _body_rows(facts)
     ranks = f"ranks {facts['mean_rank']:.1f} in the mean, {facts['max_rank']} at most"
