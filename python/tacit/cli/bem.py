@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 TEXT = "find the charges on conductors whose surface is a mesh"
 AXES = ("x", "y", "z")
 _SOLVING = ("rtol", "max_iterations", "restart")
-VIEWS = (".vtu", ".vtk", ".vtp", ".xdmf", ".ply")
+VIEWS = (".vtu", ".vtk", ".xdmf", ".ply")
 
 
 def numbers(text: str) -> list[float]:
