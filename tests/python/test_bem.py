@@ -306,6 +306,22 @@ def test_faults_of_meshes() -> None:
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("suffix", [".vtu", ".vtk", ".xdmf"])
+def test_writes_one_file_of_values(suffix: str, tmp_path: Path) -> None:
+    mesh = bem.sphere(3)
+    mesh.write(tmp_path / f"a{suffix}", {"area": mesh.areas})
+    assert [path.name for path in tmp_path.iterdir()] == [f"a{suffix}"]
+    np.testing.assert_allclose(bem.read(tmp_path / f"a{suffix}").cell_data["area"], mesh.areas, rtol=1e-12)
+
+
+def test_formats_that_are_not_written(tmp_path: Path) -> None:
+    for name, text in [("a.vtp", "not written as .vtp; .vtu"), ("a", "not written as files without a suffix")]:
+        with pytest.raises(ValueError, match=text):
+            bem.sphere(2).write(tmp_path / name)
+    assert ".vtu" in refused("bem", "sphere:2", "--vtu", "a.vtp", cwd=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("suffix", "options"),
     [(s, {}) for s in (".vtu", ".off", ".obj")]

@@ -254,6 +254,78 @@ def test_dielectrics_refused() -> None:
             call()
 
 
+def test_conductors_and_interfaces_within_interfaces() -> None:
+    """What lies within a closed interface is in the medium there, unless the caller says otherwise."""
+    core, coat = bem.sphere(3), bem.sphere(3, 2.0)
+    mesh = named(core=core, coat=coat, far=core.moved((5, 0, 0)))
+    told = bem.assemble(mesh, media={"core": 2.0}, dielectrics={"coat": 2.0})
+    found = bem.assemble(mesh, dielectrics={"coat": 2.0})
+    np.testing.assert_array_equal(found.permittivity, told.permittivity)
+    assert told.notes == []
+    (note,) = found.notes
+    assert "'core' lies within dielectric 'coat': permittivity 2," in note
+    kept = bem.assemble(mesh, media={"core": 3.0}, dielectrics={"coat": 2.0})
+    assert set(kept.permittivity[kept.conductor == 0]) == {3.0}
+    assert "keeps the 3 given" in kept.notes[0]
+    # One conductor in two parts, and a coat in a coat whose inner side is another.
+    both = bem.assemble(mesh, join={"all": ["core", "far"]}, dielectrics={"coat": 2.0})
+    assert set(both.permittivity[: len(core)]) == {2.0}
+    assert set(both.permittivity[-len(core) :]) == {1.0}
+    nested = named(core=core, inner=coat, outer=bem.sphere(3, 3.0))
+    system = bem.assemble(nested, dielectrics={"inner": 4.0, "outer": 2.0})
+    of = np.repeat([4.0, 2.0, 1.0], len(core))
+    np.testing.assert_array_equal(system.permittivity, of)
+    assert len(system.notes) == 2
+    kept = bem.assemble(nested, dielectrics={"inner": (4.0, 1.0), "outer": 2.0})
+    assert set(kept.permittivity[len(core) : 2 * len(core)]) == {1.0}
+    # Not so within a conductor, through which the interface is not seen, and beside an open interface.
+    shell = named(core=core, shell=coat, coat=bem.sphere(3, 3.0))
+    np.testing.assert_array_equal(bem.assemble(shell, dielectrics={"coat": 2.0}).permittivity[: len(core)], 1.0)
+    sheet = bem.Mesh([[1.2, -0.5, 0], [1.2, 0.5, 0], [1.2, 0, 0.5]], [[0, 1, 2]])
+    open_one = named(core=core, coat=coat, sheet=sheet)
+    system = bem.assemble(open_one, dielectrics={"coat": 2.0, "sheet": 3.0})
+    np.testing.assert_array_equal(system.permittivity[: len(core)], 1.0)
+
+
+def test_what_lies_within_an_interface_cut_by_planes() -> None:
+    """A half of a coated cube is closed by its image."""
+    cube = bem.cube(2)
+    low, high = cube.vertices.min(axis=0), cube.vertices.max(axis=0)
+    core = half(bem.Mesh(cube.vertices - (low + high) / 2, cube.triangles), 2)
+    mesh = named(core=core, coat=bem.Mesh(2 * core.vertices, core.triangles))
+    for planes in ({"mirror": [("z", 0.0)]}, {"plane": ("z", 0.0)}):
+        system = bem.assemble(mesh, dielectrics={"coat": 2.0}, **planes)
+        assert set(system.permittivity[system.conductor == 0]) == {2.0}
+    assert bem.assemble(mesh, dielectrics={"coat": 2.0}).notes == []
+
+
+def test_command_on_dielectrics_alone_and_names_given_twice(tmp_path: Path) -> None:
+    pytest.importorskip("meshio")
+    named(core=bem.sphere(2), coat=bem.sphere(2, 2.0)).write(tmp_path / "a.vtu")
+    whole = ("bem", "a.vtu", "--conductors", "group", "--dielectric", "0=4,1=2", "--field", "0,0,1")
+    for option in (("--potential", "1"), ("--forces",), ("--capacitance",), ("--floating", "all"), ("--settle", "0.1")):
+        assert f"{option[0]} is of conductors" in refused(*whole, *option, cwd=tmp_path)
+    coated = run("bem", "a.vtu", "--conductors", "group", "--dielectric", "1=2", "--tolerance", "1e-3", cwd=tmp_path)
+    assert "note: conductor '0' lies within dielectric '1'" in coated.stdout
+    for option, value, text in [
+        ("--potential", "0=1,0=2", '"0" is there twice'),
+        ("--media", "0=1,1=3,0=2", '"0" is there twice'),
+        ("--join", "a=0,a=1", '"a" is there twice'),
+        ("--dielectric", "0=1,0=2", '"0" is there twice'),
+        ("--dielectric", "coat", "expected NAME=IN or NAME=IN:OUT"),
+        ("--dielectric", "coat=nan", "expected NAME=IN or NAME=IN:OUT"),
+        ("--media", "coat", "by name like core=3.9"),
+        ("--potential", "coat", "all by name like plate=5"),
+        ("--potential", "coat=1:2", "all by name like plate=5"),
+    ]:
+        assert text in refused("bem", "a.vtu", option, value, cwd=tmp_path), value
+    mesh = named(core=bem.sphere(2), coat=bem.sphere(2, 2.0))
+    with pytest.raises(ValueError, match="potential of 'core' and 0, which are the same conductor"):
+        bem.solve(mesh, {"core": 1.0, 0: 2.0})
+    with pytest.raises(ValueError, match="the same conductor"):
+        bem.assemble(mesh, media={"core": 1.0, "0": 2.0})
+
+
 # --- planes -----------------------------------------------------------------------------------------------------------
 
 
@@ -386,6 +458,61 @@ def test_fastcap_dielectrics(tmp_path: Path) -> None:
     # Turned by mending, sides and permittivities go together.
     mended = bem.assemble(bem.read(tmp_path / "a.lst").mended(), tolerance=1e-5)
     assert mended.capacitance().matrix[0, 0] == pytest.approx(system.capacitance().matrix[0, 0], rel=1e-4, abs=0)
+
+
+def sides(path: Path, line: str) -> list[float]:
+    """By interface panel of a list: the permittivity on its side away from the origin."""
+    (path / "a.lst").write_text(line)
+    mesh = bem.read(path / "a.lst")
+    away = (mesh.normals * mesh.centroids).sum(axis=1) > 0
+    return list(np.where(away, mesh.cell_data["permittivity"], mesh.cell_data["permittivity_inside"]))
+
+
+def test_sides_of_closed_fastcap_interfaces(tmp_path: Path) -> None:
+    """A closed interface has one side, whichever of its panels face the point."""
+    ball = bem.sphere(3)
+    mixed = np.where((np.arange(len(ball)) % 3 == 0)[:, None], ball.triangles, ball.triangles[:, ::-1])
+    (tmp_path / "ball.qui").write_text(surface(bem.Mesh(ball.vertices, mixed)))
+    (tmp_path / "cube.qui").write_text(CUBE)
+    for name, beside in [("ball", "1.1 0.2 0.2"), ("cube", "-0.3 2 0.4")]:
+        offset = "-0.5 -0.5 -0.5" if name == "cube" else "0 0 0"
+        for point, outer in [(beside, 1), (f"{beside} -", 2), ("0 0 0", 2), ("0.2 0.1 0 -", 1)]:
+            assert set(sides(tmp_path, f"D {name}.qui 1 2 {offset} {point}\n")) == {outer}, (name, point)
+    # Coordinates of another rounding in each panel, as of single precision.
+    words = surface(ball).split()
+    shaken = [f"{float(w) * (1 + 1e-7 * (-1) ** k):.9f}" if "." in w else w for k, w in enumerate(words)]
+    (tmp_path / "shaken.qui").write_text("0 x\n" + " ".join(shaken[3:]).replace(" T", "\nT") + "\n")
+    assert set(sides(tmp_path, "D shaken.qui 1 2 0 0 0 1.1 0.2 0.2\n")) == {1}
+    # A shell: the first medium is around it and in its hole.
+    hole = bem.sphere(3, 0.5)
+    (tmp_path / "shell.qui").write_text(surface(ball) + surface(hole).replace("0 a surface\n", ""))
+    for point in ("9 9 9", "0 0 0", "0.1 0.2 0.7 -"):
+        outer, inner = np.split(np.array(sides(tmp_path, f"D shell.qui 1 2 0 0 0 {point}\n")), 2)
+        assert set(outer) == {1}
+        assert set(inner) == {2}
+    with pytest.raises(tacit.InputError, match=r"line 1: the point .* lies on the interface"):
+        sides(tmp_path, "D cube.qui 1 2 0 0 0 0.3 0.4 1\n")
+    # A conductor within shows that the point is on the other side.
+    (tmp_path / "core.qui").write_text(surface(hole))
+    (tmp_path / "a.lst").write_text("C core.qui 2 0 0 0\nD ball.qui 1 2 0 0 0 0 0 0\n")
+    with pytest.raises(tacit.InputError, match=r"has permittivity 2 .* whose inside has 1: .* of a D line"):
+        bem.assemble(bem.read(tmp_path / "a.lst"))
+
+
+def test_sides_of_open_fastcap_interfaces(tmp_path: Path) -> None:
+    """All panels have the point on one side, or the list is refused."""
+    (tmp_path / "box.qui").write_text("".join(f"{line}\n" for line in CUBE.splitlines() if "a 0 0 1 1 0 1" not in line))
+    assert set(sides(tmp_path, "D box.qui 1 2 -0.5 -0.5 -0.5 0 0 0 -\n")) == {1}
+    assert set(sides(tmp_path, "D box.qui 1 2 -0.5 -0.5 -0.5 0 0 9 -\n")) == {1}  # seen through the open face
+    for point in ("0 0 -9", "9 9 9 -"):
+        with pytest.raises(tacit.InputError, match=r"line 1: the point .* the panel in line .* D lines with a point"):
+            sides(tmp_path, f"D box.qui 1 2 -0.5 -0.5 -0.5 {point}\n")
+    # Where other panels meet at the edge, neighbours may differ.
+    (tmp_path / "bend.qui").write_text("0 x\nQ a 0 0 1 1 0 1 1 1 1 0 1 1\nQ a 1 0 1 1 0 0 1 1 0 1 1 1\n")
+    (tmp_path / "fin.qui").write_text("0 x\nQ a 1 0 1 2 0 2 2 1 2 1 1 1\n")
+    with pytest.raises(tacit.InputError, match="line 1: the point 0, 0, 5 is before the panel in line"):
+        sides(tmp_path, "D bend.qui 1 2 0 0 0 0 0 5\n")
+    assert len(sides(tmp_path, "D bend.qui 1 2 0 0 0 0 0 5\nC fin.qui 1 0 0 0\n")) == 6
 
 
 def test_fastcap_refused(tmp_path: Path) -> None:
@@ -580,6 +707,18 @@ def test_dielectrics_and_groups_are_kept_by_refinement() -> None:
     # The mesh has no body to be moved to: it stays the polyhedron of the first one.
     first = bem.assemble(mesh, unit="mm", **how).capacitance().farads[0, 0]
     assert found.capacitance.farads[0, 0] == pytest.approx(first, rel=0.05, abs=0)
+    # The core is within the coat also where the finer mesh of that has holes.
+    seen = bem.settled_capacitance(mesh, 0.05, most_triangles=3000, unit="mm", dielectrics={"coat": 2.0})
+    assert not seen.system.mesh.surface["closed"]
+    np.testing.assert_array_equal(seen.system.permittivity, found.system.permittivity)
+    assert seen.capacitance.farads[0, 0] == pytest.approx(found.capacitance.farads[0, 0], rel=1e-9, abs=0)
+    assert "'core' lies within" in seen.system.notes[0]
+    kept = bem.settled_capacitance(mesh, 0.05, most_triangles=1000, media={"core": 3.0}, dielectrics={"coat": 2.0})
+    assert set(kept.system.permittivity[kept.system.conductor == 0]) == {3.0}
+    pair = named(core=bem.sphere(2), far=bem.sphere(2).moved((5, 0, 0)))
+    joined = bem.settled_capacitance(pair, 1e-3, most_triangles=600, join={"all": ["core", "far"]})
+    assert joined.system.names == ["all"]
+    assert len(joined.steps) > 1
     stopped = bem.settled_capacitance(mesh, 1e-4, most_triangles=500, **how)
     assert not stopped.settled
     assert len(stopped.system.mesh) <= 500
@@ -614,10 +753,16 @@ def test_command_that_settles(tmp_path: Path) -> None:
     assert facts["capacitance_extrapolated_farad"][0][0] == pytest.approx(0.6606785e-3 * FARAD, rel=3e-3, abs=0)
     assert facts["steps"][-1]["triangles"] == facts["unknowns"]
     assert "by estimate, on 48" in done.stdout
+    assert "(extrapolated)" in done.stdout
+    assert "triangles, refined" in done.stdout
     words = ("bem", "cube:2", "--settle", "1e-4", "--most-triangles", "200", "--json", "a.json")
     assert "raise it" in run(*words, cwd=tmp_path, code=3).stdout
     assert not json.loads((tmp_path / "a.json").read_text())["converged"]
     assert "below 1" in refused("bem", "cube:2", "--settle", "2")
+    assert "--most-triangles is of --settle" in refused("bem", "cube:2", "--most-triangles", "100")
+    first = run("bem", "cube:2", "--settle", "0.01", "--most-triangles", "100", cwd=tmp_path, code=3).stdout
+    assert "extrapolated" not in first
+    assert "48 triangles, closed" in first
 
 
 def test_groups_that_are_one_conductor() -> None:

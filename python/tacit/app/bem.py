@@ -263,6 +263,8 @@ class System:
         Of the conductors: those of the file's groups, else their numbers.
     permittivity, inside : numpy.ndarray
         The relative ones outside each triangle and, on interfaces between dielectrics, on the other side.
+    notes : list of str
+        On permittivities that were taken otherwise than by default, or contradict each other.
     metres : float
         In a unit of the mesh.
     scale : float
@@ -275,6 +277,7 @@ class System:
     def __init__(self, mesh: Mesh, options: dict[str, Any], on: Any, threads: int) -> None:
         self.mesh, self.comm, self.threads = mesh, on, threads
         self.conductor, self.names, self.permittivity, self.inside = options["media"]
+        self.notes: list[str] = options["notes"]
         self.contrast: Array = options["media"].contrast
         self.conductors = len(self.names)
         self.metres: float = options["metres"]
@@ -538,10 +541,12 @@ def assemble(
     permittivity : float, optional
         The relative one of the medium around everything. Default: the file's (FastCap's), else 1.
     media : dict
-        That of the medium around some conductors, by name: {"core": 3.9}.
+        That of the medium around some conductors, by name: {"core": 3.9}. Default: `permittivity`, or, for a conductor
+        that lies within a closed interface, the permittivity inside that (a note of the system says so).
     dielectrics : dict
         Surfaces that are no conductors but interfaces between two media, by name: {"coat": 3.9} with this permittivity
-        inside and `permittivity` outside, or {"coat": (3.9, 2.2)} with 2.2 outside. Normals point outwards.
+        inside and `permittivity` outside, or {"coat": (3.9, 2.2)} with 2.2 outside. Normals point outwards. Within
+        another closed interface, {"coat": 3.9} has outside what is inside that.
     join : dict
         Groups that are one conductor, as its parts in different media: {"plate": ["plate above", "plate below"]}.
     plane : (str, float), optional
@@ -574,7 +579,7 @@ def assemble(
     ------
     tacit.InputError
         For triangles without area, repeated triangles (:meth:`Mesh.mended` removes both), coordinates that are not
-        finite, and triangles beyond the plane.
+        finite, triangles beyond the plane, and permittivities of a file that contradict its closed interfaces.
     ValueError
         For an invalid option, or options that differ between ranks.
     tacit.EnvironmentFailure
@@ -589,13 +594,14 @@ def assemble(
         if wrong:
             raise _core.InputError(f"the mesh has {wrong}; mended() leaves them out")
         numbers, names = conductors_of(conductors, mesh)
-        made: dict[str, Any] = {"media": media_of(mesh, numbers, names, permittivity, media, dielectrics, join)}
-        made["metres"] = metres_of(unit)
+        where = None if plane is None else plane_of(plane, "plane")
+        images = Mirrors(where, mirror)
+        found, notes = media_of(mesh, numbers, names, permittivity, media, dielectrics, join, images)
+        made: dict[str, Any] = {"media": found, "notes": notes, "metres": metres_of(unit)}
         thread_count(threads)
         chosen = chosen_scalar(scalar) or "float64"
         if chosen not in ("float64", "float32"):
             raise ValueError(f"scalar is {chosen}; float64 or float32 is needed")
-        where = None if plane is None else plane_of(plane, "plane")
         # With a grounded plane alone a device can assemble; other images are summed by the host.
         made["mirrors"] = Mirrors(where, mirror, not mirror and len(made["media"].contrast) == 0)
         made["mesh"] = made["mirrors"].placed(mesh) if made["mirrors"] else mesh

@@ -83,6 +83,17 @@ def place_of(name: Any, names: Sequence[str], what: str) -> int:
 def by_name(values: Mapping[Any, Any], names: Sequence[str], what: str) -> Array:
     """One number for each conductor, from those given by name; 0 for the others."""
     made = np.zeros(len(names))
-    for name, value in values.items():
-        made[place_of(name, names, f"{what} of")] = float(value)
+    for place, _, value in placed(values, names, f"{what} of"):
+        made[place] = float(value)
     return made
+
+
+def placed(values: Mapping[Any, Any], names: Sequence[str], what: str) -> list[tuple[int, Any, Any]]:
+    """The conductor, name and value of each; ValueError for a conductor that is there twice, as by name and number."""
+    found: dict[int, tuple[int, Any, Any]] = {}
+    for name, value in values.items():
+        place = place_of(name, names, what)
+        if place in found:
+            raise ValueError(f"{what} {found[place][1]!r} and {name!r}, which are the same conductor; give one")
+        found[place] = place, name, value
+    return list(found.values())

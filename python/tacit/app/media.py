@@ -10,8 +10,13 @@ import numpy as np
 
 from .. import _core
 from .._support import Array, real_number
-from .conductors import place_of
+from .conductors import place_of, placed
+from .enclosures import Samples, parts_of
 from .meshes import Mesh
+from .mirrors import Mirrors
+
+#: Who gave a permittivity: nobody (that around everything was taken), the file, or the caller.
+_NOBODY, _FILE, _CALLER = 0, 1, 2
 
 
 class Media(NamedTuple):
@@ -63,33 +68,149 @@ def media_of(
     media: Mapping[Any, Any],
     dielectrics: Any,
     join: Mapping[str, Any],
-) -> Media:
-    """The media of :func:`tacit.bem.assemble`; `conductor` and `names` are those of all surfaces."""
+    mirrors: Mirrors,
+) -> tuple[Media, list[str]]:
+    """The media of :func:`tacit.bem.assemble`, and notes on them; `conductor` and `names` are those of all surfaces,
+    `mirrors` have all images.
+    """
     around = 1.0 if permittivity is None else _relative(permittivity, "permittivity")
     outside, inside = np.full(len(mesh), around), np.full(len(mesh), np.nan)
+    giver = np.full(len(mesh), _NOBODY)
     if permittivity is None and "permittivity" in mesh.cell_data:
-        outside = np.array(mesh.cell_data["permittivity"], dtype=np.float64)
+        outside, giver[:] = np.array(mesh.cell_data["permittivity"], dtype=np.float64), _FILE
     if "permittivity_inside" in mesh.cell_data:
         inside = np.where(conductor < 0, mesh.cell_data["permittivity_inside"], np.nan)
     without = np.flatnonzero((conductor < 0) & ~(inside > 0))
     if len(without):
         raise ValueError(f"triangle {without[0]} is no conductor's, and has no permittivity_inside in the cell data")
-    for name, value in media.items():
-        outside[conductor == place_of(name, names, "media of")] = _relative(value, f"media of {name!r}")
+    for place, name, value in placed(media, names, "media of"):
+        outside[conductor == place], giver[conductor == place] = _relative(value, f"media of {name!r}"), _CALLER
     interfaces = set[int]()
-    for name, value in dielectrics.items():
-        place = place_of(name, names, "dielectric")
+    for place, name, value in placed(dielectrics, names, "dielectric"):
         within, beyond = value if isinstance(value, tuple | list) else (value, around)
         here = conductor == place
         _oriented(mesh, here, name)
         inside[here] = _relative(within, f"the permittivity inside {name!r}")
         outside[here] = _relative(beyond, f"the permittivity outside {name!r}")
+        giver[here] = _CALLER if isinstance(value, tuple | list) else _NOBODY
         interfaces.add(place)
     kept = [place for place in range(len(names)) if place not in interfaces]
     number = np.full(len(names) + 1, -1, dtype=np.int32)  # the last one is that of -1
     number[kept] = np.arange(len(kept))
+    notes = _enclosed(mesh, conductor, names, number[conductor] < 0, mirrors, outside, inside, giver)
     own, left = _joined(number[conductor], [names[place] for place in kept], join)
-    return Media(own, left, outside, inside)
+    return Media(own, left, outside, inside), notes
+
+
+class _Bodies:
+    """The parts of conductors and the closed parts of interfaces, with images, and what lies within which."""
+
+    def __init__(self, mesh: Mesh, conductor: Array, interface: Array, mirrors: Mirrors) -> None:
+        n = len(mesh)
+        vertices, triangles = mirrors.unfolded(mirrors.placed(mesh), np.ones(n))[:2]
+        for k, (across, _) in enumerate(mirrors.images, 1):
+            if sum(across) % 2:
+                triangles[k * n : (k + 1) * n] = triangles[k * n : (k + 1) * n, ::-1]
+        self.surfaces: list[Array] = []  #: closed ones
+        self.volumes: list[float] = []
+        open_ones: list[Array] = []
+        for kind in (interface, ~interface):
+            here = np.flatnonzero(np.tile(kind, len(triangles) // n))
+            if len(here) == 0:
+                continue
+            parts = parts_of(vertices, triangles[here])
+            found = np.split(here[np.argsort(parts.of, kind="stable")], np.cumsum(np.bincount(parts.of))[:-1])
+            for part, closed, volume in zip(found, parts.closed, parts.volume, strict=True):
+                if closed:
+                    self.surfaces.append(part)
+                    self.volumes.append(float(volume))
+                elif kind is interface:
+                    open_ones.append(part)
+        self.is_interface = [bool(interface[part[0] % n]) for part in self.surfaces]
+        #: Triangles of the mesh: parts of conductors, and closed interfaces by their place among the surfaces.
+        self.parts = [(part, -1) for part in _split(conductor, mesh.component, ~interface)]
+        own = [(part[part < n], k) for k, part in enumerate(self.surfaces) if self.is_interface[k]]
+        self.parts += [(part, k) for part, k in own if len(part)]
+        corners = vertices[triangles]
+        samples = Samples(corners, [part for part, _ in self.parts] + open_ones)
+        #: The smallest closed surface around each part, -1 where there is none or it is not known.
+        self.around = np.full(len(self.parts), -1)
+        for k in sorted(range(len(self.surfaces)), key=lambda k: -abs(self.volumes[k])):
+            share = samples.shares(corners[self.surfaces[k]])
+            # An open interface within may have another medium behind it.
+            known = self.is_interface[k] and not share[len(self.parts) :].any()
+            self.around[share[: len(self.parts)] == 1] = k if known else -1
+        self.surfaces = [part % n for part in self.surfaces]
+
+
+def _split(conductor: Array, component: Array, chosen: Array) -> list[Array]:
+    """The triangles of each component of each conductor."""
+    here = np.flatnonzero(chosen)
+    if len(here) == 0:
+        return []
+    order = here[np.lexsort((component[here], conductor[here]))]
+    new = (np.diff(component[order]) != 0) | (np.diff(conductor[order]) != 0)
+    return np.split(order, np.flatnonzero(new) + 1)
+
+
+def _enclosed(
+    mesh: Mesh,
+    conductor: Array,
+    names: list[str],
+    interface: Array,
+    mirrors: Mirrors,
+    outside: Array,
+    inside: Array,
+    giver: Array,
+) -> list[str]:
+    """Puts what lies within a closed interface in the medium there, in `outside`, where nobody gave another. Notes say
+    of what, and where the caller gave another. InputError where the file did.
+    """
+    if not interface.any() or mesh._media_known:
+        return []
+    bodies = _Bodies(mesh, conductor, interface, mirrors)
+    found: dict[tuple[str, float, float, bool], list[str]] = {}
+
+    def name_of(part: Array) -> str:
+        k = conductor[part[0]]
+        return "a closed interface" if k < 0 else f"{'dielectric' if interface[part[0]] else 'conductor'} {names[k]!r}"
+
+    for (part, own), k in zip(bodies.parts, bodies.around, strict=True):
+        if k < 0:
+            continue
+        side = inside if bodies.volumes[k] > 0 else outside
+        if np.ptp(side[bodies.surfaces[k]]) > 0:
+            continue
+        medium = float(side[bodies.surfaces[k][0]])
+        outwards = own < 0 or bodies.volumes[own] > 0
+        has = outside if outwards else inside
+        wrong = part[~np.isclose(has[part], medium, rtol=1e-6, atol=0)]
+        if len(wrong) == 0:
+            continue
+        by = giver[wrong[0]] if outwards else max(giver[wrong[0]], _FILE)
+        inner, outer, before = name_of(part), name_of(bodies.surfaces[k]), float(has[wrong[0]])
+        if by == _FILE:
+            raise _core.InputError(
+                f"{inner} has permittivity {before:g} around it and lies within {outer}, whose inside has {medium:g}:"
+                " the file has the wrong permittivity, or the wrong side of an interface (of a FastCap list: the point"
+                " of a D line is on the side of the first permittivity, with a - behind it on the other side)"
+            )
+        found.setdefault((outer, medium, before, by == _NOBODY), []).append(inner)
+        if by == _NOBODY:
+            has[wrong] = medium
+    return [_sentence(list(dict.fromkeys(inner)), *key) for key, inner in found.items()]
+
+
+def _sentence(inner: list[str], outer: str, medium: float, before: float, changed: bool) -> str:
+    """A sentence on parts within a closed interface."""
+    shown = ", ".join(inner[:4]) + (f", .. ({len(inner)})" if len(inner) > 4 else "")
+    verb = "lies" if len(inner) == 1 else "lie"
+    if changed:
+        return (
+            f"{shown} {verb} within {outer}: permittivity {medium:g}, that inside, is taken there, not {before:g};"
+            " --media, media= and the OUT of a dielectric give another"
+        )
+    return f"{shown} {verb} within {outer}, whose inside has permittivity {medium:g}, and keeps the {before:g} given"
 
 
 def _oriented(mesh: Mesh, here: Array, name: Any) -> None:

@@ -31,6 +31,18 @@ def meshio_module() -> Any:
     return meshio
 
 
+def how_to_write(path: Path) -> dict[str, Any]:
+    """Options of meshio for writing a file of this name. ValueError for an unknown suffix."""
+    known, suffix = meshio_module().extension_to_filetypes, path.suffix.lower()
+    if suffix not in known:
+        raise ValueError(
+            f"{path}: meshes are not written as {suffix or 'files without a suffix'}; .vtu, .vtk, .xdmf, .ply, .stl and"
+            " others of meshio are"
+        )
+    # Else numbers are in a second file, which has the name of a temporary one.
+    return {"data_format": "XML"} if "xdmf" in known[suffix] else {}
+
+
 def read(path: Path, own: tuple[str, ...]) -> Faces:
     """The faces of a file. InputError with what meshio says; `own` are the suffixes that are read without it."""
     meshio = meshio_module()

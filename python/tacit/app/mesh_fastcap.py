@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from .._core import InputError
-from .._support import Array
+from .._support import Array, core
+from .enclosures import Samples, edges_of, nearness, normals_of, parts_of, winding
 from .mesh_faces import Faces, starts_of
 
 _CORNERS = {"T": 3, "Q": 4}
@@ -33,6 +35,15 @@ class _Made:
     outside: list[float] = field(default_factory=list)
     inside: list[float] = field(default_factory=list)
     places: list[str] = field(default_factory=list)
+
+
+class _Interface(NamedTuple):
+    """A D line: its number, the point, whether this is on the side of the first permittivity, and its panels."""
+
+    line: int
+    point: Array
+    first: bool
+    panels: Array
 
 
 def _wrong(path: Path, line: int, expected: str, words: list[str]) -> InputError:
@@ -103,6 +114,72 @@ def _apart(lines: list[tuple[int, str]], path: Path) -> tuple[list[tuple[int, st
     return own, files
 
 
+def _triangles(corners: list[Array]) -> tuple[Array, Array, Array]:
+    """The vertices, triangles and panels of triangles of polygons."""
+    starts = np.cumsum([0, *map(len, corners)])
+    made = [(s, s + k, s + k + 1) for s, p in zip(starts, corners, strict=False) for k in range(1, len(p) - 1)]
+    panel = np.repeat(np.arange(len(corners)), [len(p) - 2 for p in corners])
+    return np.concatenate(corners), np.array(made, np.int32), panel
+
+
+def _sides_of_closed(interface: _Interface, corners: list[Array], path: Path) -> Array:
+    """For each panel of an interface 1 where its normal points to the first permittivity, -1 where it points away; 0 on
+    parts that are not closed.
+    """
+    vertices, triangles, panel = _triangles([corners[k] for k in interface.panels])
+    found = np.zeros(len(interface.panels))
+    points, alike, kept = core("bem", "mend")(vertices, triangles, nearness(vertices, triangles))[:3]
+    parts, at = parts_of(points, alike), points[alike]
+    closed = [np.flatnonzero(parts.of == k) for k in np.flatnonzero(parts.closed)]
+    if not closed:
+        return found
+    turns = np.array([winding(at[part], interface.point[None])[0] for part in closed])
+    if (np.abs(turns - np.rint(turns)) > 0.1).any():
+        place = ", ".join(f"{x:g}" for x in interface.point)
+        raise InputError(f"{path}: line {interface.line}: the point {place} lies on the interface; give one beside it")
+    samples = Samples(at, closed)
+    around = sum((samples.shares(at[part]) == 1).astype(int) for part in closed)
+    # Across each surface the first permittivity changes to the second or back, also where one lies within another.
+    first = ((np.rint(turns).sum() - around) % 2 == 0) == interface.first
+    for part, outwards in zip(closed, first, strict=True):
+        own = kept[part]
+        same = (normals_of(at[part]) * normals_of(vertices[triangles[own]])).sum(axis=1) > 0
+        found[panel[own]] = np.where(same == outwards, 1, -1)
+    return found
+
+
+def _orient(made: _Made, interfaces: list[_Interface], path: Path) -> None:
+    """Turns the panels of interfaces so that normals point to the first permittivity. On that side is the point of the
+    D line, behind a - on the other: of closed parts as a whole, else of each panel. InputError where neighbours in an
+    open part then go round in different senses.
+    """
+    of, open_panel = np.full(len(made.corners), -1), np.zeros(len(made.corners), bool)
+    for number, interface in enumerate(interfaces):
+        sides = _sides_of_closed(interface, made.corners, path)
+        of[interface.panels] = number
+        open_panel[interface.panels] = sides == 0
+        for panel, side in zip(interface.panels, sides, strict=True):
+            p = made.corners[panel]
+            if side == 0:
+                side = float(np.cross(p[2] - p[0], p[-1] - p[1]) @ (interface.point - p.mean(axis=0)))
+                side = side if interface.first else -side
+            if side < 0:
+                made.corners[panel] = p[::-1]
+    vertices, triangles, panel = _triangles(made.corners)
+    one, other, differ, _ = edges_of(vertices, triangles)
+    one, other = panel[one], panel[other]
+    wrong = np.flatnonzero(differ & (of[one] == of[other]) & open_panel[one] & open_panel[other])
+    if len(wrong):
+        a, b = one[wrong[0]], other[wrong[0]]
+        interface = interfaces[of[a]]
+        place = ", ".join(f"{x:g}" for x in interface.point)
+        raise InputError(
+            f"{path}: line {interface.line}: the point {place} is before {made.places[a]} and behind its neighbour,"
+            f" {made.places[b]}, and the interface is not closed: give a point that is on one side of all panels, or"
+            " divide the interface into D lines with a point each"
+        )
+
+
 class _List:
     """The surfaces of a list file, one line after the other."""
 
@@ -110,6 +187,7 @@ class _List:
         self.path, self.made = path, _Made()
         self.own, self.files = _apart(_lines(path), path)
         self.surfaces: dict[str, tuple[Path, _Surface]] = {}
+        self.interfaces: list[_Interface] = []
         self.group, self.number = "GROUP1", 1
 
     def surface(self, name: str, line: int) -> tuple[Path, _Surface]:
@@ -142,6 +220,8 @@ class _List:
                 )
             else:
                 raise _wrong(self.path, line, "C, D, G, * or File", words)
+        if self.interfaces:
+            _orient(self.made, self.interfaces, self.path)
         return self.made
 
     def conductors(self, words: list[str], line: int) -> None:
@@ -157,13 +237,9 @@ class _List:
         outside, inside, *rest = _numbers(words[2:], 8, self.path, line, expected)
         first = len(self.made.corners)
         self.add(words[1], line, rest[:3], "", outside, inside)
-        # The point is on the side of the first permittivity, behind a - on that of the second.
-        side = -1 if words[-1] == "-" else 1
-        for panel in range(first, len(self.made.corners)):
-            p = self.made.corners[panel]
-            normal = np.cross(p[2] - p[0], p[-1] - p[1])
-            if side * float(normal @ (np.array(rest[3:]) - p.mean(axis=0))) < 0:
-                self.made.corners[panel] = p[::-1]
+        panels = np.arange(first, len(self.made.corners))
+        if len(panels):
+            self.interfaces.append(_Interface(line, np.array(rest[3:]), words[-1] != "-", panels))
 
     def add(self, name: str, line: int, offset: list[float], group: str, outside: float, inside: float) -> None:
         for value in (outside, inside):

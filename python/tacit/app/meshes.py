@@ -80,6 +80,7 @@ class Mesh:
         self.names = {name: dict(of) for name, of in (names or {}).items() if name in self.cell_data}
         self._surface: tuple[dict[str, Any], Array] | None = None
         self._notes: list[str] = []  # of its file
+        self._media_known = False  # cell data have the media and conductors, whatever lies within what
         self._onto: Callable[[Array], Array] | None = None  # moves points near the body to its surface
 
     def __len__(self) -> int:
@@ -241,14 +242,17 @@ class Mesh:
         return Mesh(self.vertices + np.asarray(by, dtype=np.float64), self.triangles, self.cell_data, self.names)
 
     def write(self, path: str | os.PathLike[str], cell_data: dict[str, Any] | None = None) -> None:
-        """Writes the mesh with values by triangle, in the format that the suffix says (.vtu, .vtk, .ply, .stl, ..)."""
+        """Writes the mesh with values by triangle, in the format that the suffix says (.vtu, .vtk, .ply, .stl, ..).
+        ValueError for a suffix of which meshio writes no format.
+        """
         from .. import report
 
         meshio = meshio_module()
+        how = mesh_by_meshio.how_to_write(Path(path))
         data = {k: [np.asarray(v)] for k, v in (self.cell_data | (cell_data or {})).items()}
         made = meshio.Mesh(self.vertices, [("triangle", self.triangles)], cell_data=data)
         with report.replacing(Path(path)) as temporary:
-            made.write(temporary)
+            made.write(temporary, **how)
 
 
 def read(path: str | os.PathLike[str]) -> Mesh:

@@ -18,6 +18,9 @@ _SHARE = 0.7  # of the sum of all indicators: triangles with the largest ones ar
 _WAIT = (
     2  # steps after which every triangle is refined, so that none is forgotten whose neighbours are as wrong as it is
 )
+#: Options that are of the first mesh: the corners of small triangles on the edges of larger ones leave holes in
+#: surfaces that were closed, so that what lies within them is not seen any more.
+_OF_MEDIA = ("permittivity", "media", "dielectrics", "join")
 _LABEL = "conductor of the first mesh"
 
 
@@ -91,6 +94,13 @@ def _estimate(steps: list[Step]) -> tuple[Array, float]:
     return last + more, float(np.linalg.norm(more) / np.linalg.norm(last + more))
 
 
+def _with_media(system: Any) -> Mesh:
+    """The mesh of a system with its conductors and permittivities as cell data."""
+    mesh = system.mesh
+    media = {_LABEL: system.conductor, "permittivity": system.permittivity, "permittivity_inside": system.inside}
+    return Mesh(mesh.vertices, mesh.triangles, mesh.cell_data | media, {_LABEL: dict(enumerate(system.names))})
+
+
 def settle(
     assemble: Callable[..., Any], mesh: Mesh, error: Any, most: Any, solve: dict[str, Any], options: dict[str, Any]
 ) -> Settled:
@@ -107,6 +117,10 @@ def settle(
     age = np.zeros(len(mesh), int)  # since a triangle was divided
     while True:
         system = assemble(mesh, conductors=_LABEL, **options)
+        if not steps:
+            options = {name: value for name, value in options.items() if name not in _OF_MEDIA}
+            notes = system.notes
+        system.notes = notes
         solutions: list[Any] = []
         found = system.capacitance(kept=solutions, **solve)
         change = math.nan
@@ -122,8 +136,8 @@ def settle(
             chosen = _marked(indicators(solutions)) | (age >= _WAIT)
         if enough or not found.converged or len(mesh) + 3 * int(chosen.sum()) > largest:
             return Settled(found, limit, distance, enough, steps, system)
-        mesh = system.mesh
+        mesh = _with_media(system)
         mesh._onto = onto
         mesh = mesh.divided(chosen)
-        mesh._onto = onto
+        mesh._onto, mesh._media_known = onto, True
         age = np.repeat(np.where(chosen, 0, age + 1), np.where(chosen, 4, 1))

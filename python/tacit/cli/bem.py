@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 TEXT = "find the charges on conductors whose surface is a mesh"
 AXES = ("x", "y", "z")
 _SOLVING = ("rtol", "max_iterations", "restart")
-VIEWS = (".vtu", ".vtk", ".vtp", ".xdmf", ".ply")
+VIEWS = (".vtu", ".vtk", ".xdmf", ".ply")
 
 
 def numbers(text: str) -> list[float]:
@@ -36,34 +36,48 @@ def numbers(text: str) -> list[float]:
     return found
 
 
-def by_name(text: str) -> Any:
-    """Numbers, or a dict of those that are given by name: plate=5,ring=0."""
-    if "=" not in text:
-        return numbers(text)
-    found: dict[str, float] = {}
+def _pairs(text: str, expected: str) -> Iterator[tuple[str, str]]:
+    """The names and values of NAME=VALUE,.., each name once."""
+    seen = set[str]()
     for part in text.split(","):
         name, equals, value = part.rpartition("=")
         if not equals or not name:
-            raise argparse.ArgumentTypeError(f'expected numbers like 1,-1 or all by name like plate=5, found "{text}"')
-        found[name] = numbers(value)[0]
+            raise argparse.ArgumentTypeError(f'expected {expected}, found "{text}"')
+        if name in seen:
+            raise argparse.ArgumentTypeError(f'"{name}" is there twice in "{text}"; give one')
+        seen.add(name)
+        yield name, value
+
+
+def _values(text: str, counts: tuple[int, ...], separator: str, expected: str, whole: str) -> list[float]:
+    """So many finite numbers."""
+    try:
+        found = [float(part) for part in text.split(separator)]
+    except ValueError:
+        found = []
+    if len(found) not in counts or not all(map(math.isfinite, found)):
+        raise argparse.ArgumentTypeError(f'expected {expected}, found "{whole}"')
     return found
+
+
+def by_name(text: str) -> Any:
+    """Numbers, or a dict of those that are given by name: plate=5,ring=0."""
+    expected = "numbers like 1,-1 or all by name like plate=5"
+    if "=" not in text:
+        return _values(text, (text.count(",") + 1,), ",", expected, text)
+    return {name: _values(value, (1,), ",", expected, text)[0] for name, value in _pairs(text, expected)}
 
 
 def only_by_name(text: str) -> dict[str, float]:
-    found = by_name(text)
-    if not isinstance(found, dict):
-        raise argparse.ArgumentTypeError(f'expected numbers by name like core=3.9, found "{text}"')
-    return found
+    expected = "numbers by name like core=3.9"
+    return {name: _values(value, (1,), ",", expected, text)[0] for name, value in _pairs(text, expected)}
 
 
 def dielectrics(text: str) -> dict[str, Any]:
     """Permittivities by name, inside or inside:outside."""
-    found: dict[str, Any] = {}
-    for part in text.split(","):
-        name, equals, value = part.rpartition("=")
-        values = [number for one in value.split(":") for number in numbers(one)]
-        if not equals or not name or not 1 <= len(values) <= 2:
-            raise argparse.ArgumentTypeError(f'expected permittivities like coat=3.9 or coat=3.9:1, found "{text}"')
+    expected, found = "NAME=IN or NAME=IN:OUT, like coat=3.9 or coat=3.9:1", dict[str, Any]()
+    for name, value in _pairs(text, expected):
+        values = _values(value, (1, 2), ":", expected, text)
         found[name] = values[0] if len(values) == 1 else tuple(values)
     return found
 
@@ -73,6 +87,8 @@ def joined(text: str) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for part in text.split(","):
         name, equals, groups = part.partition("=")
+        if name in found:
+            raise argparse.ArgumentTypeError(f'"{name}" is there twice in "{text}"; give one')
         found[name] = groups.split("+")
         if not equals or not name or "" in found[name]:
             raise argparse.ArgumentTypeError(f'expected conductors like plate=above+below, found "{text}"')
@@ -134,7 +150,8 @@ def _add_problem(a: cli.Arguments) -> None:
     a("--charge Q[,Q..]|NAME=Q,..", "of those that float, in C [0]", by_name)
     a("--unit NAME", "the mesh's, for coulombs and farads: m, cm, mm, um, nm, in, mil, or the metres in it", unit, "m")
     a("--permittivity X", "relative, of the medium around everything [the file's, else 1]", cli.real(0, strictly=True))
-    a("--media NAME=X,..", "that of the medium around conductors of these names", only_by_name, {})
+    a("--media NAME=X,..", "that of the medium around conductors of these names [IN of a closed --dielectric around"
+      " them, else --permittivity]", only_by_name, {})  # fmt: skip
     a("--join NAME=A+B,..", "groups that are one conductor, as its parts in different media", joined, {})
     a("--dielectric NAME=IN[:OUT],..", "these surfaces are interfaces, with this permittivity inside and outside",
       dielectrics, {})  # fmt: skip
@@ -167,7 +184,7 @@ def add(a: cli.Arguments) -> None:
     a("--capacitance", "the capacitance matrix in farads, one solve a conductor")
     a("--settle X", "the capacitance matrix, on finer and finer meshes until it has this error by estimate",
       cli.real(0, strictly=True))  # fmt: skip
-    a("--most-triangles N", "of --settle", cli.whole(4), 50_000)
+    a("--most-triangles N", "of --settle [50000]", cli.whole(4))
     a.section("where it runs")
     a.where()
     a.device(
@@ -204,6 +221,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise cli.WrongUse("--charge is of --floating")
     if arguments.settle and arguments.settle >= 1:
         raise cli.WrongUse("--settle is a relative error, below 1")
+    if arguments.most_triangles is not None and not arguments.settle:
+        raise cli.WrongUse("--most-triangles is of --settle")
     if arguments.gap is not None and not arguments.copies:
         raise cli.WrongUse("--gap is of --copies")
     there = cli.given(arguments, DEVICE_PRODUCT)
@@ -255,6 +274,21 @@ def _conductors(a: argparse.Namespace, mesh: Any) -> Any:
     return found.reshape(-1)
 
 
+def _check_conductors(a: argparse.Namespace, mesh: Any, conductors: Any) -> None:
+    """WrongUse for options on conductors where all triangles are interfaces between dielectrics."""
+    from tacit.app.conductors import conductors_of, place_of
+
+    words = {name: getattr(a, name) for name in ("floating", "charge", "capacitance", "settle", "forces")}
+    asked = [f"--{name}" for name, value in words.items() if value] + ["--potential"] * (a.potential is not None)
+    if asked:
+        number, names = conductors_of(conductors, mesh)
+        left = set(number[number >= 0].tolist()) - {place_of(name, names, "dielectric") for name in a.dielectric}
+        if not left:
+            raise cli.WrongUse(
+                f"{asked[0]} is of conductors, and all triangles are interfaces between dielectrics; leave it out"
+            )
+
+
 def _points(path: str) -> Any:
     import numpy as np
 
@@ -290,12 +324,14 @@ def _here(a: argparse.Namespace, comm: Any, out: Console) -> int:
     begin = time.perf_counter()
     mesh = _support.agreed(comm, lambda: _mesh(a, notes))
     conductors = _support.agreed(comm, lambda: _conductors(a, mesh))
+    _support.agreed(comm, lambda: _check_conductors(a, mesh, conductors))
     points = _support.agreed(comm, lambda: _points(a.points) if a.points else bem.line(*a.line) if a.line else None)
     mesh_seconds = comm.all_max_real(time.perf_counter() - begin)
     how = {"method": a.method, "precond": a.precond, **cli.given(a, SOLVE, _SOLVING)}
     with working("refining" if a.settle else "assembling", out, comm.rank == 0):
         system, settled = _system(a, mesh, conductors, comm, how)
     how = {"rtol": system.default_rtol} | how
+    notes += system.notes
     potential: Any = a.potential
     if potential is None:
         potential = system.mesh.cell_data.get("potential", 0.0 if any(a.field) else 1.0)
@@ -333,7 +369,7 @@ def _system(a: argparse.Namespace, mesh: Any, conductors: Any, comm: Any, how: d
     options |= {"unit": a.unit if a.unit in bem.UNITS else float(a.unit), "conductors": conductors, "comm": comm}
     if not a.settle:
         return bem.assemble(mesh, **options), None
-    settled = bem.settled_capacitance(mesh, a.settle, most_triangles=a.most_triangles, **options, **how)
+    settled = bem.settled_capacitance(mesh, a.settle, most_triangles=a.most_triangles or 50_000, **options, **how)
     return settled.system, settled
 
 
@@ -538,7 +574,8 @@ def _settled_rows(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     error = "unknown" if math.isinf(facts["capacitance_error"]) else f"{facts['capacitance_error']:.1e}"
     state = "settled" if facts["settled"] else "not settled"
     yield state, f"error {error} by estimate, on {' '.join(shown)} triangles"
-    yield "limit", f"{_numbers(limit.reshape(-1) / by)} {prefix}F (extrapolated)"
+    if len(sizes) > 3:  # what it is computed from
+        yield "limit", f"{_numbers(limit.reshape(-1) / by)} {prefix}F (extrapolated)"
 
 
 def _body_rows(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -555,6 +592,8 @@ def _rows(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """What is printed, by name."""
     seconds, surface, size = facts["seconds"], facts["surface"], report.size(facts["matrix_bytes"])
     kind = ("closed" if surface["closed"] else "open") + ("" if surface["oriented"] else ", mixed orientation")
+    if len(facts.get("steps", ())) > 1:  # neighbours of several sizes, which are not joined at their edges
+        kind = "refined"
     yield "mesh", f"{facts['mesh']}: {report.count(facts['unknowns'])} triangles, {kind}"
     yield from _body_rows(facts)
     ranks = f"ranks {facts['mean_rank']:.1f} in the mean, {facts['max_rank']} at most"

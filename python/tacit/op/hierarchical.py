@@ -529,7 +529,7 @@ def hmatrix(
     >>> bool(np.allclose(B @ x, np.exp(-2 * np.abs(x[:, None] - x)) @ x + 1e-3 * x, rtol=1e-4))
     True
     """
-    from .kernels import Source, source_of
+    from .kernels import Source, scaled, source_of
 
     on = _comm.resolve(comm)
     of_kernel = {"length": length, "variance": variance, "nugget": nugget, "kappa": kappa, "nu": nu}
@@ -543,7 +543,7 @@ def hmatrix(
         if pairwise and source.scalar is not None:
             raise ValueError(f"pairwise is of a Python function; entries is {source.text}")
         if source.length is not None:
-            places = [place / source.length for place in places]
+            places = scaled(places, source.length)
         scalar = chosen_scalar(dtype) or source.scalar or _scalar_of(entries)
         beside = ("sources", "boxes", "source_boxes", *of_kernel, "pairwise", "dtype", "comm")
         return places, scalar, fill(core("HMatrixOptions")(), "hmatrix", HMATRIX, options, beside), source

@@ -18,6 +18,7 @@ BLOCK = "void f(long m, const double *x, long n, const double *y, double *out, v
 PAIR = "double f(int count, double *xy, void *data)"
 _SIGNATURES = f"{BLOCK!r}, x (m, d), y (n, d), out (m, n), or {PAIR!r}, xy the 2 d coordinates of a pair"
 _LONG = {"long", "longlong", "int64_t", "Py_ssize_t", "ssize_t", "npy_intp", "intptr_t", "ptrdiff_t", "size_t"}
+_LARGEST = 1e150  # of a coordinate in units of the length: squares of distances are finite
 _NEEDS = {"kappa": ("helmholtz", "yukawa"), "nu": ("matern",)}
 
 
@@ -85,6 +86,21 @@ def lengths(value: Any, dimension: int) -> Array | None:
     if not (np.isfinite(found) & (found > 0)).all():
         raise ValueError(f"length is {value}; a finite number > 0 is needed")
     return found
+
+
+def scaled(places: list[Array], length: Array) -> list[Array]:
+    """Points and boxes in units of the length scales; ValueError where these are too small for that."""
+    with np.errstate(over="ignore"):
+        made = [place / length for place in places]
+    for before, after in zip(places, made, strict=True):
+        wrong = np.argwhere((np.abs(before) < _LARGEST) & (np.abs(after) >= _LARGEST))
+        if len(wrong):
+            value, scale = before[tuple(wrong[0])], np.broadcast_to(length, before.shape)[tuple(wrong[0])]
+            raise ValueError(
+                f"length is {scale}, and the square of a coordinate of {value:g} divided by it is not finite; a larger"
+                " length is needed"
+            )
+    return made
 
 
 # --- compiled functions -----------------------------------------------------------------------------------------------
