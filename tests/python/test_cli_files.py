@@ -346,6 +346,8 @@ JSON = {
     "explain-plan": ["{matrix}"],
     "convert": ["{matrix}", "a.npz"],
     "bench": ["{matrix}", "--vs", "scipy", "--rounds", "1"],
+    "advise": ["{matrix}", "--ranks", "2", "--no-turns"],
+    "reproduce": ["--list"],
     "demo": ["--quick"],
     "doctor": [],
 }
