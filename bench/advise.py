@@ -7,8 +7,6 @@ extrapolates from short solves here (whole=0), as it does on thousands of ranks;
 the least of all candidates', by whole solves. Simulated, all of it.
 """
 
-import json
-
 import numpy as np
 import scipy.sparse as sp
 
@@ -54,8 +52,7 @@ def main():
                 print(f"{name:18} {machine:9} {ranks:5}  {regret:6.3f}  {advised.name}; {whole.best.name}", flush=True)
     worst = max(row["regret"] for row in found)
     print(f"regret: worst {worst:.3f}, mean {np.mean([row['regret'] for row in found]):.3f}, of {len(found)}")
-    if a.json:
-        a.json.write_text(json.dumps({"worst": worst, "rows": found}, indent=1))
+    harness.write(a.json, "advise/1", worst=worst, rows=found)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ tacit.precond.factorise. Dense: SciPy's cho_factor of NumPy's entries. Seconds b
 megabytes of the factors (of the dense ones: a triangle), and the error of log det A relative to the dense one.
 """
 
-import json
 import time
 
 import numpy as np
@@ -83,8 +82,7 @@ def main():
             print(f"{n:6} {name[:6]:6} {times} {f['mb']:7.0f}  {f['log_determinant']:.8f}")
         print(f"{n:6} error of log det {row['log_determinant_error']:.1e}, cpu of factors {row['ratio']:.2f} of dense")
         found.append(row)
-    if a.json:
-        a.json.write_text(json.dumps({"dimensions": a.dimensions, "tolerance": a.tolerance, "sizes": found}, indent=1))
+    harness.write(a.json, "hmatrix_factors/1", dimensions=a.dimensions, tolerance=a.tolerance, rows=found)
 
 
 if __name__ == "__main__":
