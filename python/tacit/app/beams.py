@@ -88,7 +88,7 @@ def fan_projector(
 
     Notes
     -----
-    A product costs about 2 ns an entry on a thread, with many images at a time 0.3 to 1 ns for each. Full data need a
+    A product costs 2 to 3 ns an entry on a thread, with 16 images at a time 0.4 to 1.3 ns for each. Full data need a
     turn, or half a turn and the angle of the fan.
     """
 
@@ -142,7 +142,7 @@ def cone_projector(
         Voxels, around the origin. Image i + 1 lies beside image i in the direction in which rows of the detector
         follow each other; within an image row 0 is on top. Default: (rows, columns, columns) of the detector.
     voxel : float or (z, height, width), optional
-        Sides of a voxel; default: a pixel's shadow at the axis.
+        Sides of a voxel; default: the width of a pixel's shadow at the axis.
     dtype, threads, comm, groups, minibatch
         As for :func:`fan_projector`.
 
@@ -154,7 +154,7 @@ def cone_projector(
 
     Notes
     -----
-    A product costs 3 to 6 ns an entry on a thread, and a copy of the volume; with several volumes at a time less for
+    A product costs 4 to 6 ns an entry on a thread, and a copy of the volume; with several volumes at a time less for
     each. Ranks have neighbouring images. A plane of sources does not see everything: far from the plane of the source
     surfaces along it are blurred.
     """
