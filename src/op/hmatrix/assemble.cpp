@@ -871,8 +871,8 @@ void HMatrix<T>::assemble(const EntryFunction<T>& entry, BlockMaker<T>* maker) {
     Global rough = 0;
     if (checks && assembly.norm2 > 0) {
       rough = comm.all_sum(assembly.count_rough(settled));
-      // Blocks that failed were made again; in the first round others of them may have errors that lines did not show.
-      if (round == 0) rough += comm.all_sum(assembly.count_failed());
+      // Blocks that failed were made again; unless entries are smooth, others may have errors that lines did not show.
+      if (round == 0 && !options_.smooth) rough += comm.all_sum(assembly.count_failed());
     }
     take(assembly);
     const double error = std::max(report_.measured_error, report_.error_bound);
