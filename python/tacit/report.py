@@ -16,7 +16,6 @@ import stat
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +32,8 @@ SCHEMA = "tacit.solve/1"
 
 def version() -> str:
     """The version of Tacit, without loading its compiled part."""
+    from importlib import metadata  # which loads the parsers of mail
+
     try:
         return metadata.version("tacit-solvers")
     except metadata.PackageNotFoundError:

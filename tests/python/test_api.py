@@ -22,13 +22,13 @@ from tacit import app, comm, io, krylov, layout, op, precond, simulate
 
 
 def test_import_is_quick(python: Run) -> None:
-    """In processor time; then with NumPy and the compiled part: 0.2 to 0.4 s, with what else the core does."""
+    """In processor time, since the machine may be busy; then with NumPy and the compiled part."""
     code = "import time; start = time.process_time(); import tacit; print(time.process_time() - start)"
     assert min(float(python(code).stdout) for _ in range(3)) < 0.2
     code = (
         "import numpy, time; start = time.process_time(); import tacit; tacit.solve; print(time.process_time() - start)"
     )
-    assert min(float(python(code).stdout) for _ in range(3)) < 0.5
+    assert min(float(python(code).stdout) for _ in range(3)) < 0.2
 
 
 def test_import_starts_nothing(python: Run) -> None:

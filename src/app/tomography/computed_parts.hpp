@@ -4,8 +4,8 @@
 #include "computed.hpp"
 
 #include <tacit/base/trace.hpp>
-#include <tacit/exec/tasks.hpp>
 
+#include "deal.hpp"
 #include "lanes.hpp"
 
 #include <array>
@@ -135,15 +135,6 @@ Shadow<T> shadow_of(const Part& p, Local angle) {
           most,
           rest,
           std::ldexp(b.slope * top * (width - top) / rounded, -half_bits<T>)};
-}
-
-template <class F>
-void deal(std::size_t count, bool parallel, const comm::Communicator* comm, F&& f) {
-  const auto polled = [&](std::size_t i) {
-    f(i);
-    if (comm && exec::may_poll()) comm->poll();
-  };
-  exec::each(count, parallel, polled, 1);
 }
 
 // Work space of products in flight, by the number of columns; kept for later products.

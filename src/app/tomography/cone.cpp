@@ -2,9 +2,9 @@
 
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/parallel.hpp>
-#include <tacit/exec/tasks.hpp>
 
 #include "cone_rays.hpp"
+#include "deal.hpp"
 
 #include <atomic>
 #include <numeric>
@@ -49,15 +49,6 @@ void by_columns(int k, F&& f) {
     else if (k - c >= 4) f(std::integral_constant<int, 4>{}, c), c += 4;
     else f(std::integral_constant<int, 1>{}, c), ++c;
   }
-}
-
-template <class F>
-void deal(std::size_t count, bool parallel, const comm::Communicator* comm, F&& f) {
-  const auto polled = [&](std::size_t i) {
-    f(i);
-    if (comm && exec::may_poll()) comm->poll();
-  };
-  exec::each(count, parallel, polled, 1);
 }
 
 template <class F>
