@@ -1,7 +1,7 @@
 """Tables 1 to 5 of Stoyanov and Pfreundt (2014) at sizes for this machine, with PETSc and the paper's values.
 
     python bench/papers/004/tables.py [--n 129] [--tables 1 3 4] [--iterations 60] [--rounds 3] [--ranks 1 2]
-                                      [--build build/release] [--json FILE]
+                                      [--paths auto gaspi] [--build build/release] [--json FILE]
 
 --n: nodes along an edge, including the boundary (the paper: 257, 301, 501). Tables 3 to 5: every time is the least over
 --rounds of the time of --iterations minus that of a quarter of them, both in one process (which removes the fixed cost
@@ -14,6 +14,10 @@ Tables 1 and 2: cg with the schedules synchronous (SS), asynchronous with a stat
 overlapped, and Tacit's default (auto) on 2 ranks x 1 thread and 2 ranks x 2 threads: all in one process, alternating,
 medians; and csr on 1 rank x 2 threads, which has no halo. Table 3: cg compared with PETSc. Tables 4 and 5: Jacobi-
 Richardson with a stored matrix, matrix-free, and with several sweeps in one pass, compared with PETSc.
+
+--paths: of the halo exchange, for stored matrices and for the schedules on several ranks; others than auto are named in
+the rows. gaspi, the paper's, needs a build with TACIT_GASPI=ON; the first solve of each process, which starts GASPI, is
+not timed.
 """
 
 import json
@@ -47,6 +51,10 @@ def run(build, program, ranks, threads, words):
     env = harness.environment(threads, OPENBLAS_NUM_THREADS="1", OMP_PROC_BIND="close", OMP_PLACES="cores")
     lines = [line for line in harness.output(command, env=env).splitlines() if line.startswith("{")]
     return [json.loads(line) for line in lines]
+
+
+def over(path):
+    return "" if path == "auto" else f", {path}"
 
 
 STARTED = time.monotonic()
@@ -99,25 +107,27 @@ class Table:
             )
         return results
 
-    def schedules(self):
-        """Runs cg with every schedule."""
+    def schedules(self, path):
+        """Runs cg with every schedule over one path of the halo exchange."""
         o, results = self.options, []
         names = {"synchronous": "SS", "split": "AS", "jobs": "AD", "overlapped": "overlapped", "auto": "auto"}
         rounds = max(3, 5 * o.rounds)
         for ranks, threads in ((2, 1), (2, 2)):
-            progress(f"schedules, {ranks} x {threads}")
+            progress(f"schedules, {ranks} x {threads}, path {path}")
             words = [
                 f"n={o.n - 2}",
                 f"planes={o.n - 2}",
                 "method=cg",
                 f"rounds={rounds}",
                 f"iterations={max(4, o.iterations // 3)}",
+                f"path={path}",
             ]
             found = run(o.build, "bench_schedules", ranks, threads, [*words, "json=1"])[-1]["schedules"]
             for how, short in names.items():
                 t, ratio = found[how]["median"], found[how]["ratio"]
-                self.line(f"csr {short}", ranks, threads, rounds * max(4, o.iterations // 3), t, ratio, "")
-                results.append({"name": short, "ranks": ranks, "threads": threads, "seconds": t, "ratio": ratio})
+                name = short + over(path)
+                self.line(f"csr {name}", ranks, threads, rounds * max(4, o.iterations // 3), t, ratio, "")
+                results.append({"name": name, "ranks": ranks, "threads": threads, "seconds": t, "ratio": ratio})
         return results
 
 
@@ -126,6 +136,7 @@ def main():
     parser.add_argument("--n", type=int, default=129)
     parser.add_argument("--tables", nargs="+", default=["1", "3", "4"], choices=["1", "2", "3", "4", "5"])
     parser.add_argument("--iterations", type=int)
+    parser.add_argument("--paths", nargs="+", default=["auto"])
     o = parser.parse_args()
     large = o.n > 161
     o.iterations = o.iterations or (12 if large else 60)
@@ -144,7 +155,9 @@ def main():
         return (name, "bench_solve", ranks, threads, ["3d7", n, method, precond, timed, 2, *words])
 
     def csr(method, precond, ranks):
-        return tacit("csr", method, precond, ranks, 1, *(tried if ranks > 1 else []))
+        if ranks == 1:
+            return [tacit("csr", method, precond, 1, 1)]
+        return [tacit("csr" + over(p), method, precond, ranks, 1, f"path={p}", *tried) for p in o.paths]
 
     def stencil(name, method, precond, ranks, *words):
         return tacit(name, method, precond, ranks, 1, "format=stencil", *(tried if ranks > 1 else []), *words)
@@ -155,14 +168,15 @@ def main():
 
     if "1" in o.tables or "2" in o.tables:
         table = Table(o, "Tables 1 and 2: cg, schedules of the product (ratio: to SS)", 866)
-        both["1"] = [*table.schedules(), *table.rows([tacit("csr, 1 rank", "cg", "none", 1, 2)])]
+        each = [row for path in o.paths for row in table.schedules(path)]
+        both["1"] = [*each, *table.rows([tacit("csr, 1 rank", "cg", "none", 1, 2)])]
         print(PAPER["1"], PAPER["2"], sep="\n")
     if "3" in o.tables:
         table = Table(o, "Table 3: cg (ratio: to PETSc on as many cores)", 866)
         rows = []
         for ranks in o.ranks:
             rows += petsc("cg", "none", ranks)
-            rows.append(csr("cg", "none", ranks))
+            rows += csr("cg", "none", ranks)
             rows.append(stencil("stencil", "cg", "none", ranks))
         both["3"] = table.rows(rows, base="PETSc")
         print(PAPER["3"])
@@ -171,7 +185,7 @@ def main():
         rows = []
         for ranks in o.ranks:
             rows += petsc("richardson", "jacobi", ranks)
-            rows.append(csr("richardson", "jacobi", ranks))
+            rows += csr("richardson", "jacobi", ranks)
             rows.append(stencil("stencil, one sweep a pass", "richardson", "jacobi", ranks, "sweeps=1"))
             words = ["format=stencil", *(["warm=420"] if ranks > 1 else [])]
             rows.append(tacit("stencil, several sweeps", "richardson", "jacobi", ranks, 1, *words, timed=passes))
