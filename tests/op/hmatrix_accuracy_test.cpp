@@ -1,6 +1,7 @@
 // Compression of single blocks, and the accuracy of H-matrices in difficult cases.
 #include <gtest/gtest.h>
 #include <tacit/op/hmatrix/hmatrix.hpp>
+#include <tacit/op/hmatrix/point_kernels.hpp>
 
 #include "hmatrix_cases.hpp"
 #include "support/communicators.hpp"
@@ -59,6 +60,44 @@ TEST(Compress, FarBlocksToTheTolerance) {
   compresses_far_blocks<double>();
 #if TACIT_SCALARS_Host & 8
   compresses_far_blocks<Complex>();
+#endif
+}
+
+// Of high ranks, which are truncated by pivoted orthogonalisations; V is orthonormal, and U nearly.
+template <class T>
+void truncates_high_ranks() {
+  Geometry to = sphere(400), from = sphere(380);
+  for (Point& p : from.points) p[0] += 3;
+  const auto entry = kernel<T>(to.points, from.points, 1);
+  const auto exact = dense(entry, 400, 380);
+  for (const double tolerance : {1e-8, 1e-10}) {
+    CompressOptions options;
+    options.method = Compression::svd;
+    const Local best = compress(entry, numbers(400), numbers(380), {tolerance, 0}, options).rank;
+    ASSERT_GT(best, 48);
+    options.method = Compression::aca_plus;
+    const auto b = compress(entry, numbers(400), numbers(380), {tolerance, 0}, options);
+    EXPECT_FALSE(b.dense);
+    EXPECT_LE(b.rank, 1.03 * best);  // whose tolerance is a ninth larger
+    EXPECT_LE(relative_error(expand(b), exact), tolerance);
+    EXPECT_GE(1.5 * b.error, relative_error(expand(b), exact) * b.norm);
+    EXPECT_TRUE(std::is_sorted(b.sigma.rbegin(), b.sigma.rend()));
+    for (Local l = 0; l < b.rank; ++l)
+      for (Local k = 0; k <= l; ++k) {
+        const auto product = [&](const std::vector<T>& a, Local n) {
+          T sum(0);
+          for (Local i = 0; i < n; ++i) sum += conj(a[i + std::size_t(l) * n]) * a[i + std::size_t(k) * n];
+          return double(std::abs(sum));
+        };
+        ASSERT_NEAR(product(b.v, b.columns), k == l ? 1 : 0, 1e-4);
+        ASSERT_NEAR(product(b.u, b.rows), k == l ? 1 : 0, k == l ? 1e-4 : 0.7);
+      }
+  }
+}
+TEST(Compress, TruncatesHighRanks) {
+  truncates_high_ranks<double>();
+#if TACIT_SCALARS_Host & 8
+  truncates_high_ranks<Complex>();
 #endif
 }
 
@@ -276,6 +315,42 @@ TEST(HMatrixAccuracy, RepairsTheMeasuredError) {
 
 // Cut-off radii: the corner of a far block that is within the radius may be missed by all its crosses and by random
 // entries. That other far blocks are zero, or have no low rank, shows that blocks have to be compared with all entries.
+// A smooth kernel in a volume at a tight tolerance: most blocks have nearly full rank, which is no sign of a jump, and
+// those of a class that gains nothing are made from their entries.
+TEST(HMatrixAccuracy, MakesBlocksOfFullRankOnce) {
+  if (under_mpi()) GTEST_SKIP() << "the same as alone";
+  const Local n = 6000;
+  Geometry g;
+  std::mt19937_64 random(1);
+  std::uniform_real_distribution<double> coordinate(0, 5);
+  for (Local i = 0; i < n; ++i) g.points.push_back({coordinate(random), coordinate(random), coordinate(random)});
+  const auto tree = std::make_shared<const ClusterTree>(g);
+  PointKernel kernel;
+  kernel.kernel = KernelName::matern32;
+  HMatrixOptions options;
+  options.tolerance = 1e-8;
+  options.mirrors = true;
+  const auto entry = kernel_entries<double>(kernel, tree);
+  const HMatrix<double> A(Space::distributed(Communicator::self(), n), tree, entry, options);
+  const auto& r = A.report();
+  EXPECT_TRUE(r.warnings.empty());
+  EXPECT_GT(r.low_rank_blocks, 0);
+  EXPECT_LE(r.error_bound, options.tolerance);
+  EXPECT_LT(r.entries_evaluated, 0.7);  // half of them, and those of lines and crosses
+  const auto x = test::vector_of<double>(A.domain(), 5);
+  Vector<double> y(A.range());
+  A.apply(x, y);
+  const auto ours = y.to_host(), at = x.to_host();
+  std::vector<double> row(static_cast<std::size_t>(n));
+  const auto all = numbers(n);
+  for (Global i = 0; i < n; i += 997) {
+    entry({&i, 1}, all, row.data());
+    double exact = 0, size = 0;
+    for (std::size_t j = 0; j < row.size(); ++j) exact += row[j] * at[j], size += row[j] * row[j];
+    EXPECT_NEAR(ours[std::size_t(i)], exact, 1e-7 * std::sqrt(size));
+  }
+}
+
 TEST(HMatrixAccuracy, FindsWhatCrossesMissBeyondACutOff) {
   if (under_mpi()) GTEST_SKIP() << "the same as alone";
   constexpr Global n = 500;

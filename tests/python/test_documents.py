@@ -18,6 +18,7 @@ PUBLICATIONS = {
     "10.1137/S1064827502406415": "Simoncini 2003",
     "10.1080/03610919008812866": "Hutchinson 1990",
     "10.1137/15M1026080": "Martinsson 2016",
+    "10.1137/S1064827597319519": "Stewart 1999",
     "10.1109/TPDS.2022.3223512": "Alappat 2023, matrix powers by levels of the graph",
     "10.1177/10943420251319332": "Lacey 2025, matrix powers by levels on ranks",
     "10.1137/10079687X": "Fong 2011, LSMR",

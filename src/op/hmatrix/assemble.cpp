@@ -1,4 +1,5 @@
 // Assembly of an HMatrix: samples rows, compresses blocks, balances the ranks, and measures the error.
+#include <tacit/base/lapack.hpp>
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/tasks.hpp>
 
@@ -53,6 +54,10 @@ constexpr Global small_block = Global(1) << 16, small_matrix = Global(1) << 26;
 constexpr double confident = 0.95;
 // A far block of more rows and columns than this that has no low rank.
 constexpr Local large_leaf = 64;
+// Of a class of at least `many_blocks` far blocks, `first_blocks` are made before the others, which stay dense if these
+// have more than `little_gain` numbers for each entry.
+constexpr std::size_t many_blocks = 512, first_blocks = 16;
+constexpr double little_gain = 0.9;
 
 // The predicted size of a block, in numbers.
 double bytes_wanted(const Block& b) {
@@ -90,19 +95,25 @@ int exponent_of(const T* v, std::size_t count) {
   return most > 0 ? std::ilogb(most) : none;
 }
 
+// Squares are in range, as those of the sampled rows are.
 template <Scalar T>
 double largest_entry(const std::vector<T>& v) {
-  double most = 0;
   if constexpr (is_complex<T>) {
-    for (const T& a : v) most = std::max(most, double(std::abs(a)));
+    double largest2 = 0;
+    const auto* const parts = reinterpret_cast<const real_t<T>*>(v.data());
+#pragma omp simd reduction(max : largest2)
+    for (std::size_t k = 0; k < v.size(); ++k) {
+      const double re = parts[2 * k], im = parts[2 * k + 1];
+      largest2 = std::max(largest2, re * re + im * im);
+    }
+    return std::sqrt(largest2);
   } else {
     const T* const a = v.data();
     T largest(0);
 #pragma omp simd reduction(max : largest)
     for (std::size_t k = 0; k < v.size(); ++k) largest = std::max(largest, std::abs(a[k]));
-    most = double(largest);
+    return double(largest);
   }
-  return most;
 }
 
 template <Scalar T>
@@ -153,14 +164,9 @@ class Assembly {
   }
 
   /// Far blocks that show that entries are not smooth: zero in all lines that crosses met, or large and without low
-  /// rank. Crosses may have missed parts of these and of others. Local.
-  Global count_rough(Global from) const {
-    return std::count_if(packed.begin(), packed.end(), [&](const auto& p) {
-      const Block& b = p.block;
-      return b.admissible && Global(b.rows()) * b.columns() > from &&
-             (p.dense ? std::min(b.rows(), b.columns()) > large_leaf : p.norm == 0);
-    });
-  }
+  /// rank, unless entries are known to be smooth and others of about the same size have high ranks too. Crosses may
+  /// have missed parts of these and of others. Local.
+  Global count_rough(Global from) const;
 
   /// Blocks whose lines showed an error above the tolerance. Local.
   Global count_failed() const {
@@ -208,6 +214,18 @@ class Assembly {
   void compare(const Block& b, Compressed<T>& made, detail::SampledLines<T>& lines, const Tolerance& tolerance,
                const EntryFunction<T>& entry, detail::Packed<T>& found) const;
   std::vector<std::ptrdiff_t> pair_mirrors(std::vector<std::size_t>& missing) const;
+  // The blocks to be made: their places in `packed`, the places of their mirror blocks or -1, and what is wanted.
+  struct Work {
+    std::vector<std::size_t> at;
+    std::vector<std::ptrdiff_t> mirror;
+    std::vector<WantedBlock> wanted;
+    std::size_t first = 0;  // so many are made first, and tell which classes have no low rank
+  };
+  Work list_work();
+  void put_samples_first(Work& work) const;
+  void skip_crosses(Work& work) const;
+  void make_blocks(const Work& work, std::size_t begin, std::size_t end, BlockMaker<T>* maker,
+                   const EntryFunction<T>& entry);
   void compress_own();
   detail::Packed<T> pack(const Block& b, const Compressed<T>& made, const Tolerance& tolerance);
   /// The costs from which cuts are computed: predicted; measured for blocks; also with the rest measured for each rank.
@@ -231,6 +249,29 @@ class Assembly {
   bool scaled_ = false;          // entries are divided by 2^exponent
   std::atomic<int> top_ = none;  // the largest exponent of an evaluated entry, if scaled
 };
+
+template <Scalar T>
+Global Assembly<T>::count_rough(Global from) const {
+  // Of each class: dense blocks, others, and the sum of their ranks over the rank of equal size.
+  struct Class {
+    double dense = 0, low = 0, share = 0;
+  };
+  std::array<Class, std::tuple_size_v<decltype(classes_)>> classes{};
+  for (const auto& p : packed) {
+    if (!p.block.admissible) continue;
+    const double m = p.block.rows(), n = p.block.columns();
+    Class& c = classes[class_of(p.block)];
+    if (p.dense) ++c.dense;
+    else ++c.low, c.share += p.rank * (m + n) / (m * n);
+  }
+  const auto is_usual = [&](const Class& c) { return c.dense >= c.low / 4 || c.share >= c.low / 3; };
+  return std::count_if(packed.begin(), packed.end(), [&](const auto& p) {
+    const Block& b = p.block;
+    if (!b.admissible || Global(b.rows()) * b.columns() <= from) return false;
+    if (!p.dense) return p.norm == 0;
+    return std::min(b.rows(), b.columns()) > large_leaf && !(options.smooth && is_usual(classes[class_of(b)]));
+  });
+}
 
 // Evaluates sampled rows, spread over all positions and shared by the ranks; finds the scale and norm of A from them.
 template <Scalar T>
@@ -576,26 +617,76 @@ Global Assembly<T>::store(std::size_t at, std::ptrdiff_t mirror, const Tolerance
   return entries;
 }
 
-// Computes this rank's blocks.
 template <Scalar T>
-void Assembly<T>::compress_own() {
+typename Assembly<T>::Work Assembly<T>::list_work() {
+  Work work;
   std::vector<double> budget;
-  auto missing = keep_known(budget);
-  const auto mirror = pair_mirrors(missing);
-  const EntryFunction<T> entry = scaled_entry();
-  std::atomic<Global> entries = 0;
-  // Entries that need scaling by a power of two are evaluated on the host.
-  BlockMaker<T>* maker = scaled_ ? nullptr : maker_;
-  detail::Waves<T> waves(entry, rows_.order(), columns_.order(), [&] { comm_.check(), comm_.check_interrupt(); });
-  if (!maker && !options.concurrent && options.compress.method != Compression::svd) maker = &waves;
-  auto* const together = dynamic_cast<detail::Waves<T>*>(maker);
-  std::vector<WantedBlock> wanted;
-  for (const std::size_t at : missing) {
+  work.at = keep_known(budget);
+  work.mirror = pair_mirrors(work.at);
+  put_samples_first(work);
+  for (const std::size_t at : work.at) {
     const bool relative = options.measure == ErrorMeasure::block;
-    wanted.push_back({packed[at].block, {relative ? options.tolerance : 0, relative ? 0 : budget[at]}});
+    work.wanted.push_back({packed[at].block, {relative ? options.tolerance : 0, relative ? 0 : budget[at]}});
   }
-  for (std::size_t first = 0, count = missing.size(); first < missing.size(); first += count) {
-    if (maker) count = maker->make(std::span<const WantedBlock>(wanted).subspan(first), options.compress);
+  return work;
+}
+
+// Moves some far blocks of each large class to the front, unless an option says which blocks have low rank.
+template <Scalar T>
+void Assembly<T>::put_samples_first(Work& work) const {
+  const auto& compress = options.compress;
+  if (compress.method == Compression::svd || compress.max_rank > 0 || compress.cut_rank > 0) return;
+  std::array<std::size_t, std::tuple_size_v<decltype(classes_)>> count{}, met{};
+  const auto far_class = [&](std::size_t k) {
+    const Block& b = packed[work.at[k]].block;
+    return b.admissible ? class_of(b) : 0;
+  };
+  for (std::size_t k = 0; k < work.at.size(); ++k) ++count[far_class(k)];
+  std::vector<std::size_t> order[2];
+  for (std::size_t k = 0; k < work.at.size(); ++k) {
+    const std::size_t c = far_class(k), place = met[c]++;
+    const bool sample =
+        c > 0 && count[c] >= many_blocks && place * first_blocks / count[c] != (place + 1) * first_blocks / count[c];
+    order[sample ? 0 : 1].push_back(k);
+  }
+  work.first = order[0].size();
+  order[0].insert(order[0].end(), order[1].begin(), order[1].end());
+  std::vector<std::size_t> at;
+  std::vector<std::ptrdiff_t> mirror;
+  for (const std::size_t k : order[0]) at.push_back(work.at[k]), mirror.push_back(work.mirror[k]);
+  work.at = std::move(at), work.mirror = std::move(mirror);
+}
+
+// Blocks of classes of which those that were made first take nearly as many numbers as they have entries are made from
+// their entries at once.
+template <Scalar T>
+void Assembly<T>::skip_crosses(Work& work) const {
+  struct Sum {
+    double numbers = 0, entries = 0;
+  };
+  std::array<Sum, std::tuple_size_v<decltype(classes_)>> sums{};
+  for (std::size_t k = 0; k < work.first; ++k) {
+    const auto& p = packed[work.at[k]];
+    const double m = p.block.rows(), n = p.block.columns();
+    Sum& sum = sums[class_of(p.block)];
+    sum.numbers += p.dense ? m * n : p.rank * (m + n), sum.entries += m * n;
+  }
+  for (std::size_t k = work.first; k < work.wanted.size(); ++k) {
+    Block& b = work.wanted[k].block;
+    const Sum& sum = sums[class_of(b)];
+    if (b.admissible && sum.entries > 0 && sum.numbers > little_gain * sum.entries) b.admissible = false;
+  }
+}
+
+// Computes some blocks.
+template <Scalar T>
+void Assembly<T>::make_blocks(const Work& work, std::size_t begin, std::size_t end, BlockMaker<T>* maker,
+                              const EntryFunction<T>& entry) {
+  std::atomic<Global> entries = 0;
+  auto* const together = dynamic_cast<detail::Waves<T>*>(maker);
+  const auto wanted = std::span<const WantedBlock>(work.wanted).first(end);
+  for (std::size_t first = begin, count = end - begin; first < end; first += count) {
+    if (maker) count = maker->make(wanted.subspan(first), options.compress);
     std::vector<Compressed<T>> made(together ? count : 0);
     std::vector<detail::SampledLines<T>> lines(made.size());
     for (std::size_t k = 0; k < made.size(); ++k) {
@@ -611,11 +702,26 @@ void Assembly<T>::compress_own() {
           auto block = together ? std::move(made[k]) : make(w, maker, k, entry);
           auto drawn = together ? std::move(lines[k]) : draw(w.block, block);
           if (!together) evaluate_lines(w.block, entry, drawn);
-          entries += store(missing[first + k], mirror[first + k], w.tolerance, std::move(block), drawn, entry);
+          entries += store(work.at[first + k], work.mirror[first + k], w.tolerance, std::move(block), drawn, entry);
         },
         1);
   }
   evaluated += entries;
+}
+
+// Computes this rank's blocks.
+template <Scalar T>
+void Assembly<T>::compress_own() {
+  Work work = list_work();
+  const EntryFunction<T> entry = scaled_entry();
+  // Entries that need scaling by a power of two are evaluated on the host.
+  BlockMaker<T>* maker = scaled_ ? nullptr : maker_;
+  detail::Waves<T> waves(entry, rows_.order(), columns_.order(), [&] { comm_.check(), comm_.check_interrupt(); });
+  if (!maker && !options.concurrent && options.compress.method != Compression::svd) maker = &waves;
+  const lapack::OneThread one;  // the threads are those of the loop over blocks
+  make_blocks(work, 0, work.first, maker, entry);
+  skip_crosses(work);
+  make_blocks(work, work.first, work.at.size(), maker, entry);
 }
 
 template <Scalar T>

@@ -4,6 +4,7 @@
 #include <tacit/base/lapack.hpp>
 
 #include "crosses.hpp"
+#include "pivoted.hpp"
 #include "small_matrices.hpp"
 
 #include <algorithm>
@@ -34,10 +35,12 @@ Local cut(const std::vector<R>& sigma, double allowed, Norm norm, double& left) 
   return k;
 }
 
-// a = Q R by two rounds of Gram-Schmidt: Q in a; R is r x r, by columns. Linearly dependent columns become 0, with a
-// row of zeros in R. For few columns as accurate as Householder QR, and faster than LAPACK's.
+// a = Q R: Q in a; R is r x r, by columns. Few columns by two rounds of Gram-Schmidt, as accurate as Householder QR,
+// and faster than LAPACK's: linearly dependent ones become 0, with a row of zeros in R.
 template <Scalar T>
-void orthonormalise(T* a, Local m, Local r, std::vector<T>& R) {
+void orthonormalise(std::vector<T>& columns, Local m, Local r, std::vector<T>& R) {
+  if (r > short_rank && r <= m) return lapack::householder_qr<T>(std::span<T>(columns), m, r, R);
+  T* const a = columns.data();
   R.assign(std::size_t(r) * r, T(0));
   for (Local j = 0; j < r; ++j) {
     T* const column = a + std::size_t(j) * m;
@@ -61,11 +64,10 @@ void orthonormalise(T* a, Local m, Local r, std::vector<T>& R) {
 template <Scalar T>
 std::vector<T> multiply(const T* a, const T* b, Local m, Local k, Local n) {
   std::vector<T> c(std::size_t(m) * n);
-  if constexpr (is_complex<T>) {
-    for (Local j = 0; j < n; ++j)
-      for (Local l = 0; l < k; ++l)
-        axpy(b[l + std::size_t(j) * k], a + std::size_t(l) * m, c.data() + std::size_t(j) * m, m);
-  } else if (k > 0) {
+  if (is_complex<T> || k > short_rank) {
+    lapack::gemm<T>('N', 'N', m, n, k, T(1), a, m, b, k, T(0), c.data(), m);
+  } else if constexpr (!is_complex<T>) {
+    if (k == 0) return c;
     const Run run{0, std::uint32_t(k), 1};
     const auto columns = [&]<int K>(std::integral_constant<int, K>, Local j) {
       multiply_add<T, T, K, false>(a, m, m, &run, &run + 1, b + std::size_t(j) * k, k, c.data() + std::size_t(j) * m,
@@ -133,35 +135,76 @@ inline bool recompress_by_squares(Compressed<double>& b, double allowed, Norm no
   return true;
 }
 
+// The Cholesky factor R of a^H a = R^H R, upper triangular, by matrix products; false where the columns of a R^-1 would
+// not be orthonormal, or rounding in a R^-1 R not small beside `accuracy`.
+template <Scalar T>
+bool triangle_by_products(const T* a, Local m, Local r, double accuracy, std::vector<T>& R) {
+  constexpr double unit = std::numeric_limits<real_t<T>>::epsilon();
+  // Of the squared sine of the angle between a column and those before it.
+  const double sine = 100 * unit / accuracy, least = std::max(1e6 * unit, sine * sine);
+  constexpr Local strip = 64;
+  std::vector<T> lower(std::size_t(r) * std::size_t(r));
+  for (Local j = 0; j < r; j += strip)
+    lapack::gemm<T>('C', 'N', r - j, std::min(strip, r - j), m, T(1), a + std::size_t(j) * m, m, a + std::size_t(j) * m,
+                    m, T(0), lower.data() + std::size_t(j) * (r + 1), r);
+  std::vector<double> square;
+  for (Local j = 0; j < r; ++j) square.push_back(double(real(lower[std::size_t(j) * (r + 1)])));
+  if (!lapack::cholesky(lower.data(), r, r)) return false;
+  R.assign(std::size_t(r) * std::size_t(r), T(0));
+  for (Local j = 0; j < r; ++j) {
+    const double pivot = double(real(lower[std::size_t(j) * (r + 1)]));
+    if (!(pivot * pivot > least * square[std::size_t(j)]) || !(square[std::size_t(j)] > 1e-280)) return false;
+    for (Local i = j; i < r; ++i)
+      R[std::size_t(j) + std::size_t(i) * r] = conj(lower[std::size_t(i) + std::size_t(j) * r]);
+  }
+  return true;
+}
+
+// Truncates a (r x r, overwritten) by its singular values.
+template <Scalar T>
+bool truncate_by_svd(std::vector<T>& a, Local r, double allowed, Norm norm, Local cut_rank, Truncated<T>& made) {
+  made.left.resize(a.size());
+  made.sigma.resize(std::size_t(r));
+  std::vector<T> right(a.size());
+  if (!lapack::svd(a.data(), r, r, made.left.data(), made.sigma.data(), right.data())) return false;
+  made.rank = cut_at(made.sigma, allowed, norm, cut_rank, made.error);
+  made.right.resize(std::size_t(r) * std::size_t(made.rank));  // the conjugate transpose of LAPACK's V^H
+  for (Local j = 0; j < made.rank; ++j)
+    for (Local i = 0; i < r; ++i) made.right[i + std::size_t(j) * r] = conj(right[j + std::size_t(i) * r]);
+  return true;
+}
+
 template <Scalar T>
 bool recompress(Compressed<T>& b, double allowed, Norm norm, Local cut_rank) {
   const Local r = b.rank;
   if (r == 0) return true;
   if constexpr (std::same_as<T, double>)
     if (recompress_by_squares(b, allowed, norm, cut_rank)) return true;
-  std::vector<T> ru, rv, small(std::size_t(r) * r);
-  orthonormalise(b.u.data(), b.rows, r, ru);
-  orthonormalise(b.v.data(), b.columns, r, rv);
+  std::vector<T> ru, rv;
+  const double accuracy = b.norm > 0 ? 0.01 * allowed / b.norm : 0;
+  const bool squares = triangle_by_products(b.u.data(), b.rows, r, accuracy, ru) &&
+                       triangle_by_products(b.v.data(), b.columns, r, accuracy, rv);
+  if (!squares) {
+    orthonormalise(b.u, b.rows, r, ru);
+    orthonormalise(b.v, b.columns, r, rv);
+  }
   // U V^H = Q_u (R_u R_v^H) Q_v^H
-  for (Local j = 0; j < r; ++j)
-    for (Local i = 0; i < r; ++i) {
-      T sum(0);
-      for (Local l = std::max(i, j); l < r; ++l) sum += ru[i + std::size_t(l) * r] * conj(rv[j + std::size_t(l) * r]);
-      small[i + std::size_t(j) * r] = sum;
-    }
-  std::vector<T> left(std::size_t(r) * r), right(std::size_t(r) * r);
-  std::vector<real_t<T>> sigma(static_cast<std::size_t>(r));
-  if (!lapack::svd(small.data(), r, r, left.data(), sigma.data(), right.data())) return false;
-  double error;
-  const Local k = cut_at(sigma, allowed, norm, cut_rank, error);
-  b.norm = size_of<T>(sigma);
-  b.u = multiply(b.u.data(), left.data(), b.rows, r, k);
-  std::vector<T> right_h(std::size_t(r) * k);  // V of the small matrix: the conjugate transpose of LAPACK's V^H
-  for (Local j = 0; j < k; ++j)
-    for (Local i = 0; i < r; ++i) right_h[i + std::size_t(j) * r] = conj(right[j + std::size_t(i) * r]);
-  b.v = multiply(b.v.data(), right_h.data(), b.columns, r, k);
-  keep(b, std::move(sigma), k);
-  b.error = std::hypot(b.error, error);
+  std::vector<T> small(std::size_t(r) * std::size_t(r));
+  lapack::gemm<T>('N', 'C', r, r, r, T(1), ru.data(), r, rv.data(), r, T(0), small.data(), r);
+  b.norm = std::sqrt(norm2(small.data(), r * r));
+  if (!std::isfinite(b.norm)) return false;
+  Truncated<T> made;
+  if (norm == Norm::frobenius && cut_rank == 0) made = truncate_by_pivots(small.data(), r, allowed);
+  else if (!truncate_by_svd(small, r, allowed, norm, cut_rank, made)) return false;
+  const Local k = made.rank;
+  if (squares) {  // Q = U R^-1
+    lapack::trsm<T>('L', 'U', 'N', 'N', r, k, ru.data(), r, made.left.data(), r);
+    lapack::trsm<T>('L', 'U', 'N', 'N', r, k, rv.data(), r, made.right.data(), r);
+  }
+  b.u = multiply(b.u.data(), made.left.data(), b.rows, r, k);
+  b.v = multiply(b.v.data(), made.right.data(), b.columns, r, k);
+  keep(b, std::move(made.sigma), k);
+  b.error = std::hypot(b.error, made.error);
   return true;
 }
 

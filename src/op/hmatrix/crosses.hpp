@@ -56,6 +56,16 @@ real_t<T> magnitude(const T& v) {
 }
 template <Scalar T>
 real_t<T> largest_of(const T* v, Local n) {
+  if constexpr (is_complex<T>) {
+    const auto* const parts = reinterpret_cast<const real_t<T>*>(v);
+    double square(0);
+#pragma omp simd reduction(max : square)
+    for (Local i = 0; i < n; ++i) {
+      const double re = double(parts[2 * i]), im = double(parts[2 * i + 1]);
+      square = std::max(square, re * re + im * im);
+    }
+    if (square > 1e-290) return real_t<T>(std::sqrt(square));  // the magnitude() of that number, to the bit
+  }
   real_t<T> most(0);
 #pragma omp simd reduction(max : most)
   for (Local i = 0; i < n; ++i) most = std::max(most, magnitude(v[i]));
@@ -67,14 +77,28 @@ void axpy(T alpha, const T* x, T* y, Local n) {
   for (Local i = 0; i < n; ++i) y[i] += alpha * x[i];
 }
 
-// y -= sum over l of c[l] x_l, with the columns of x contiguous.
+// y -= sum over l of c[l] x_l, with the columns of x contiguous. c is overwritten.
 template <Scalar T>
 void subtract(const T* x, Local n, Local columns, T* c, T* y) {
+  using R = real_t<T>;
+  if (columns == 0) return;
+  const Run run{0, std::uint32_t(columns), 1};
   if constexpr (is_complex<T>) {
-    for (Local l = 0; l < columns; ++l) axpy(-c[l], x + std::size_t(l) * n, y, n);
-  } else if (columns > 0) {
+    // Real sums over the real and imaginary parts of x as they lie: of Re c, and of Im c.
+    thread_local std::vector<R> room;
+    const std::size_t parts = 2 * std::size_t(n), all = std::size_t(columns);
+    room.assign(2 * parts + 2 * all, R(0));
+    R *const of_real = room.data(), *const of_imaginary = of_real + parts, *const by = of_imaginary + parts;
+    for (std::size_t l = 0; l < all; ++l) by[l] = c[l].real(), by[all + l] = c[l].imag();
+    multiply_add<R, R, 2, false>(reinterpret_cast<const R*>(x), int(parts), std::ptrdiff_t(parts), &run, &run + 1, by,
+                                 std::ptrdiff_t(all), of_real, std::ptrdiff_t(parts));
+    auto* const to = reinterpret_cast<R*>(y);
+    for (std::size_t i = 0; i < parts; i += 2) {
+      to[i] -= of_real[i] - of_imaginary[i + 1];
+      to[i + 1] -= of_real[i + 1] + of_imaginary[i];
+    }
+  } else {
     for (Local l = 0; l < columns; ++l) c[l] = -c[l];
-    const Run run{0, std::uint32_t(columns), 1};
     multiply_add<T, T, 1, false>(x, n, n, &run, &run + 1, c, columns, y, n);
   }
 }

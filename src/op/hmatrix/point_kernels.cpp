@@ -24,8 +24,8 @@ struct Laplace {
 struct Yukawa {
   double kappa;
   double operator()(double r2) const {
-    const double r = std::sqrt(r2);
-    return r2 > 0 ? quarter_over_pi / r * exp_of_negative(-kappa * r) : 0.0;
+    const double r = std::sqrt(r2), size = r2 > 0 ? quarter_over_pi / r : 0.0;
+    return size * exp_of_negative(-kappa * r);
   }
 };
 struct Helmholtz {

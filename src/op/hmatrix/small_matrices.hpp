@@ -81,8 +81,9 @@ void sort_columns(const std::vector<double>& work, int r, int ld, Product&& prod
 }
 
 /// The SVD by one-sided Jacobi rotations (Hestenes 1958, de Rijk 1989, doi 10.1137/0910023):
-/// a = left diag(sigma) right^T, a: r x r by columns (written over), sigma descending; left and right orthogonal to
-/// rounding. Columns of left that belong to sigma = 0 are 0. False where it does not converge or a is not finite.
+/// a = left diag(sigma) right^T, a: r x r by columns (written over), sigma descending; right orthogonal to
+/// rounding, left to 1e-10. Columns of left that belong to sigma = 0 are 0. False where it does not converge or a is
+/// not finite.
 inline bool small_svd(double* a, int r, std::vector<double>& left, std::vector<double>& sigma,
                       std::vector<double>& right) {
   constexpr int lane = 8;
@@ -101,9 +102,9 @@ inline bool small_svd(double* a, int r, std::vector<double>& left, std::vector<d
     std::copy_n(a + std::size_t(j) * std::size_t(r), r, column(j));
     column(j)[half + j] = 1;
   }
-  // Convergence is quadratic: after a sweep with all cosines below the root of the rounding unit, all are below the
-  // unit.
-  constexpr double done = 1e-8, nothing = 1e-15;
+  // Convergence is quadratic: after a sweep with all cosines below `done`, all are below its square. Those below
+  // `nothing` change singular values by less than rounding does.
+  constexpr double done = 1e-5, nothing = 1e-10;
   constexpr int sweeps = 30;
   double worst = 1;
   for (int sweep = 0; sweep < sweeps && worst > done; ++sweep) {
