@@ -48,6 +48,9 @@ class Words {
     }
   }
 
+  /// Adds a key that may be absent.
+  void allow(const std::string& key) { possible_.push_back(key); }
+
   bool has(const std::string& key) const { return said_.count(key) > 0; }
   const std::string& operator[](const std::string& key) const { return said_.at(key); }
   double number(const std::string& key) const { return std::atof(said_.at(key).c_str()); }

@@ -15,6 +15,7 @@
 //
 // Options of all: machine=NAME; L= o= noise= kernel= poll= (us), G= (ns per byte), GBps= cacheGBps= cacheKB= Gflops=;
 // progress=, delivery=, seed=; only=NAME,..; json=FILE.
+#include "boxes.hpp"
 #include "harness.hpp"
 
 #include <tacit/app/multigrid/bottom.hpp>
@@ -167,48 +168,6 @@ void gmres() {
 
 // ---- coarsest-level solves ----
 
-double wave(double t) {
-  t -= std::floor(t);
-  return std::abs(4 * t - 2) - 1;
-}
-
-// Pseudo-random values in [-1, 1): residuals on the coarsest level of a V-cycle are not smooth.
-double scatter(std::uint64_t i) {
-  i = (i + 1) * 0x9E3779B97F4A7C15u;
-  i = (i ^ (i >> 30)) * 0xBF58476D1CE4E5B9u;
-  i = (i ^ (i >> 27)) * 0x94D049BB133111EBu;
-  return double((i ^ (i >> 31)) >> 11) * 0x1p-52 - 1;
-}
-
-// a u - b lap u on the periodic cube of `side`^3 boxes of `edge`^3 cells; each rank owns the rows of one box.
-op::Rows<double> box_rows(int rank, Global side, Global edge, double a, double b, std::vector<double>& f) {
-  const Global N = side * edge, box[3] = {rank % side, rank / side % side, rank / (side * side)};
-  const double h2 = double(N) * double(N);
-  const auto index = [&](Global x, Global y, Global z) {
-    x = (x + N) % N, y = (y + N) % N, z = (z + N) % N;
-    const Global owner = x / edge + side * (y / edge + side * (z / edge));
-    return owner * edge * edge * edge + x % edge + edge * (y % edge + edge * (z % edge));
-  };
-  op::Rows<double> rows;
-  std::vector<std::pair<Global, double>> row;
-  for (Global k = 0; k < edge * edge * edge; ++k) {
-    const Global x = box[0] * edge + k % edge, y = box[1] * edge + k / edge % edge, z = box[2] * edge + k / edge / edge;
-    row = {{index(x, y, z), a + 6 * b * h2}};
-    for (const int d : {-1, 1}) {
-      row.push_back({index(x + d, y, z), -b * h2});
-      row.push_back({index(x, y + d, z), -b * h2});
-      row.push_back({index(x, y, z + d), -b * h2});
-    }
-    std::sort(row.begin(), row.end());
-    for (const auto& [column, value] : row) rows.column.push_back(column), rows.value.push_back(value);
-    rows.start.push_back(Global(rows.column.size()));
-    const double h = 1.0 / double(N);
-    f.push_back(wave((double(x) + .5) * h + .25) * wave((double(y) + .5) * h + .25) * wave((double(z) + .5) * h + .25) +
-                0.3 * scatter(std::uint64_t(x + N * (y + N * z))));
-  }
-  return rows;
-}
-
 struct Direction {  // p = r + beta (p - omega v)
   double beta, omega;
   void operator()(double r, double v, double& p) const { p = r + beta * (p - omega * v); }
@@ -314,7 +273,7 @@ void bottom() {
       const Global cells = edge * edge * edge;
       const auto space = layout::Space::distributed(comm, cells * ranks);
       std::vector<double> f;
-      const op::Csr<double> A(space, space, box_rows(comm.rank(), side, edge, 0.9, 0.9, f));
+      const op::Csr<double> A(space, space, bench::box_rows(comm.rank(), side, edge, 0.9, 0.9, f));
       Vector b(space), x(space);
       b.assign(f);
       auto options = v.options;
@@ -367,7 +326,9 @@ void multigrid() {
       below.name = name;
       const precond::Multigrid<double> M(A, options, precond::make_bottom<double>(below));
       Vector f(A->range()), u(A->range());
-      f.assign(A->sampled([](double x, double y, double z) { return wave(x + .25) * wave(y + .25) * wave(z + .25); }));
+      f.assign(A->sampled([](double x, double y, double z) {
+        return bench::wave(x + .25) * bench::wave(y + .25) * bench::wave(z + .25);
+      }));
       precond::MultigridSolve solve;
       solve.rtol = number("rtol", 1e-10);
       comm::restart_clocks(comm);
@@ -412,7 +373,7 @@ op::Rows<double> diffusion_rows(int rank, const std::array<Global, 3>& boxes, Gl
   const auto coefficient = [&](const std::array<Global, 3>& at) {
     double normal = 0;  // of variance 1: twelve uniform numbers of variance 1/3
     const auto cell = std::uint64_t(at[0] + n[0] * (at[1] + n[1] * at[2]));
-    for (std::uint64_t k = 0; k < 12 && sigma > 0; ++k) normal += scatter(12 * cell + k) / 2;
+    for (std::uint64_t k = 0; k < 12 && sigma > 0; ++k) normal += bench::scatter(12 * cell + k) / 2;
     return std::exp(sigma * normal);
   };
   op::Rows<double> rows;
@@ -464,7 +425,7 @@ AmgOutcome amg_once(const comm::Communicator& comm, const std::array<Global, 3>&
   if (simulated) o.set_up = comm::read_clocks(comm).finish;
   Vector b(space), x(space);
   std::vector<double> values(std::size_t(space.local_size()));
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = 1 + scatter(std::uint64_t(space.begin()) + i);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = 1 + bench::scatter(std::uint64_t(space.begin()) + i);
   b.assign(values);
   M.apply(b, x);  // buffers are made by the first cycle
   const auto before = M.work();

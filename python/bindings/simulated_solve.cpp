@@ -9,6 +9,7 @@
 #include <tacit/base/trace.hpp>
 #include <tacit/comm/simulate.hpp>
 #include <tacit/krylov/solve.hpp>
+#include <tacit/model/rates.hpp>
 #include <tacit/op/csr.hpp>
 #include <tacit/precond/make.hpp>
 
@@ -84,6 +85,11 @@ void bind_simulate(nb::module_& m) {
       .def("check", &MachineModel::check);
   m.def("machine_model", [](const std::string& name) { return MachineModel::named(name); });
   m.def("machine_names", &MachineModel::names);
+  m.def("measure_model", [](const comm::Communicator& comm) {
+    return unlocked([&] {
+      return comm::collective(comm, [&] { return comm::measure_machine(comm, model::measure_rates(comm)); });
+    });
+  });
 
   nb::class_<SimulatedTimes>(m, "SimulatedTimes")
       .def_ro("finish", &SimulatedTimes::finish)

@@ -32,7 +32,7 @@ from ._support import (
 )
 from .op import as_operator, stored
 
-__all__ = ["Phase", "Simulated", "machine", "machines", "solve"]
+__all__ = ["Phase", "Simulated", "machine", "machines", "measure", "solve"]
 
 # Options of a solve that do not apply to simulated ranks, which have no threads and no transport of their own.
 _REAL = ("engine", "schedule", "remote_threads", "job_rows")
@@ -56,7 +56,10 @@ def machine(given: str | os.PathLike[str] | Mapping[str, Any]) -> dict[str, Any]
         "kernel" (fixed seconds of each kernel), "cache" (bytes) and
         "cache_bandwidth", "delivery" ("eager", "meeting"), "progress" ("ideal", "in_wait", "poll" every
         "poll_interval"), "seed", and "levels", from the smallest groups of ranks to the largest: [{"ranks": 12,
-        "latency": ..., "overhead": ..., "gap": ...}]. docs/reference/machines.md describes each.
+        "latency": ..., "overhead": ..., "gap": ...}]. Off by default: "eager_limit" (rendezvous of larger messages),
+        "ranks_per_node" with "nic_gap" and "node_bandwidth", "topology" ("flat", "fat-tree", "torus", "dragonfly")
+        with "hop_latency" and "uplink_gap", "noise_interval" and "noise_duration". docs/reference/machines.md
+        describes each.
 
     Raises
     ------
@@ -70,6 +73,35 @@ def machine(given: str | os.PathLike[str] | Mapping[str, Any]) -> dict[str, Any]
     1e-06
     """
     return _as_dict(_model(given))
+
+
+def measure(comm: Any = None) -> dict[str, Any]:
+    """The parameters of the machine that ranks are, measured by Tacit's own kernels and messages in about a second.
+
+    Parameters
+    ----------
+    comm : tacit.comm.Communicator, mpi4py.MPI.Comm or None
+        One rank has no messages, whose parameters are then 0.
+
+    Returns
+    -------
+    dict
+        As of :func:`machine`, which takes it; in seconds, bytes and operations. The same on all ranks.
+
+    Notes
+    -----
+    Collective. "bandwidth", "cache_bandwidth" and "kernel" come from y += a x on vectors of many sizes on all ranks at
+    once, "latency", "overhead" and "gap" from messages between two ranks (with "levels" where nodes have several),
+    "eager_limit" from sends to a rank that does not receive yet, "noise_interval" and "noise_duration" from pauses of a
+    loop. What else runs on the machine is measured with it.
+
+    Examples
+    --------
+    >>> import tacit
+    >>> tacit.simulate.measure(tacit.comm.self_())["bandwidth"] > 1e8
+    True
+    """
+    return _as_dict(core("measure_model")(_comm.resolve(comm)))
 
 
 def _as_dict(model: _core.MachineModel) -> dict[str, Any]:

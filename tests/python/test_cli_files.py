@@ -347,6 +347,7 @@ JSON = {
     "convert": ["{matrix}", "a.npz"],
     "bench": ["{matrix}", "--vs", "scipy", "--rounds", "1"],
     "advise": ["{matrix}", "--ranks", "2", "--no-turns"],
+    "machine": ["show", "modern"],
     "reproduce": ["--list"],
     "demo": ["--quick"],
     "doctor": [],

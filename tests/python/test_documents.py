@@ -14,6 +14,9 @@ TEXTS = {".c", ".cpp", ".cu", ".cuh", ".hpp", ".md", ".py", ".pyi"}
 
 # Each publication has one DOI here, and each DOI of the tree is one of these.
 PUBLICATIONS = {
+    "10.1145/3295500.3356166": "Zimmer 2019, networks of Summit and Sierra",
+    "10.1145/3581784.3607089": "Atchley 2023, Frontier",
+    "10.1109/SC41405.2020.00039": "De Sensi 2020, the Slingshot interconnect",
     "10.1137/S0895479802403459": "van den Eshof 2004",
     "10.1137/S1064827502406415": "Simoncini 2003",
     "10.1080/03610919008812866": "Hutchinson 1990",

@@ -167,3 +167,29 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told.write_text('{"latency": "1"}')
     assert cli.main(["solve", str(matrix), "--simulate", "2", "--machine", str(told)]) == 4
     assert cli.main(["solve", str(matrix), "--machine", "modern"]) == 2
+
+
+def test_measured_machines_can_be_simulated() -> None:
+    """Rates and times of this process alone, which has no messages, and of two ranks that are threads."""
+    alone = tacit.simulate.measure(tacit.comm.self_())
+    assert set(alone) == set(tacit.simulate.machine("modern"))
+    assert 1e8 < alone["bandwidth"] < 1e13
+    assert 1e7 < alone["flop_rate"] < 1e13
+    assert alone["cache"] == 0 or alone["cache_bandwidth"] > alone["bandwidth"]
+    assert (alone["latency"], alone["overhead"], alone["gap"], alone["eager_limit"]) == (0, 0, 0, 0)
+    found = tacit.comm.run_threads(2, tacit.simulate.measure)
+    assert found[0] == found[1]  # the same on all ranks
+    assert found[0]["overhead"] > 0
+    made = tacit.simulate.solve(tacit.poisson((8, 8)), np.ones(64), ranks=2, machine=found[0], method="cg")
+    assert made.seconds > 0
+
+
+@pytest.mark.parametrize("name", tacit.simulate.machines())
+def test_known_machines_solve(name: str) -> None:
+    """On more ranks than a node has; the parameters of the network count where messages are large."""
+    A, b = tacit.poisson((16, 16)), np.ones(256)
+    made = tacit.simulate.solve(A, b, ranks=12, machine=name, method="cg")
+    assert made.result.converged
+    assert made.seconds == tacit.simulate.solve(A, b, ranks=12, machine=name, method="cg").seconds
+    slower = {"base": name, "latency": 1e-4, "levels": []}
+    assert tacit.simulate.solve(A, b, ranks=12, machine=slower, method="cg").seconds > made.seconds

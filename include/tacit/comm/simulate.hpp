@@ -10,12 +10,16 @@
 //   receive   arrival = departure + L; clock = max(clock, arrival) + o
 //   sum       recursive doubling, made of such messages
 //
+// Parameters that are 0 by default add a rendezvous of large messages, network interfaces, memory and links between
+// switches that ranks share, hops, and interruptions (docs/theory/simulator.md).
+//
 // wall_time() on a rank returns its clock, so reports, traces and method choices by measured cost use simulated
 // seconds.
 #pragma once
 
 #include <tacit/base/described.hpp>
 #include <tacit/comm/communicator.hpp>
+#include <tacit/comm/kernel_rates.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -38,13 +42,30 @@ struct MachineModel {
   double kernel = 0;     ///< a fixed time for every kernel (the launch on a device)
   /// A kernel that moves at most `cache` bytes runs at cache_bandwidth.
   double cache = 0, cache_bandwidth = 0;
-  /// eager: a message leaves at once. meeting (rendezvous): it leaves when the receiver has posted its receive, too.
+  /// eager: a message leaves at once. meeting: it leaves when the receiver has posted its receive, too.
   enum class Delivery { eager, meeting } delivery = Delivery::eager;
+  /// Larger messages are announced first, and fetched by the receiver's next call (rendezvous). 0: none are.
+  double eager_limit = 0;
+  /// Neighbouring ranks of a node share its memory and its network interface; 0: each rank has its own.
+  int ranks_per_node = 0;
+  double nic_gap = 0;         ///< seconds for each byte that enters or leaves a node
+  double node_bandwidth = 0;  ///< bytes per second of a node's memory, in equal parts for its ranks; 0: no limit
+  /// Interruptions of a rank by the system: mean seconds between them and of each, both distributed exponentially.
+  double noise_interval = 0, noise_duration = 0;
+  /// How nodes are connected (a rank is a node where ranks_per_node is 0). fat_tree: leaf switches of
+  /// nodes_per_switch nodes, pods of switches_per_group switches. dragonfly: routers of nodes_per_switch nodes, groups
+  /// of switches_per_group routers. torus: torus_axes axes, as equal as the number of nodes allows.
+  enum class Topology { flat, fat_tree, torus, dragonfly } topology = Topology::flat;
+  double hop_latency = 0;  ///< seconds for each switch of a message's way beyond the first
+  int nodes_per_switch = 16, switches_per_group = 16, torus_axes = 3;
+  /// Seconds for each byte on the links, taken together, that leave a leaf switch (fat_tree) or a group (dragonfly), or
+  /// that join the halves of a torus; those of each direction.
+  double uplink_gap = 0;
   /// When the rounds of a started reduction advance. ideal: at any time (by the network or a free core). in_wait: while
   /// the rank waits. poll: also within kernels, every poll_interval.
   enum class Progress { ideal, in_wait, poll } progress = Progress::ideal;
   double poll_interval = 50e-6;  ///< a kernel polls a million times at most
-  std::uint64_t seed = 1;        ///< of the noise
+  std::uint64_t seed = 1;        ///< of noise and interruptions
   /// Message parameters within groups of this many consecutive ranks (a socket, a node), innermost first.
   struct Level {
     int ranks = 1;
@@ -55,9 +76,15 @@ struct MachineModel {
   /// The machine of a name. "hopper": Cray XE6 with published latency and bandwidth, and assumed overhead and noise.
   /// "fitted": the same with overhead, gap and noise fitted to three ratios of Williams et al. 2014. "modern": assumed.
   /// "tsubame": a core of Tsubame 2 over TCP, after the all-reduce time of Yamazaki et al. 2017 (230 us at 240 ranks).
+  /// A GPU of "tsubame3", "reedbush-h", "summit", "frontier", and of a cluster of "h200": published bandwidths, assumed
+  /// latencies and overheads. docs/theory/simulator.md has the sources.
   /// Messages of all of them advance when products poll, as with the engine "polling". Error(usage) on another name.
   static MachineModel named(std::string_view name);
   static std::vector<std::string> names();
+  /// Bytes per second from memory of a rank while all ranks of its node read; 0: they cost nothing.
+  double memory_bandwidth() const;
+  /// Seconds of a kernel that moves `bytes` and does `flops` operations, without noise; 0 if it does neither.
+  double kernel_seconds(double bytes, double flops) const;
   /// All parameters on one line.
   std::string describe() const;
   /// Error(usage) on a parameter out of its range.
@@ -114,6 +141,15 @@ using Scheduler = std::function<std::size_t(const std::vector<Step>&)>;
 /// all others may overtake each other. The same choices give the same run. Errors: as simulate().
 void simulate_in_order(int ranks, const Scheduler& next, const std::function<void(const Communicator&)>& f);
 
+/// The machine that the ranks of `comm` are, with the rates of its kernels as given (model::measure_rates). latency,
+/// overhead and gap from messages back and forth between ranks 0 and 1, and `levels` with those within a node where the
+/// ranks have several; overhead also holds what the library adds to a reduction; eager_limit from messages to a rank
+/// that does not receive yet; noise_interval and noise_duration from pauses of a loop. progress is poll. One rank has
+/// no messages, whose parameters are then 0. Takes a second at most, where messages take less than a millisecond. The
+/// same on all ranks; simulated ranks return their model. Collective. What else runs on the machine is measured with
+/// it.
+MachineModel measure_machine(const Communicator& comm, const KernelRates& rates);
+
 /// The model of a simulated rank; null where ranks are real.
 const MachineModel* simulated_machine(const Communicator& comm);
 /// Sets all clocks, phases and counts of a simulation to zero. Collective, with no reduction or exchange in flight;
@@ -129,6 +165,12 @@ namespace tacit {
 template <>
 inline constexpr auto names_of<comm::MachineModel::Delivery> = named<comm::MachineModel::Delivery>(
     "delivery", {{comm::MachineModel::Delivery::eager, "eager"}, {comm::MachineModel::Delivery::meeting, "meeting"}});
+template <>
+inline constexpr auto names_of<comm::MachineModel::Topology> =
+    named<comm::MachineModel::Topology>("topology", {{comm::MachineModel::Topology::flat, "flat"},
+                                                     {comm::MachineModel::Topology::fat_tree, "fat-tree"},
+                                                     {comm::MachineModel::Topology::torus, "torus"},
+                                                     {comm::MachineModel::Topology::dragonfly, "dragonfly"}});
 template <>
 inline constexpr auto names_of<comm::MachineModel::Progress> =
     named<comm::MachineModel::Progress>("progress", {{comm::MachineModel::Progress::ideal, "ideal"},

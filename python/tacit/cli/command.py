@@ -22,6 +22,7 @@ from tacit.cli import (
     bench,
     completion,
     infer,
+    machine,
     matrix,
     mpirun,
     multigrid,
@@ -64,6 +65,7 @@ def build_parser() -> Parser:
     text = "convert a matrix or vector file; the suffix says into what"
     command("convert", text, matrix.add_convert, matrix.run_convert)
     command("advise", advise.TEXT, advise.add, advise.run)
+    command("machine", machine.TEXT, machine.add, machine.run)
     command("explain-plan", plan.TEXT, plan.add, plan.run)
     text = "find out whether MPI, threads and GPU work here, and what cures what does not"
     command("doctor", text, lambda a: a.json("all findings"), _doctor)

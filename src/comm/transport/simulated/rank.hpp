@@ -24,7 +24,7 @@ class SimulatedRank : public VirtualClock {
   /// False in compute loops that poll: their time comes from the kernels' declarations, during which sums are advanced.
   virtual bool may_poll() const = 0;
   virtual const MachineModel& machine() const = 0;
-  double bandwidth() const noexcept override { return machine().bandwidth; }
+  double bandwidth() const noexcept override { return machine().memory_bandwidth(); }
   virtual void restart_clocks() = 0;
   virtual SimulatedTimes read_clocks() = 0;
 

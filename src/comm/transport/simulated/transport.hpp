@@ -28,15 +28,20 @@ class SimulatedTransport final : public Transport {
 
   Ticket send(int to, int tag, const void* data, std::size_t bytes) override {
     const int channel = tag % State::channels;
-    const auto link = world_.link(me_.rank, to);
+    const auto link = world_.network.link(me_.rank, to);
     const double sending = link.overhead + link.gap * double(bytes);
     double* const lane = lane_of(channel);
     Queue::Message message;
-    if (lane) {
+    if (lane) {  // it takes no shared wires, which messages pass in the order of time
       message.left = *lane + sending;
       *lane += link.overhead;
     } else {
-      message.left = me_.wire = std::max(me_.wire, me_.clock) + sending;
+      if (world_.network.shared() && !world_.scheduler) me_.keep_order();
+      const double left = std::max(me_.wire, me_.clock) + sending;
+      message.begun = left - link.gap * double(bytes);
+      message.left = world_.network.past_wires(me_.rank, to, bytes, message.begun, left);
+      message.announced = world_.network.by_rendezvous(bytes);
+      me_.wire = left;
       me_.spend(channel, link.overhead);
     }
     message.bytes.resize(bytes);
@@ -75,7 +80,7 @@ class SimulatedTransport final : public Transport {
     queue.posted.push_back(posted);
     if (const auto there = find(queue.waiting, posted.number); there != queue.waiting.end()) {
       if (lane) me_.wake();
-      else me_.wake_at(arrival(world_, *there, posted.at, world_.link(from, me_.rank).latency));
+      else me_.wake_at(arrival(world_, *there, posted.at, world_.network.link(from, me_.rank).latency));
     }
     return t;
   }
@@ -89,8 +94,14 @@ class SimulatedTransport final : public Transport {
     const auto message = find(queue.waiting, std::int64_t(t.words[2]));
     if (message == queue.waiting.end()) return false;
     const auto posted = find(queue.posted, message->number);
-    const auto link = world_.link(t.numbers[0], me_.rank);
+    const auto link = world_.network.link(t.numbers[0], me_.rank);
     const double arrives = arrival(world_, *message, posted->at, link.latency);
+    if (message->announced && message->fetched < 0) {  // what has arrived is the announcement
+      if (arrives > me_.clock) return false;
+      message->fetched = me_.clock;
+      me_.wake_at(arrival(world_, *message, posted->at, link.latency));
+      return false;
+    }
     const int channel = t.numbers[1] % State::channels;
     if (double* const lane = lane_of(channel)) *lane = std::max(*lane, arrives) + link.overhead;
     else if (arrives > me_.clock) return false;
@@ -120,7 +131,8 @@ class SimulatedTransport final : public Transport {
       if (int(std::uint32_t(key)) != tag || queue.waiting.empty()) continue;
       const int from = int(key >> 32);
       const auto& message = queue.waiting.front();
-      if (message.left + world_.link(from, me_.rank).latency <= me_.clock) return Arrival{from, message.bytes.size()};
+      if (message.left + world_.network.link(from, me_.rank).latency <= me_.clock)
+        return Arrival{from, message.bytes.size()};
     }
     return {};
   }
@@ -187,7 +199,7 @@ class SimulatedTransport final : public Transport {
                      Queue::Message message) {
     Rank& there = *world.list[std::size_t(to)];
     Queue& queue = room.boxes[std::size_t(to)][key_of(from, tag)];
-    const double latency = world.link(from, to).latency;
+    const double latency = world.network.link(from, to).latency;
     const auto asked = find(queue.posted, message.number);
     if (asked != queue.posted.end()) {
       if (by_itself) there.wake();
@@ -198,6 +210,8 @@ class SimulatedTransport final : public Transport {
     queue.waiting.push_back(std::move(message));
   }
   static double arrival(const World& world, const Queue::Message& message, double posted, double latency) {
+    if (message.announced && message.fetched < 0) return message.begun + latency;
+    if (message.announced) return message.fetched + 2 * latency + (message.left - message.begun);
     const bool meeting = world.machine.delivery == MachineModel::Delivery::meeting;
     return (meeting ? std::max(message.left, posted) : message.left) + latency;
   }

@@ -21,28 +21,52 @@ double exponential(std::uint64_t& state) {  // SplitMix64, and -log of a number 
 void Rank::work(const char* name, double bytes, double flops) {
   const MachineModel& m = world_.machine;
   if (bytes <= 0 && flops <= 0) return;
-  const double rate = m.cache > 0 && bytes <= m.cache ? m.cache_bandwidth : m.bandwidth;
-  double seconds = m.kernel + std::max(rate > 0 ? bytes / rate : 0, m.flop_rate > 0 ? flops / m.flop_rate : 0);
+  double seconds = m.kernel_seconds(bytes, flops);
   if (m.noise > 0) seconds += m.noise * exponential(random_);
   auto& account = phase(name, true);
   account.seconds += seconds;
   ++account.count;
-  if (m.progress != MachineModel::Progress::poll) {
-    clock += seconds;
-    return;
-  }
+  if (m.progress != MachineModel::Progress::poll) return compute(name, seconds);
   const double interval = std::max(m.poll_interval, most_polls_apart * seconds);
   while (seconds > 0) {
     const double piece = std::min(seconds, interval);
-    clock += piece;
+    compute(name, piece);
     seconds -= piece;
     poll();
   }
 }
 
+void Rank::compute(const char* name, double seconds) {
+  const double end = clock + seconds, late = interrupted(clock, end);
+  if (late > end) phase(name, true).seconds += late - end;
+  clock = late;
+}
+
+// When work from `from` to `until` ends: later by what interruptions of this rank take of it.
+double Rank::interrupted(double from, double until) {
+  const MachineModel& m = world_.machine;
+  while (interruption_ < until) {
+    const double stop = interruption_ + m.noise_duration * exponential(interruptions_);
+    if (stop > from) until += stop - std::max(interruption_, from);
+    interruption_ = stop + m.noise_interval * exponential(interruptions_);
+  }
+  return until;
+}
+
+void Rank::restart() {
+  clock = wire = 0;
+  arrivals.clear();
+  phases.clear();
+  if (world_.machine.noise_interval > 0) interruption_ = world_.machine.noise_interval * exponential(interruptions_);
+}
+
+void Rank::keep_order() {
+  if (world_.somebody_until(clock)) suspend(clock);
+}
+
 void Rank::poll() {
   if (poking_) return;
-  if (world_.somebody_until(clock)) suspend(clock);
+  keep_order();
   poking_ = true;
   for (std::size_t i = 0; i < polls.size(); ++i) polls[i]();
   poking_ = false;
@@ -75,8 +99,9 @@ void Rank::wait() {
     arrivals.pop_back();
   };
   if (arrivals.front() > clock) {
-    phase(phase_ ? phase_ : "agree").seconds += arrivals.front() - clock;
-    clock = arrivals.front();
+    const double back = interrupted(arrivals.front(), arrivals.front());
+    phase(phase_ ? phase_ : "agree").seconds += back - clock;
+    clock = back;
   }
   while (!arrivals.empty() && arrivals.front() <= clock) pop();
 }
@@ -137,18 +162,15 @@ SimulatedTimes Rank::read_clocks() {
 
 void World::restart() {
   messages = bytes = 0;
-  for (auto& rank : list) {
-    rank->clock = rank->wire = 0;
-    rank->arrivals.clear();
-    rank->phases.clear();
-  }
+  network.restart();
+  for (auto& rank : list) rank->restart();
   // Deliver what is in flight.
   std::erase_if(rooms, [](const auto& room) { return room.expired(); });
   for (const auto& weak : rooms)
     if (const auto room = weak.lock())
       for (auto& box : room->boxes)
         for (auto& [key, queue] : box) {
-          for (auto& message : queue.waiting) message.left = -never;
+          for (auto& message : queue.waiting) message.left = message.begun = -never, message.announced = false;
           for (auto& posted : queue.posted) posted.at = -never;
         }
 }
@@ -238,6 +260,7 @@ void World::run(std::size_t stack_bytes, const std::function<void(const Communic
     }
   };
   for (auto& rank : list) {
+    rank->restart();
     rank->fiber = std::make_unique<exec::Fiber>(stack_bytes, [this, &one, r = rank.get()] {
       one(*r);
       r->polls.clear();

@@ -1,6 +1,7 @@
 // The ranks of a simulation with their clocks, and their message queues.
 #pragma once
 
+#include "network.hpp"
 #include "rank.hpp"
 
 #include "../../state.hpp"
@@ -26,6 +27,9 @@ struct Queue {
   struct Message {
     std::int64_t number;
     double left;
+    double begun = 0;        // when its first byte leaves
+    bool announced = false;  // by rendezvous: fetched by the receiver, from `fetched` on
+    double fetched = -1;
     std::vector<std::byte> bytes;
     Step::Id id{};  // where there is a scheduler
   };
@@ -60,7 +64,8 @@ class World;
 
 class Rank final : public detail::SimulatedRank {
  public:
-  Rank(World& world, int number, std::uint64_t seed) : rank(number), world_(world), random_(seed) {}
+  Rank(World& world, int number, std::uint64_t seed)
+      : rank(number), world_(world), random_(seed), interruptions_(~seed) {}
 
   double now() const noexcept override { return clock; }
   void work(const char* name, double bytes, double flops) override;
@@ -91,6 +96,10 @@ class Rank final : public detail::SimulatedRank {
   void wake_at(double time);
   void wake();
   void poll();
+  /// As at the beginning of a run.
+  void restart();
+  /// Lets ranks run whose clocks are behind, so that what follows happens in the order of time.
+  void keep_order();
 
   const int rank;
   double clock = 0;
@@ -118,8 +127,11 @@ class Rank final : public detail::SimulatedRank {
   void meet(const std::function<void()>& act);
   void suspend(double until);
   void stop_if_stuck() const;
+  void compute(const char* name, double seconds);
+  double interrupted(double from, double until);
   World& world_;
-  std::uint64_t random_;
+  std::uint64_t random_, interruptions_;
+  double interruption_ = never;  // when the next one begins
   bool poking_ = false;
   double last_look_ = -1;
   int looks_ = 0;
@@ -127,7 +139,7 @@ class Rank final : public detail::SimulatedRank {
 
 class World {
  public:
-  World(int ranks, const MachineModel& m, const Scheduler* s) : machine(m), scheduler(s) {
+  World(int ranks, const MachineModel& m, const Scheduler* s) : machine(m), scheduler(s), network(machine, ranks) {
     for (int r = 0; r < ranks; ++r)
       list.push_back(std::make_unique<Rank>(
           *this, r, (m.seed + 1) * 0x9E3779B97F4A7C15u + std::uint64_t(r) * 0xD1B54A32D192ED03u));
@@ -181,19 +193,12 @@ class World {
     return true;
   }
 
-  struct Link {
-    double latency, overhead, gap;
-  };
-  Link link(int a, int b) const {
-    for (const auto& level : machine.levels)
-      if (a / level.ranks == b / level.ranks) return {level.latency, level.overhead, level.gap};
-    return {machine.latency, machine.overhead, machine.gap};
-  }
   void restart();
   SimulatedTimes read() const;
 
   const MachineModel machine;
   const Scheduler* const scheduler;  // decides the order of events; null: the clocks do
+  Network network;
   std::vector<std::unique_ptr<Rank>> list;
   std::vector<std::weak_ptr<MessageQueues>> rooms;
   int rooms_made = 0;
