@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import Run
 
 import tacit
 from tacit.op.kernels import entries
@@ -264,6 +265,11 @@ def test_entries_are_those_of_the_matrix(name: str) -> None:
     assert np.array_equal(
         entries(p, name, [3, 1], [2, 2, 69], length=0.4, nugget=0.3, **given), a[[3, 1]][:, [2, 2, 69]]
     )
+
+
+def test_entries_need_no_import_of_their_own(python: Run) -> None:
+    done = python("import tacit; print(tacit.op.kernels.entries([0.0, 1.0, 2.0], 'gaussian').shape)")
+    assert done.stdout.strip() == "(3, 3)", done.stderr
 
 
 def test_entries_that_are_refused() -> None:
