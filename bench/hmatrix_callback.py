@@ -1,7 +1,8 @@
 """Assembly of an H-matrix from a Python function: seconds and calls, beside all entries by slabs of rows; then from
 kernels by name, in processor seconds of all threads.
 
-python bench/hmatrix_callback.py [--points 20000] [--dimensions 2] [--pairwise] [--names NAME,..] [--json FILE]
+python bench/hmatrix_callback.py [--points 20000] [--dimensions 2] [--normal] [--pairwise] [--names NAME,..] [--tolerance 1e-4]
+    [--length 1] [--nugget 100] [--json FILE]
 """
 
 import time
@@ -17,10 +18,15 @@ def main() -> None:
     words.add_argument("--points", type=int, default=20_000)
     words.add_argument("--dimensions", type=int, default=2)
     words.add_argument("--pairwise", action="store_true")
-    words.add_argument("--names", default="")
+    words.add_argument("--names", default="", help="kernels by name, in place of the function")
+    words.add_argument("--normal", action="store_true", help="normal points, in place of uniform ones in a cube")
+    words.add_argument("--tolerance", type=float, default=1e-4)
+    words.add_argument("--length", type=float, default=1.0, help="of kernels by name")
+    words.add_argument("--nugget", type=float, default=100.0, help="of kernels by name")
     o = words.parse_args()
     n, d = o.points, o.dimensions
-    p = np.random.default_rng(0).random((n, d))
+    rng = np.random.default_rng(0)
+    p = rng.standard_normal((n, d)) if o.normal else rng.random((n, d))
     calls = 0
     numbers = 0
     inside = 0.0
@@ -35,21 +41,35 @@ def main() -> None:
         inside += time.perf_counter() - began
         return a
 
+    rows = []
     for name in filter(None, o.names.split(",")):
-        times = []
+        given = {} if name in tacit.op.kernels.TENSORS else {"length": o.length}
+        times, walls = [], []
         for _ in range(3):
-            began = time.process_time()
-            A = tacit.hmatrix(p, name, nugget=100.0, tolerance=1e-4)
+            began, wall = time.process_time(), time.perf_counter()
+            A = tacit.hmatrix(p, name, nugget=o.nugget, tolerance=o.tolerance, **given)
             times.append(time.process_time() - began)
+            walls.append(time.perf_counter() - wall)
+        r = A.report
         print(
-            f"{name}: {min(times):.3f} processor seconds, {A.report['bytes'] / 1e6:.1f} MB, error {A.report['error_bound']:.1e}"
+            f"{name}: {min(times):.3f} processor seconds, {min(walls):.3f} s, {r['bytes'] / 1e6:.1f} MB, error"
+            f" {r['error_bound']:.1e}, {r['entries_evaluated']:.3f} of the entries"
         )
+        row = {"kernel": name, "points": n, "dimensions": d, "normal": o.normal, "tolerance": o.tolerance}
+        row |= {
+            "length": o.length,
+            "processor_seconds": min(times),
+            "seconds": min(walls),
+            "megabytes": r["bytes"] / 1e6,
+        }
+        rows.append(row | {"error_bound": r["error_bound"], "entries_evaluated": r["entries_evaluated"]})
     if o.names:
+        harness.write(o.json, "hmatrix_callback/1", rows=rows)
         return
     began = time.perf_counter()
-    A = tacit.hmatrix(p, entries, tolerance=1e-4, pairwise=o.pairwise)
+    A = tacit.hmatrix(p, entries, tolerance=o.tolerance, pairwise=o.pairwise)
     seconds = time.perf_counter() - began
-    print(f"{n} points in {d} dimensions, 1e-4: {seconds:.2f} s, of which {inside:.2f} s in the function")
+    print(f"{n} points in {d} dimensions, {o.tolerance:g}: {seconds:.2f} s, of which {inside:.2f} s in the function")
     made = {"calls": calls, "entries": numbers}
     print(f"{calls} calls, {numbers / calls:.0f} entries a call, {numbers / n**2:.4f} of all")
     print(f"measured error {A.report['measured_error']:.2e}, {A.report['bytes'] / 1e6:.1f} MB")

@@ -175,6 +175,21 @@ op::PairFunction<T> pairs_of_python(const Communicator& comm, const nb::object& 
   };
 }
 
+/// Entries of a named kernel for lists of rows and columns, by columns.
+template <Scalar T>
+nb::object entries_of_kernel(const Columns<double>& points, const Columns<double>& sources,
+                             const op::PointKernel& kernel, const std::vector<Global>& rows,
+                             const std::vector<Global>& columns) {
+  std::vector<T> out(rows.size() * columns.size());
+  const auto tree = [](const Columns<double>& of) {
+    return std::make_shared<const op::ClusterTree>(
+        op::Coordinates{int(of.shape(1)), {of.data(), of.data() + of.size()}, {}}, op::TreeOptions{});
+  };
+  const auto all = tree(points);
+  op::kernel_entries<T>(kernel, all, sources.size() > 0 ? tree(sources) : nullptr)(rows, columns, out.data());
+  return array_of(std::move(out));
+}
+
 template <Scalar T>
 void bind_scalar(nb::module_& m) {
   using Base = op::Operator<T>;
@@ -199,6 +214,7 @@ void bind_scalar(nb::module_& m) {
         return report ? nb::object(batches_of(*report)) : nb::none();
       });
   m.def(named<T>("restored_hmatrix").c_str(), &restored<T>);
+  m.def(named<T>("kernel_entries").c_str(), &entries_of_kernel<T>);
   // `sources` is empty where rows and columns are the same points. `entries`: a named kernel, a compiled one, or a
   // Python function, which gives a matrix of any strides, or with `pairwise` a vector.
   m.def(named<T>("hmatrix").c_str(),
@@ -209,7 +225,13 @@ void bind_scalar(nb::module_& m) {
           const bool python = std::holds_alternative<nb::object>(source);
           request.matrix.concurrent = !python;  // Python runs on one thread at a time
           request.matrix.smooth = std::holds_alternative<op::PointKernel>(source);
-          request.matrix.mirrors = std::holds_alternative<op::PointKernel>(source) && sources.size() == 0;
+          if (const auto* const named = std::get_if<op::PointKernel>(&source)) {
+            request.matrix.mirrors = sources.size() == 0 && named->derivative != op::KernelDerivative::target;
+            // The components of a point stay together.
+            const int components = op::components_of(named->kernel);
+            if (components > 1 && request.tree.leaf_size >= components)
+              request.tree.quantum = request.tree.leaf_size >= 16 * components ? 16 * components : components;
+          }
           return together(comm, [&] {
             check_values(op::hmatrix_options(), request);
             Sides sides(points, boxes, sources, source_boxes, request.tree);
@@ -234,7 +256,11 @@ void bind_scalar(nb::module_& m) {
 
 void bind_hmatrix(nb::module_& m) {
   bind_options<op::HMatrixRequest>(m, "HMatrixOptions", "hmatrix", op::hmatrix_options());
-  bind_options<op::PointKernel>(m, "PointKernel", "point_kernel", op::point_kernel_options());
+  bind_options<op::PointKernel>(m, "PointKernel", "point_kernel", op::point_kernel_options())
+      .def("differentiate", [](op::PointKernel& self, bool by_length, int axis) {
+        self.derivative = by_length ? op::KernelDerivative::length : op::KernelDerivative::target;
+        self.axis = axis;
+      });
   nb::class_<CompiledKernel>(m, "CompiledKernel")
       .def(
           "__init__",

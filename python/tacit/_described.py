@@ -210,11 +210,14 @@ MULTIGRID_SOLVE: Mapping[str, Option] = {
     'norm': Option('choice', 'max', ('2', 'max'), -INFINITY, INFINITY, False, 0, 'a number', 'of the residual: the largest magnitude (max), or 2', '', ()),
 }
 POINT_KERNEL: Mapping[str, Option] = {
-    'kernel': Option('choice', 'gaussian', ('laplace', 'helmholtz', 'yukawa', 'gaussian', 'matern12', 'matern32', 'matern52', 'matern', 'inverse_multiquadric', 'thin_plate'), -INFINITY, INFINITY, False, 0, 'a number', 'k(r), r the distance over the length scale: laplace 1/(4 pi r), helmholtz exp(i kappa r)/(4 pi r), yukawa exp(-kappa r)/(4 pi r), 0 at r = 0; gaussian exp(-r^2/2); matern12, matern32, matern52, and matern for any nu; inverse_multiquadric 1/sqrt(1 + r^2); thin_plate r^2 log r', '', ()),
+    'kernel': Option('choice', 'gaussian', ('laplace', 'helmholtz', 'yukawa', 'gaussian', 'matern12', 'matern32', 'matern52', 'matern', 'inverse_multiquadric', 'thin_plate', 'stokeslet', 'kelvin', 'rpy'), -INFINITY, INFINITY, False, 0, 'a number', 'k(r), r the distance over the length scale: laplace 1/(4 pi r), helmholtz exp(i kappa r)/(4 pi r), yukawa exp(-kappa r)/(4 pi r), 0 at r = 0; gaussian exp(-r^2/2); matern12, matern32, matern52, and matern for any nu; inverse_multiquadric 1/sqrt(1 + r^2); thin_plate r^2 log r; of three components, at points of three coordinates: stokeslet, kelvin, rpy', '', ()),
     'variance': Option('real', 1.0, (), -INFINITY, INFINITY, True, 0, 'a finite number other than 0', 'factor of the kernel', '', ()),
     'nugget': Option('real', 0.0, (), 0.0, INFINITY, False, 0, 'a number >= 0', 'added on the diagonal', '', ()),
     'kappa': Option('real', 1.0, (), 0.0, INFINITY, False, 0, 'a number >= 0', 'kernel helmholtz, yukawa: wave number, or decay', '', ()),
     'nu': Option('real', 1.5, (), 0.05, 30.0, False, 0, 'from 0.05 to 30 (smoothness)', 'kernel matern: of K_nu', '', ()),
+    'epsilon': Option('real', 0.0, (), 0.0, INFINITY, False, 0, 'a number >= 0', 'kernel stokeslet, kelvin: regularises: s^2 = r^2 + epsilon^2 in place of r^2', '', ()),
+    'poisson': Option('real', 0.3, (), -1.0, 0.5, False, 0, "from -1 to 0.5 (Poisson's ratio)", "kernel kelvin: Poisson's ratio", '', ()),
+    'radius': Option('real', 1.0, (), 0.0, INFINITY, True, 0, 'a number > 0', 'kernel rpy: of the spheres', '', ()),
 }
 RECONSTRUCT: Mapping[str, Option] = {
     'iterations': Option('whole', 30, (), 0.0, INFINITY, False, 0, 'at least 0 iterations', 'at most', '', ()),

@@ -10,6 +10,8 @@ the same form. Products are collective.
 
 from __future__ import annotations
 
+from typing import Any
+
 from .assembler import Assembler
 from .base import Operator
 from .base import structure_of as structure_of
@@ -39,3 +41,11 @@ __all__ = [
     "Assembler", "Composed", "Csr", "DeviceCsr", "DeviceHMatrix", "HMatrix", "LowRank", "Operator", "Stencil",
     "as_operator", "csr", "function", "hmatrix", "low_rank", "poisson", "read", "stencil", "tiled", "write"
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name == "kernels":  # with ctypes: loaded when first asked for
+        from importlib import import_module
+
+        return import_module("tacit.op.kernels")
+    raise AttributeError(f"module 'tacit.op' has no attribute {name!r}")

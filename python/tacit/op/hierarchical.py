@@ -399,18 +399,6 @@ class DeviceHMatrix(Operator):
         )
 
 
-def _places(value: Any, what: str) -> Array:
-    """Points as rows of d coordinates."""
-    points = as_array(value, what)
-    if points.ndim == 1:
-        points = points[:, None]
-    if points.ndim != 2 or not points.size:
-        raise ValueError(f"{what} has shape {points.shape}; (n, d), or (n,) for d = 1, is needed")
-    if points.dtype.kind == "c":
-        raise TypeError(f"{what} is complex; coordinates are real")
-    return np.ascontiguousarray(points, np.float64)
-
-
 def _extents(value: Any, what: str, points: Array) -> Array:
     """Boxes (n, 2, d); none as an empty array."""
     count, d = points.shape
@@ -424,8 +412,10 @@ def _extents(value: Any, what: str, points: Array) -> Array:
 
 def _geometry(points: Any, boxes: Any, sources: Any, source_boxes: Any) -> list[Array]:
     """Points and boxes of rows, then of columns, which are empty without sources."""
-    rows = _places(points, "points")
-    columns = np.zeros((0, rows.shape[1])) if sources is None else _places(sources, "sources")
+    from .kernels import places_of
+
+    rows = places_of(points, "points")
+    columns = np.zeros((0, rows.shape[1])) if sources is None else places_of(sources, "sources")
     if columns.shape[1] != rows.shape[1]:
         raise ValueError(f"sources has shape {columns.shape}, and points {rows.shape}; they need as many coordinates")
     if sources is None and source_boxes is not None:
@@ -445,6 +435,10 @@ def hmatrix(
     nugget: float | None = None,
     kappa: float | None = None,
     nu: float | None = None,
+    epsilon: float | None = None,
+    poisson: float | None = None,
+    radius: float | None = None,
+    derivative: Any = None,
     pairwise: bool = False,
     dtype: npt.DTypeLike | None = None,
     comm: Any = None,
@@ -459,8 +453,9 @@ def hmatrix(
         The target point of each row, in any number d of dimensions. The same on every rank.
     entries : str, callable or compiled function
         The name of a kernel k(r), r = |x - y| / `length`: "laplace", "helmholtz", "yukawa", "gaussian", "matern12",
-        "matern32", "matern52", "matern", "inverse_multiquadric" or "thin_plate" (formulas:
-        docs/reference/h-matrices.md).
+        "matern32", "matern52", "matern", "inverse_multiquadric" or "thin_plate". Of three numbers for each point, at
+        points of three coordinates: "stokeslet", "kelvin" or "rpy"; the matrix is 3 m x 3 n, and the components of
+        point p have the numbers 3 p to 3 p + 2. Formulas: docs/guide/kernels.md.
 
         A function: ``entries(i, j)``, arrays of row and of column numbers in any order, gives the array A[i][:, j] of
         shape ``(len(i), len(j))``; with `pairwise` the vector of A[i[k], j[k]]. Many blocks are compressed together, so
@@ -483,6 +478,13 @@ def hmatrix(
         Of a named kernel: its factor (1), and what is added on the diagonal (0). A compiled function takes `nugget`.
     kappa, nu : float, optional
         The wave number or decay of "helmholtz" and "yukawa" (1), and the smoothness of "matern" (1.5), 0.05 to 30.
+    epsilon, poisson, radius : float, optional
+        The regularisation length of "stokeslet" and "kelvin" (0: their entries of a point with itself are 0), Poisson's
+        ratio of "kelvin" (0.3), and the radius of the spheres of "rpy" (1).
+    derivative : int, "length" or ("length", int), optional
+        A derivative of the kernel with one number for each point, in place of its values: with respect to this
+        coordinate of the targets, d/dx_a (a column of forces is minus its product with charges); to the length scale;
+        to that of one coordinate. Not of "matern" with `nu` below 1.05 other than 0.5. The derivative of `nugget` is 0.
     pairwise : bool, optional
         Whether a Python function is called for pairs of row and column, up to 2^20 at a time, instead of rows with
         columns: fewer and larger calls.
@@ -529,10 +531,11 @@ def hmatrix(
     >>> bool(np.allclose(B @ x, np.exp(-2 * np.abs(x[:, None] - x)) @ x + 1e-3 * x, rtol=1e-4))
     True
     """
-    from .kernels import Source, scaled, source_of
+    from .kernels import Source, repeated, scaled, source_of
 
     on = _comm.resolve(comm)
     of_kernel = {"length": length, "variance": variance, "nugget": nugget, "kappa": kappa, "nu": nu}
+    of_kernel |= {"epsilon": epsilon, "poisson": poisson, "radius": radius, "derivative": derivative}
 
     def look() -> tuple[list[Array], str, Any, Source]:
         places = _geometry(points, boxes, sources, source_boxes)
@@ -544,6 +547,7 @@ def hmatrix(
             raise ValueError(f"pairwise is of a Python function; entries is {source.text}")
         if source.length is not None:
             places = scaled(places, source.length)
+        places = [repeated(place, source) for place in places]
         scalar = chosen_scalar(dtype) or source.scalar or _scalar_of(entries)
         beside = ("sources", "boxes", "source_boxes", *of_kernel, "pairwise", "dtype", "comm")
         return places, scalar, fill(core("HMatrixOptions")(), "hmatrix", HMATRIX, options, beside), source

@@ -22,6 +22,16 @@ void surround(const std::vector<double>& items, It begin, It end, std::size_t d,
   }
 }
 
+// The length of a vector whose squares may leave the range of double.
+template <class F>
+double length_of(std::size_t d, F&& side) {
+  double sum = 0, length = 0;
+  for (std::size_t k = 0; k < d; ++k) sum += side(k) * side(k);
+  if (sum > 0x1p-960 && sum < 0x1p+960) return std::sqrt(sum);
+  for (std::size_t k = 0; k < d; ++k) length = std::hypot(length, side(k));
+  return length;
+}
+
 void check(const Coordinates& g) {
   const auto d = std::size_t(std::max(g.dimension, 0));
   require(g.dimension >= 1 && g.size() >= 1 && g.points.size() % d == 0, "a cluster tree without points");
@@ -119,20 +129,13 @@ void ClusterTree::divide(const Coordinates& geometry) {
 double ClusterTree::diameter(int cluster) const {
   const auto b = box(cluster);
   const std::size_t d = b.size() / 2;
-  double sum = 0;
-  for (std::size_t k = 0; k < d; ++k) sum += (b[k + d] - b[k]) * (b[k + d] - b[k]);
-  return std::sqrt(sum);
+  return length_of(d, [&](std::size_t k) { return b[k + d] - b[k]; });
 }
 
 double ClusterTree::distance(int cluster, const ClusterTree& other, int of_other) const {
   const auto a = box(cluster), b = other.box(of_other);
   const std::size_t d = a.size() / 2;
-  double sum = 0;
-  for (std::size_t k = 0; k < d; ++k) {
-    const double gap = std::max({0.0, b[k] - a[k + d], a[k] - b[k + d]});
-    sum += gap * gap;
-  }
-  return std::sqrt(sum);
+  return length_of(d, [&](std::size_t k) { return std::max({0.0, b[k] - a[k + d], a[k] - b[k + d]}); });
 }
 
 std::vector<Block> block_tree(const ClusterTree& rows, const ClusterTree& columns, const Admissibility& rule) {

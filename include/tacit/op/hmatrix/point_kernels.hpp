@@ -11,7 +11,8 @@
 
 namespace tacit::op {
 
-/// k(r), r the distance of two points in units of the length scale. What is singular at r = 0 is 0 there.
+/// k(r), r the distance of two points in units of the length scale. What is singular at r = 0 is 0 there. The last
+/// three are 3 x 3 matrices of r = x - y, with s^2 = |r|^2 + epsilon^2.
 enum class KernelName {
   laplace,               ///< 1 / (4 pi r)
   helmholtz,             ///< exp(i kappa r) / (4 pi r)
@@ -22,7 +23,22 @@ enum class KernelName {
   matern52,              ///< (1 + a + a^2 / 3) exp(-a), a = sqrt(5) r
   matern,                ///< 2^(1 - nu) / Gamma(nu) a^nu K_nu(a), a = sqrt(2 nu) r
   inverse_multiquadric,  ///< 1 / sqrt(1 + r^2)
-  thin_plate             ///< r^2 log r
+  thin_plate,            ///< r^2 log r
+  stokeslet,             ///< ((1 / s + epsilon^2 / s^3) I + r r^T / s^3) / (8 pi)
+  kelvin,  ///< ((3 - 4 nu) / s I + 2 (1 - nu) epsilon^2 / s^3 I + r r^T / s^3) / (16 pi (1 - nu)), nu = poisson
+  rpy      ///< Rotne and Prager's mobility of spheres of a radius a: apart by more than 2 a,
+           ///< ((1 + 2 a^2 / 3 r^2) I + (1 - 2 a^2 / r^2) r r^T / r^2) / (8 pi r)
+};
+/// The numbers of a point: 3 for the last three, whose trees have the indices 3 p to 3 p + 2 at point p; else 1.
+constexpr int components_of(KernelName kernel) {
+  return kernel >= KernelName::stokeslet ? 3 : 1;
+}
+
+/// What of a kernel the entries are.
+enum class KernelDerivative {
+  none,    ///< its values
+  target,  ///< d / d x_a, x the point of the row, a = axis
+  length   ///< d / d length; of one length for each coordinate, that of the coordinate `axis`
 };
 
 struct PointKernel {
@@ -31,15 +47,23 @@ struct PointKernel {
   double nugget = 0;    ///< added on the diagonal
   double kappa = 1;
   double nu = 1.5;
+  double epsilon = 0;    ///< regularises stokeslet and kelvin; their values at r = 0 are 0 without it
+  double poisson = 0.3;  ///< Poisson's ratio
+  double radius = 1;     ///< of the spheres of rpy
+  KernelDerivative derivative = KernelDerivative::none;
+  int axis = -1;  ///< of the derivative; -1 with KernelDerivative::length: one length for all coordinates
 };
 /// The table of these, for Python and documents.
 std::span<const Option<PointKernel>> point_kernel_options();
 
-/// variance k(r) + nugget on the diagonal, for the points of `rows` and of `columns` (null: those of `rows`; with
+/// variance k(r) + nugget on the diagonal, or variance times a derivative of k, in units of the length scale (divide by
+/// it), for the points of `rows` and of `columns` (null: those of `rows`; with
 /// others there is no diagonal), which are divided by the length scale already. May be called from several threads at
 /// once. An entry costs d multiplications and 1 to 3 ns; lists that are parts of order() of their tree are read without
-/// being gathered. General Matern kernels have a table, made once. Error(usage): helmholtz with a real T or with more
-/// than 10^6 radians across the points; a nugget with `columns`; points of different dimensions.
+/// being gathered. General Matern kernels have a table, made once. Distances whose squares leave
+/// the range of double are computed with more digits, one by one. Error(usage): helmholtz with a real T or with more
+/// than 10^6 radians across the points; a nugget with `columns`; points of different dimensions; a derivative that the
+/// kernel does not have; a kernel of three components with points that are not repeated three times.
 template <Scalar T>
 EntryFunction<T> kernel_entries(const PointKernel& kernel, std::shared_ptr<const ClusterTree> rows,
                                 std::shared_ptr<const ClusterTree> columns = nullptr);
@@ -74,4 +98,13 @@ inline constexpr auto tacit::names_of<tacit::op::KernelName> = tacit::named<taci
                {tacit::op::KernelName::matern52, "matern52"},
                {tacit::op::KernelName::matern, "matern"},
                {tacit::op::KernelName::inverse_multiquadric, "inverse_multiquadric"},
-               {tacit::op::KernelName::thin_plate, "thin_plate"}});
+               {tacit::op::KernelName::thin_plate, "thin_plate"},
+               {tacit::op::KernelName::stokeslet, "stokeslet"},
+               {tacit::op::KernelName::kelvin, "kelvin"},
+               {tacit::op::KernelName::rpy, "rpy"}});
+
+template <>
+inline constexpr auto tacit::names_of<tacit::op::KernelDerivative> =
+    tacit::named<tacit::op::KernelDerivative>("derivative", {{tacit::op::KernelDerivative::none, "none"},
+                                                             {tacit::op::KernelDerivative::target, "target"},
+                                                             {tacit::op::KernelDerivative::length, "length"}});
