@@ -14,6 +14,9 @@ TEXTS = {".c", ".cpp", ".cu", ".cuh", ".hpp", ".md", ".py", ".pyi"}
 
 # Each publication has one DOI here, and each DOI of the tree is one of these.
 PUBLICATIONS = {
+    "10.1007/978-3-540-68093-2": "Sauter 2011, boundary element methods",
+    "10.1002/nme.1620210612": "Dunavant 1985, quadrature on triangles",
+    "10.1098/rspa.1971.0097": "Burton 1971, exterior Helmholtz problems",
     "10.1137/S0895479802403459": "van den Eshof 2004",
     "10.1137/S1064827502406415": "Simoncini 2003",
     "10.1080/03610919008812866": "Hutchinson 1990",
