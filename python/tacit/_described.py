@@ -84,7 +84,8 @@ PRECOND: Mapping[str, Option] = {
 }
 PRECOND_NAMES = ('none', 'jacobi', 'node-jacobi', 'block-jacobi', 'ilu0', 'ic0', 'iluk', 'ick', 'ilut', 'spai', 'fsai', 'polynomial', 'amg', 'schwarz', 'direct',)
 BEM: Mapping[str, Option] = {
-    'discretisation': Option('choice', 'collocation', ('collocation', 'galerkin'), -INFINITY, INFINITY, False, 0, 'a number', 'collocation: the potential at centroids; galerkin: its mean over triangles, a symmetric matrix', '', ()),
+    'discretisation': Option('choice', 'collocation', ('collocation', 'galerkin'), -INFINITY, INFINITY, False, 0, 'a number', 'collocation: the potential at centroids; galerkin: its mean over triangles, a symmetric matrix', 'collocation; with linear elements galerkin', ()),
+    'elements': Option('choice', 'constant', ('constant', 'linear'), -INFINITY, INFINITY, False, 0, 'a number', 'of the density: constant on triangles, or continuous and linear on them, a value at each vertex (galerkin, without dielectrics, on the host)', '', ()),
     'quadrature': Option('real', 0.05, (), 0.0, INFINITY, True, 0, 'a number > 0', 'relative accuracy of entries by quadrature, in tolerances', '', ()),
     'assembly': Option('choice', 'host', ('host', 'cuda', 'virtual'), -INFINITY, INFINITY, False, 0, 'a number', "who evaluates entries and finds crosses; cuda: a GPU, for the collocation matrix by aca and aca+, with the host's crosses but for rounding, recompressed there too; virtual: the same kernels, run on the CPU", '', ()),
 }
@@ -294,7 +295,8 @@ class SolveOptions(TypedDict, total=False):
 class BemOptions(TypedDict, total=False):
     """Options of Bem, for type checkers."""
 
-    discretisation: Literal['collocation', 'galerkin']
+    discretisation: Literal['collocation', 'galerkin'] | None
+    elements: Literal['constant', 'linear']
     quadrature: float
     assembly: Literal['host', 'cuda', 'virtual']
 

@@ -341,6 +341,7 @@ JSON = {
     "reconstruct": ["--sinogram", "{sinogram}", "--theta", "{theta}", "--shape", "6,8", "--iterations", "1"],
     "infer": ["{images}", "--neurons", "1024", "--layers", "1"],
     "bem": ["sphere:2"],
+    "scatter": ["sphere:2", "--wavenumber", "1"],
     "info": ["{matrix}"],
     "check": ["{matrix}"],
     "explain-plan": ["{matrix}"],

@@ -2,6 +2,7 @@
 #include "../described.hpp"
 
 #include <nanobind/stl/array.h>
+#include <nanobind/stl/complex.h>
 #include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
@@ -10,7 +11,9 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <tacit/app/bem/boundary_matrix.hpp>
 #include <tacit/app/bem/polygons.hpp>
+#include <tacit/app/bem/representation.hpp>
 #include <tacit/app/bem/surface.hpp>
 #include <tacit/app/bem/system.hpp>
 
@@ -85,6 +88,76 @@ void bind_system(nb::module_& m) {
           const auto system = unlocked([&] { return bem::System<T>(comm, mesh_of(vertices, triangles), o); });
           const auto copy = [](const auto& v) { return array_of(std::vector(v.begin(), v.end())); };
           return std::make_tuple(system.matrix(), copy(system.order()), copy(system.weight()));
+        });
+}
+
+// From the coefficients of single, double and adjoint double layer, hypersingular operator and identity.
+template <class W>
+bem::BoundaryForm<W> form_of(const std::array<std::complex<double>, 5>& c, double wavenumber) {
+  const auto as = [](std::complex<double> v) {
+    if constexpr (is_complex<W>) return v;
+    else return v.real();
+  };
+  bem::BoundaryForm<W> form;
+  form.single_layer = as(c[0]), form.double_layer = c[1].real(), form.adjoint = c[2].real();
+  form.hypersingular = as(c[3]), form.mass = c[4].real(), form.wavenumber = wavenumber;
+  return form;
+}
+bem::Elements elements_of(const std::string& name) {
+  return value_of<bem::Elements>(name);
+}
+
+/// The matrix of boundary operators: the H-matrix, the order of its rows, and the roots that scale it.
+template <Scalar T>
+void bind_boundary(nb::module_& m) {
+  m.def(
+      named<T>("bem_boundary").c_str(), [](const Communicator& comm, const Rows& vertices, const Triples& triangles,
+                                           const std::string& elements, const std::array<std::complex<double>, 5>& form,
+                                           double wavenumber, double quadrature, const op::HMatrixRequest& request) {
+        check_values(op::hmatrix_options(), request);
+        auto made = unlocked([&] {
+          return bem::boundary_matrix<T>(comm, mesh_of(vertices, triangles), elements_of(elements),
+                                         form_of<in_double_t<T>>(form, wavenumber), quadrature, request.tree,
+                                         request.matrix);
+        });
+        return std::make_tuple(std::move(made.matrix), array_of(std::move(made.order)), array_of(std::move(made.root)));
+      });
+}
+
+/// Potentials of single and double layers (densities of no elements: 0) at points, their far field in directions, and
+/// the gradient of single layers.
+template <class T>
+void bind_layers(nb::module_& m) {
+  const auto span_of = [](const Elements<T>& v) { return std::span<const T>(v.data(), v.size()); };
+  const auto points_of = [](const Rows& p) {
+    return std::span(reinterpret_cast<const op::Point*>(p.data()), p.shape(0));
+  };
+  const auto bind_sum = [&](const char* name, auto sum) {
+    m.def(named<T>(name).c_str(),
+          [=](const Rows& vertices, const Triples& triangles, const std::string& elements, double wavenumber,
+              const Elements<T>& single, const Elements<T>& twofold, const Rows& points) {
+            auto out = unlocked([&] {
+              const bem::Representation<T> of(mesh_of(vertices, triangles), elements_of(elements), wavenumber);
+              std::vector<T> values(points.shape(0));
+              sum(of, span_of(single), span_of(twofold), points_of(points), values.data());
+              return values;
+            });
+            return array_of(std::move(out));
+          });
+  };
+  bind_sum("bem_layers_at",
+           [](const auto& of, auto single, auto twofold, auto at, T* out) { of.potential(single, twofold, at, out); });
+  bind_sum("bem_layers_far",
+           [](const auto& of, auto single, auto twofold, auto at, T* out) { of.far_field(single, twofold, at, out); });
+  m.def(named<T>("bem_layer_gradient").c_str(),
+        [=](const Rows& vertices, const Triples& triangles, const std::string& elements, double wavenumber,
+            const Elements<T>& single, const Rows& points) {
+          return rows_of<T>(unlocked([&] {
+            const bem::Representation<T> of(mesh_of(vertices, triangles), elements_of(elements), wavenumber);
+            std::vector<std::array<T, 3>> out(points.shape(0));
+            of.gradient(span_of(single), points_of(points), out.data());
+            return out;
+          }));
         });
 }
 
@@ -173,6 +246,9 @@ void bind_bem(nb::module_& m) {
   bind_system<float>(m);
   bind_system<double>(m);
   bind_samples(m);
+  for_each_scalar([&]<Scalar T>() { bind_boundary<T>(m); });
+  bind_layers<double>(m);
+  bind_layers<std::complex<double>>(m);
 }
 
 }  // namespace tacit::python

@@ -52,18 +52,22 @@ from .._support import (
     thread_count,
     using_threads,
 )
+from .boundary import BoundaryOperator, Harmonic, boundary_operator, laplace
 from .capacitance import EPS0, UNITS, Capacitance, metres_of
 from .conductors import by_name, conductors_of, place_of
+from .elements import Elements, welded
 from .forces import Forces, forces_on
 from .media import media_of
 from .meshes import Mesh, bodies, body, core_function, cube, ellipsoid, read, ring_sphere, sphere, sphere_pair
 from .mirrors import Mirrors, plane_of
 from .refinement import Settled, settle
+from .scatter import NearField, Scattering, scatter
 from .sections import Section, line
 
 __all__ = [
-    "EPS0", "UNITS", "Capacitance", "Charges", "Forces", "Mesh", "Section", "Settled", "System", "assemble",
-    "bodies", "body", "cube", "ellipsoid", "line", "read", "ring_sphere", "settled_capacitance", "solve", "sphere",
+    "EPS0", "UNITS", "BoundaryOperator", "Capacitance", "Charges", "Forces", "Harmonic", "Mesh", "NearField",
+    "Scattering", "Section", "Settled", "System", "assemble", "bodies", "body", "boundary_operator", "cube",
+    "ellipsoid", "laplace", "line", "read", "ring_sphere", "scatter", "settled_capacitance", "solve", "sphere",
     "sphere_pair"
 ]  # fmt: skip
 
@@ -113,7 +117,7 @@ class Charges(Outcome):
     Attributes
     ----------
     density : numpy.ndarray
-        sigma of each triangle of the mesh, in units of eps0 V / u.
+        sigma of each triangle of the mesh, or of each vertex with linear elements, in units of eps0 V / u.
     charge : numpy.ndarray
         Of each conductor, over 4 pi eps0, in V u: the free charge, where a permittivity is given.
     coulombs : numpy.ndarray
@@ -171,24 +175,33 @@ class Charges(Outcome):
         o = layout.blocks(len(p), s.comm.size)
         own = np.ascontiguousarray(p[o[s.comm.rank] : o[s.comm.rank + 1]])
         vertices, triangles, density = s.mirrors.unfolded(s.mesh, np.asarray(self.density, dtype=np.float64))
-        plane = None if s.mirrors else s.plane
-        mesh = vertices, triangles, plane, min(1e-4, s.tolerance)
+
+        def summed() -> Array:
+            if not s.elements.linear:
+                plane = None if s.mirrors else s.plane
+                mesh = vertices, triangles, plane, min(1e-4, s.tolerance)
+                return np.asarray(core_function(f"bem_{name}")(*mesh, density, own, 1 / (4 * math.pi)))
+            of = vertices, triangles, "linear", 0.0, density
+            if name == "field":
+                return np.asarray(-core("bem_layer_gradient", "float64")(*of, own))
+            return np.asarray(core("bem_layers_at", "float64")(*of, np.zeros(0), own))
+
         with using_threads(s.threads):
-            mine = agreed(s.comm, lambda: core_function(name)(*mesh, density, own, 1 / (4 * math.pi)))
+            mine = agreed(s.comm, summed)
         return layout.gather(mine, s.comm), p
 
     def potential_at(self, points: Any) -> Array:
         """The potential in V at points (n, 3), the same on all ranks: that of the charges plus that of the external
         field. Collective. The points are divided among ranks; each takes a sum over all triangles.
         """
-        phi, p = self._at(points, "bem_potential", "points")
+        phi, p = self._at(points, "potential", "points")
         return np.asarray(phi - (p - self.origin) @ np.asarray(self.field))
 
     def field_at(self, points: Any) -> Array:
         """The field in V / u at points (n, 3), of shape (n, 3). It jumps by sigma / eps0 across a triangle; on a
         triangle this is the mean of both sides. Collective; cost as of :meth:`potential_at`.
         """
-        field, _ = self._at(points, "bem_field", "points")
+        field, _ = self._at(points, "field", "points")
         return np.asarray(field + np.asarray(self.field))
 
     def section(self, plane: tuple[str, float], *, points: int = 201, margin: float = 0.5) -> Section:
@@ -212,6 +225,11 @@ class Charges(Outcome):
         return forces_on(self, about)
 
     @property
+    def mean_density(self) -> Array:
+        """The mean of the density over each triangle."""
+        return self.system.elements.on_triangles(np.asarray(self.density))
+
+    @property
     def surface_field(self) -> Array:
         """The field in V / u along the normal at the outside of each triangle: on conductors sigma / eps0, positive
         where it leaves them; NaN on interfaces between equal media.
@@ -220,21 +238,23 @@ class Charges(Outcome):
         with np.errstate(divide="ignore", invalid="ignore"):
             outside = s.inside / (s.inside - s.permittivity)
         outside = np.where(np.isfinite(outside), outside, np.nan)
-        return np.asarray(self.density * np.where(s.conductor < 0, outside, 1.0))
+        return np.asarray(self.mean_density * np.where(s.conductor < 0, outside, 1.0))
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Writes the mesh with values of each triangle: .vtu, .vtk, .. Local.
 
-        "charge_density" (the total, in eps0 V / u), "conductor" (-1 on interfaces), "potential"; in SI units
+        "charge_density" (the total, in eps0 V / u; with linear elements also by vertex), "conductor" (-1 on
+        interfaces), "potential"; in SI units
         "free_charge_C_m2" (0 on interfaces) and "normal_field_V_m" (:attr:`surface_field`).
         """
         s = self.system
         of, metres = s.conductor, s.metres
-        data = {"charge_density": np.asarray(self.density, dtype=np.float64), "conductor": of.astype(np.int32)}
+        data = {"charge_density": np.asarray(self.mean_density, dtype=np.float64), "conductor": of.astype(np.int32)}
         data["potential"] = np.append(self.potential, np.nan)[of]
         data["free_charge_C_m2"] = np.where(of < 0, 0.0, EPS0 / metres * s.permittivity * data["charge_density"])
         data["normal_field_V_m"] = self.surface_field / metres
-        Mesh(self.system.mesh.vertices, self.system.mesh.triangles).write(path, data)
+        at_vertices = {"charge_density": np.asarray(self.density, dtype=np.float64)} if s.elements.linear else None
+        Mesh(s.mesh.vertices, s.mesh.triangles).write(path, data, at_vertices)
 
     def plot(self, path: str | os.PathLike[str], up: str = "z") -> None:
         """Plots two views of the charge density to a file: .png, .pdf, .svg. Local."""
@@ -243,7 +263,7 @@ class Charges(Outcome):
         mesh = self.system.mesh
         solid = bool(mesh.surface["closed"] and mesh.surface["oriented"] and mesh.surface["volume"] > 0)
         of_bodies: Any = {"solid": solid, "potential": self.potential, "charge": self.charge}
-        figures.charges(mesh.vertices[mesh.triangles], mesh.areas, self.density, path, up, **of_bodies)
+        figures.charges(mesh.vertices[mesh.triangles], mesh.areas, self.mean_density, path, up, **of_bodies)
 
 
 class System:
@@ -252,9 +272,13 @@ class System:
     Attributes
     ----------
     A : tacit.HMatrix or tacit.DeviceHMatrix
-        In the order of its cluster tree: unknown k belongs to triangle ``order[k]``. It maps ``weight`` times the
-        density to ``weight`` times the potential; the weights are 1, or for "galerkin" the square roots of the areas.
+        In the order of its cluster tree: unknown k belongs to triangle (or vertex) ``order[k]``. It maps ``weight``
+        times the density to ``weight`` times the potential; the weights are 1, or for "galerkin" the square roots of
+        the areas (linear elements: of the integrals of the basis functions).
     mesh : Mesh
+        With linear elements vertices at one point are one, and those of no triangle are left out.
+    elements : tacit.app.elements.Elements
+        The functions of the density: ``elements.kind`` is "constant" or "linear".
     conductor : numpy.ndarray of int
         The conductor of each triangle, from 0; -1 on interfaces between dielectrics.
     conductors : int
@@ -286,6 +310,9 @@ class System:
         self.tolerance: float = options["hmatrix"].tolerance
         self.plane: tuple[int, float] | None = options["plane"]
         self.mirrors: Mirrors = options["mirrors"]
+        self.elements: Elements = options["elements"]
+        #: The conductor of each unknown: of its triangle, or of the triangles around its vertex.
+        self.held_by: Array = self.elements.of_triangles(self.conductor, "the conductor")
         images = self.mirrors.images, self.mirrors.at, self.contrast
         begin = time.perf_counter()
         with using_threads(threads):
@@ -295,14 +322,15 @@ class System:
             )  # fmt: skip
         self.weight: Array = weight
         # Rows of interfaces are multiplied by the roots of their areas.
-        self._row_weight: Array = np.where(self.conductor < 0, np.sqrt(mesh.areas), weight)
+        self._row_weight: Array = np.where(self.held_by < 0, np.sqrt(self.elements.integrals), weight)
         matrix = op.HMatrix(handle, on, options["scalar"], self.tolerance, options["hmatrix"].symmetry)
         self.A: op.HMatrix | op.DeviceHMatrix = matrix.to(options["device"], **options["there"])
         self.seconds: float = on.all_max_real(time.perf_counter() - begin)
 
     def __repr__(self) -> str:
         n = len(self.mesh)
-        return f"<System of {n} triangles on {self.conductors} conductors, {self.discretisation}>"
+        kind = f"{self.discretisation}{', linear elements' if self.elements.linear else ''}"
+        return f"<System of {n} triangles on {self.conductors} conductors, {kind}>"
 
     @property
     def default_rtol(self) -> float:
@@ -325,8 +353,8 @@ class System:
         return float(self.comm.all_max_real(best))
 
     def _potentials(self, potential: Any) -> tuple[Array, Array]:
-        """The potentials by triangle, and by conductor (NaN where a conductor has several)."""
-        n, k = len(self.mesh), self.conductors
+        """The potentials by unknown, and by conductor (NaN where a conductor has several)."""
+        n, k = len(self.elements), self.conductors
         if isinstance(potential, Mapping):
             potential = by_name(potential, self.names, "potential")
         given = np.asarray(as_array(potential, "potential"), dtype=np.float64)
@@ -334,31 +362,34 @@ class System:
             by_conductor = np.full(k, float(given.reshape(-1)[0]))
         elif given.shape == (k,):
             by_conductor = given.copy()
-        elif given.shape == (n,):
-            low, high, held = np.full(k, np.inf), np.full(k, -np.inf), self.conductor >= 0
-            np.minimum.at(low, self.conductor[held], given[held])
-            np.maximum.at(high, self.conductor[held], given[held])
+        elif given.shape in ((n,), (len(self.mesh),)):
+            if len(given) != n:
+                given = self.elements.of_triangles(given, "the potential")
+            low, high, held = np.full(k, np.inf), np.full(k, -np.inf), self.held_by >= 0
+            np.minimum.at(low, self.held_by[held], given[held])
+            np.maximum.at(high, self.held_by[held], given[held])
             return given, np.where(low == high, low, np.nan)
         else:
             raise ValueError(
                 f"potential has shape {given.shape}; a number, one for each of {k} conductors or one for each of"
-                f" {n} triangles is needed"
+                f" {n} {self.elements.what} is needed"
             )
         if not np.isfinite(by_conductor).all():
             raise ValueError("potential has a value that is not finite")
-        return np.append(by_conductor, 0.0)[self.conductor], by_conductor
+        return np.append(by_conductor, 0.0)[self.held_by], by_conductor
 
     def charge(self, density: Array) -> Array:
-        """The free charge of each conductor, over 4 pi eps0, from the density of each triangle. Local."""
+        """The free charge of each conductor, over 4 pi eps0, from the density by triangle or vertex. Local."""
         held = self.conductor >= 0
-        weights = (density * self.mesh.areas * self.permittivity)[held]
+        weights = (self.elements.on_triangles(density) * self.mesh.areas * self.permittivity)[held]
         return np.bincount(self.conductor[held], weights, minlength=self.conductors) / (4 * math.pi)
 
     def _right_side(self, phi: Array) -> Array:
-        return np.asarray((phi * self._row_weight)[self.order].astype(self.A.dtype))
+        tested = self.elements.tested(phi) / self.weight if self.elements.linear else phi * self._row_weight
+        return np.asarray(tested[self.order].astype(self.A.dtype))
 
     def _density(self, x: Array) -> Array:
-        sigma = np.empty(len(self.mesh))
+        sigma = np.empty(len(self.elements))
         sigma[self.order] = x
         sigma /= self.weight
         return sigma
@@ -382,8 +413,8 @@ class System:
         Parameters
         ----------
         potential : float, array_like or dict
-            In V: one number, one for each conductor or one for each triangle; or by name, {"plate": 5.0}, where
-            conductors that are not named have 0 V.
+            In V: one number, one for each conductor or one for each triangle (or vertex); or by name, {"plate": 5.0},
+            where conductors that are not named have 0 V.
         floating : bool or sequence of int or str
             Conductors, by number or name, whose potential is not given (True: all). It is found from their
             `net_charge`, with one more solve for each.
@@ -421,14 +452,14 @@ class System:
             results.append(r)
             return self._density(np.asarray(r.x))
 
-        sigma = solved(phi) if np.any(phi) or not data.free else np.zeros(len(self.mesh))
+        sigma = solved(phi) if np.any(phi) or not data.free else np.zeros(len(self.elements))
         if data.free:
-            units = [solved((self.conductor == c).astype(np.float64)) for c in data.free]
+            units = [solved((self.held_by == c).astype(np.float64)) for c in data.free]
             matrix = np.column_stack([self.charge(unit)[data.free] for unit in units])
             found = np.linalg.solve(matrix, net - self.charge(sigma)[data.free])
             for c, volts, unit in zip(data.free, found, units, strict=True):
                 data.by_conductor[c] = volts
-                phi = phi + volts * (self.conductor == c)
+                phi = phi + volts * (self.held_by == c)
                 sigma = sigma + volts * unit
         facts = _joint(results)
         if len(results) > 1:
@@ -461,7 +492,7 @@ class System:
             net_charge = by_name(net_charge, self.names, "net_charge")[free]
         net = np.broadcast_to(np.asarray(as_array(net_charge, "net_charge"), dtype=np.float64), (len(free),))
         phi, by_conductor = self._potentials(potential)
-        phi = np.where(np.isin(self.conductor, free), 0.0, phi) + (self.mesh.centroids - zero) @ e
+        phi = np.where(np.isin(self.held_by, free), 0.0, phi) + (self.elements.places - zero) @ e
         if len(self.contrast):  # the rows of interfaces
             normal = (self.mesh.normals / self.mesh.areas[:, None]) @ e
             phi = np.where(self.conductor < 0, -self.contrast * normal, phi)
@@ -469,7 +500,7 @@ class System:
         return _BoundaryData(phi, by_conductor, free, net, (float(e[0]), float(e[1]), float(e[2])), zero)
 
     def _residual(self, phi: Array, sigma: Array) -> float:
-        """|b - A x| / |b| of these potentials and densities by triangle. Collective."""
+        """|b - A x| / |b| of these potentials and densities. Collective."""
         b = self._right_side(phi)
         x = (sigma * self.weight)[self.order].astype(self.A.dtype)
         with using_threads(self.threads):
@@ -566,7 +597,9 @@ def assemble(
         GPUs; ``assembly="cuda"`` without `device` assembles on the GPU and solves on the host.
     **options
         ``discretisation`` ("collocation": the potential at centroids; "galerkin": its mean over triangles, a symmetric
-        matrix), ``quadrature`` (0.05: the accuracy of entries, as a multiple of ``tolerance``), ``assembly`` ("host",
+        matrix), ``elements`` ("constant" on triangles; "linear": continuous, a value at each vertex, by galerkin and
+        for conductors without dielectrics), ``quadrature`` (0.05: the accuracy of entries, as a multiple of
+        ``tolerance``), ``assembly`` ("host",
         "cuda", "virtual": where entries are evaluated and blocks compressed); those of :func:`tacit.hmatrix` except
         ``symmetry``, such as ``tolerance`` (1e-4); and with GPUs those of :meth:`tacit.HMatrix.to`:
         docs/reference/h-matrices.md.
@@ -603,9 +636,17 @@ def assemble(
         if chosen not in ("float64", "float32"):
             raise ValueError(f"scalar is {chosen}; float64 or float32 is needed")
         # With a grounded plane alone a device can assemble; other images are summed by the host.
-        made["mirrors"] = Mirrors(where, mirror, not mirror and len(made["media"].contrast) == 0)
+        made |= {"plane": where, "scalar": chosen, "device": device, **_assembly(device, options)}
+        linear = made["system"].elements == "linear"
+        if linear and len(found.contrast):
+            raise ValueError("elements is 'linear', which are of conductors; with dielectrics take 'constant'")
+        made["mirrors"] = Mirrors(where, mirror, not mirror and not linear and len(found.contrast) == 0)
         made["mesh"] = made["mirrors"].placed(mesh) if made["mirrors"] else mesh
-        return made | {"plane": where, "scalar": chosen, "device": device, **_assembly(device, options)}
+        if linear:
+            made["mesh"] = welded(made["mesh"])[0]
+        made["elements"] = Elements(made["system"].elements, made["mesh"])
+        made["elements"].of_triangles(found.conductor, "the conductor")
+        return made
 
     made = agreed(on, look)
     arrays = {"vertices": mesh.vertices, "triangles": mesh.triangles, **made["media"]._asdict()}
@@ -630,7 +671,11 @@ def _assembly(device: str, options: Any) -> dict[str, Any]:
     if kind == "host" and there:
         raise ValueError(f"{', '.join(there)} is of a matrix on GPUs; the device is 'host'")
     fill(core("DeviceProductOptions")(), "assemble", DEVICE_PRODUCT, there)
+    if own.get("elements") == "linear":
+        own = {"discretisation": "galerkin"} | own
     system = fill(_core.BemOptions(), "assemble", BEM, own)
+    if system.elements == "linear" and system.discretisation != "galerkin":
+        raise ValueError("elements is 'linear' and discretisation 'collocation'; linear elements are by 'galerkin'")
     o = fill(_core.HMatrixOptions(), "assemble", known, rest, (*BEM, *DEVICE_PRODUCT, *_ASSEMBLING))
     galerkin = system.discretisation == "galerkin"
     if galerkin:
@@ -715,6 +760,10 @@ def settled_capacitance(mesh: Mesh, error: float = 1e-2, *, most_triangles: int 
     >>> found.settled, bool(abs(ratio - 0.6607) < 0.005)
     (True, True)
     """
+    if options.get("elements") == "linear":
+        raise ValueError(
+            "elements is 'linear'; meshes are refined by the charges of constant elements, which these need"
+        )
     solving = {k: v for k, v in options.items() if k in _SOLVING}
     return settle(
         assemble, mesh, error, most_triangles, solving, {k: v for k, v in options.items() if k not in _SOLVING}

@@ -23,7 +23,7 @@ class Forces(NamedTuple):
 def _of_others(charges: Any, conductor: int, here: Array) -> Array:
     """The field of everything but a conductor's own charge at the centroids of its triangles. Collective."""
     s = charges.system
-    vertices, triangles, density = s.mirrors.unfolded(s.mesh, np.asarray(charges.density, dtype=np.float64))
+    vertices, triangles, density = s.mirrors.unfolded(s.mesh, np.asarray(charges.mean_density, dtype=np.float64))
     density = density.copy()
     density[: len(s.mesh)][here] = 0  # its images stay
     places = np.ascontiguousarray(s.mesh.centroids[here])
@@ -46,7 +46,7 @@ def _of_own_image(charges: Any, here: Array, mine: Array) -> Array:
     axis, value = s.plane
     vertices = s.mesh.vertices.copy()
     vertices[:, axis] = 2 * value - vertices[:, axis]
-    density = np.where(here, -np.asarray(charges.density, dtype=np.float64), 0.0)
+    density = np.where(here, -np.asarray(charges.mean_density, dtype=np.float64), 0.0)
     mesh = vertices, s.mesh.triangles, None, min(1e-4, s.tolerance)
     return layout.gather(
         agreed(s.comm, lambda: core_function("bem_field")(*mesh, density, mine, 1 / (4 * math.pi))), s.comm
@@ -60,7 +60,7 @@ def forces_on(charges: Any, about: Any = (0.0, 0.0, 0.0)) -> Forces:
     if centre.shape != (3,) or not np.isfinite(centre).all():
         raise ValueError(f"about is {about!r}; three numbers are needed")
     total, moment = np.zeros((s.conductors, 3)), np.zeros((s.conductors, 3))
-    free = charges.density * s.permittivity * s.mesh.areas
+    free = charges.mean_density * s.permittivity * s.mesh.areas
     for k in range(s.conductors):
         here = s.conductor == k
         around = np.unique(s.permittivity[here])

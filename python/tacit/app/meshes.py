@@ -241,16 +241,21 @@ class Mesh:
         """The same mesh, its vertices moved by a vector of three numbers."""
         return Mesh(self.vertices + np.asarray(by, dtype=np.float64), self.triangles, self.cell_data, self.names)
 
-    def write(self, path: str | os.PathLike[str], cell_data: dict[str, Any] | None = None) -> None:
-        """Writes the mesh with values by triangle, in the format that the suffix says (.vtu, .vtk, .ply, .stl, ..).
-        ValueError for a suffix of which meshio writes no format.
+    def write(
+        self,
+        path: str | os.PathLike[str],
+        cell_data: dict[str, Any] | None = None,
+        point_data: dict[str, Any] | None = None,
+    ) -> None:
+        """Writes the mesh with values by triangle and by vertex, in the format that the suffix says (.vtu, .vtk, .ply,
+        .stl, ..). ValueError for a suffix of which meshio writes no format.
         """
         from .. import report
 
         meshio = meshio_module()
         how = mesh_by_meshio.how_to_write(Path(path))
         data = {k: [np.asarray(v)] for k, v in (self.cell_data | (cell_data or {})).items()}
-        made = meshio.Mesh(self.vertices, [("triangle", self.triangles)], cell_data=data)
+        made = meshio.Mesh(self.vertices, [("triangle", self.triangles)], point_data, data)
         with report.replacing(Path(path)) as temporary:
             made.write(temporary, **how)
 

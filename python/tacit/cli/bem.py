@@ -232,7 +232,7 @@ def run(arguments: argparse.Namespace) -> int:
     return on_ranks(arguments, _here)
 
 
-def _mesh(a: argparse.Namespace, notes: list[str]) -> Any:
+def mesh_of(a: argparse.Namespace, notes: list[str]) -> Any:
     """The mesh of the arguments; appends notes on it to `notes`."""
     from tacit.app import bem
 
@@ -251,7 +251,7 @@ def _mesh(a: argparse.Namespace, notes: list[str]) -> Any:
 
         raise InputError(f"{a.mesh}: {mesh.faults()}; --mend leaves them out")
     notes += mesh.notes()
-    if a.copies:
+    if getattr(a, "copies", None):
         mesh = mesh.copies(a.copies, gap=a.gap, up=a.up)
     return mesh
 
@@ -289,7 +289,7 @@ def _check_conductors(a: argparse.Namespace, mesh: Any, conductors: Any) -> None
             )
 
 
-def _points(path: str) -> Any:
+def points_in(path: str) -> Any:
     import numpy as np
 
     from tacit._core import InputError
@@ -322,10 +322,10 @@ def _here(a: argparse.Namespace, comm: Any, out: Console) -> int:
         cure = "--assembly cuda without --device assembles on the GPU, and the host solves"
         krylov.method_on_gpus(a.method, a.precond, cure)
     begin = time.perf_counter()
-    mesh = _support.agreed(comm, lambda: _mesh(a, notes))
+    mesh = _support.agreed(comm, lambda: mesh_of(a, notes))
     conductors = _support.agreed(comm, lambda: _conductors(a, mesh))
     _support.agreed(comm, lambda: _check_conductors(a, mesh, conductors))
-    points = _support.agreed(comm, lambda: _points(a.points) if a.points else bem.line(*a.line) if a.line else None)
+    points = _support.agreed(comm, lambda: points_in(a.points) if a.points else bem.line(*a.line) if a.line else None)
     mesh_seconds = comm.all_max_real(time.perf_counter() - begin)
     how = {"method": a.method, "precond": a.precond, **cli.given(a, SOLVE, _SOLVING)}
     with working("refining" if a.settle else "assembling", out, comm.rank == 0):
@@ -413,7 +413,9 @@ def _facts(a: argparse.Namespace, system: Any, charges: Any) -> dict[str, Any]:
     return report.header("tacit.bem/1", a.words) | {
         "mesh": a.mesh,
         "surface": mesh.surface,
-        "unknowns": len(mesh),
+        "unknowns": len(system.elements),
+        "triangles": len(mesh),
+        "elements": system.elements.kind,
         "conductors": system.conductors,
         "conductor_triangles": np.bincount(system.conductor[system.conductor >= 0], minlength=system.conductors),
         "interface_triangles": int((system.conductor < 0).sum()),
@@ -594,7 +596,7 @@ def _rows(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     kind = ("closed" if surface["closed"] else "open") + ("" if surface["oriented"] else ", mixed orientation")
     if len(facts.get("steps", ())) > 1:  # neighbours of several sizes, which are not joined at their edges
         kind = "refined"
-    yield "mesh", f"{facts['mesh']}: {report.count(facts['unknowns'])} triangles, {kind}"
+    yield "mesh", f"{facts['mesh']}: {report.count(facts['triangles'])} triangles, {kind}"
     yield from _body_rows(facts)
     ranks = f"ranks {facts['mean_rank']:.1f} in the mean, {facts['max_rank']} at most"
     error = f"error {facts['operator_error']:.1e} on sampled rows"

@@ -127,3 +127,24 @@ def section(
         bar = made.colorbar(filled, ax=panel, shrink=0.85, pad=0.02, format="%.3g", ticks=ticks)
         bar.outline.set_visible(False)
         bar.set_label("potential, V")
+
+
+def near_field(u: Any, v: Any, field: Any, path: str | os.PathLike[str], names: Any, place: str, unit: str) -> None:
+    """Plots the real part and the magnitude of a complex field in a plane; NaN within bodies, which stay grey."""
+    import numpy as np
+
+    shown = np.ma.masked_invalid(field.real), np.ma.masked_invalid(np.abs(field))
+    shape = float(np.clip(np.ptp(u) / np.ptp(v), 0.3, 3))
+    with plotting.drawing(path, float(np.clip(2.6 + 9.0 * shape, 7.0, 15.0)), 5.0) as made:
+        panels = made.subplots(1, 2)
+        for panel, values, title in zip(panels, shown, ("real part", "magnitude"), strict=True):
+            most = float(np.abs(values).max())
+            look: Any = {"cmap": "RdBu_r", "vmin": -most, "vmax": most} if title == "real part" else {"vmin": 0.0}
+            panel.set_facecolor("0.6")
+            ends = (float(u[0]), float(u[-1]), float(v[0]), float(v[-1]))
+            drawn = panel.imshow(values, origin="lower", extent=ends, interpolation="bilinear", **look)
+            panel.set_xlabel(f"{names[0]} ({unit})")
+            panel.set_ylabel(f"{names[1]} ({unit})")
+            panel.set_title(f"{title}, {place}", fontsize=11)
+            bar = made.colorbar(drawn, ax=panel, shrink=0.8, pad=0.02, format="%.3g")
+            bar.outline.set_visible(False)

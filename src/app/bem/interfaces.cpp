@@ -76,7 +76,9 @@ Mesh unfolded(const Mesh& mesh, std::span<const Image> images) {
 
 DielectricLayer::DielectricLayer(const Mesh& mesh, std::span<const double> contrast, double accuracy, double factor,
                                  std::span<const Image> images)
-    : factor_(factor), potential_(mesh, accuracy, factor, images), contrast_(contrast.begin(), contrast.end()) {
+    : factor_(factor),
+      potential_(SingleLayer(unfolded(mesh, images), accuracy, factor), images),
+      contrast_(contrast.begin(), contrast.end()) {
   require(contrast.size() == std::size_t(mesh.size()), contrast.size(), " contrasts for ", mesh.size(), " triangles");
   for (const double value : contrast)
     require(std::isnan(value) || std::abs(value) < 1, "a contrast of ", value, "; it is between -1 and 1");

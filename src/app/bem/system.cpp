@@ -1,5 +1,6 @@
 #include <tacit/app/bem/system.hpp>
 
+#include <tacit/app/bem/boundary_matrix.hpp>
 #include <tacit/comm/gpu_of_rank.hpp>
 
 #include <cmath>
@@ -29,7 +30,11 @@ std::span<const Option<SystemOptions>> system_options() {
   using O = SystemOptions;
   static const std::vector<Option<O>> all{
       option<O>("discretisation", &O::discretisation,
-                "collocation: the potential at centroids; galerkin: its mean over triangles, a symmetric matrix"),
+                "collocation: the potential at centroids; galerkin: its mean over triangles, a symmetric matrix",
+                "collocation; with linear elements galerkin"),
+      option<O>("elements", &O::elements,
+                "of the density: constant on triangles, or continuous and linear on them, a value at each vertex "
+                "(galerkin, without dielectrics, on the host)"),
       option<O>("quadrature", &O::quadrature, positive(), "relative accuracy of entries by quadrature, in tolerances"),
       option<O>(
           "assembly", &O::assembly,
@@ -41,6 +46,20 @@ std::span<const Option<SystemOptions>> system_options() {
 
 template <Scalar T>
 System<T>::System(const comm::Communicator& comm, const Mesh& mesh, const SystemOptions& options) {
+  if (options.elements == Elements::linear) {
+    comm::collective(comm, [&] {
+      require(options.discretisation == Discretisation::galerkin, "linear elements with collocation; take galerkin");
+      require(options.assembly == AssemblyOn::host, "linear elements are assembled by the host");
+      require(options.contrast.empty(), "linear elements are of conductors; dielectrics need constant ones");
+      require(!options.plane, "linear elements with a plane; give the plane as an image");
+    });
+    BoundaryForm<in_double_t<T>> form;
+    form.single_layer = 1;
+    auto made = boundary_matrix<T>(comm, mesh, Elements::linear, form, options.quadrature, options.tree, options.matrix,
+                                   options.images);
+    matrix_ = std::move(made.matrix), order_ = std::move(made.order), weight_ = std::move(made.root);
+    return;
+  }
   comm::collective(comm, [&] {
     require(options.matrix.tolerance > 0, "a tolerance of ", options.matrix.tolerance, "; a number above 0 is needed");
     require(options.quadrature > 0, "a quadrature to ", options.quadrature, " tolerances");
@@ -69,7 +88,8 @@ System<T>::System(const comm::Communicator& comm, const Mesh& mesh, const System
     };
     if (options.discretisation == Discretisation::galerkin) {
       for (Local t = 0; t < mesh.size(); ++t) weight_[std::size_t(t)] = std::sqrt(mesh.area(t));
-      if (images) make(Folded<GalerkinLayer>(sorted, accuracy, factor, options.images, true), nullptr);
+      if (images)
+        make(Folded(GalerkinLayer(unfolded(sorted, options.images), accuracy, factor), options.images, true), nullptr);
       else make(GalerkinLayer(sorted, accuracy, factor, options.plane), nullptr);
     } else if (dielectrics) {
       require(options.contrast.size() == std::size_t(mesh.size()), options.contrast.size(), " contrasts for ",
@@ -78,7 +98,7 @@ System<T>::System(const comm::Communicator& comm, const Mesh& mesh, const System
       for (const Global t : order_) contrast.push_back(options.contrast[std::size_t(t)]);
       make(DielectricLayer(sorted, contrast, accuracy, factor, options.images), nullptr);
     } else if (images) {
-      make(Folded<SingleLayer>(sorted, accuracy, factor, options.images), nullptr);
+      make(Folded(SingleLayer(unfolded(sorted, options.images), accuracy, factor), options.images), nullptr);
     } else {
       const SingleLayer layer(sorted, accuracy, factor, options.plane);
       make(layer, make_blocks<T>(options.assembly, layer, tree->order(), gpu).get());

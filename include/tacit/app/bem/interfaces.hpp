@@ -6,6 +6,7 @@
 
 #include <array>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace tacit::app::bem {
@@ -27,19 +28,20 @@ struct Image {
 /// The triangles of the mesh, and then those of each image.
 Mesh unfolded(const Mesh& mesh, std::span<const Image> images);
 
-/// The entries of a layer (SingleLayer, GalerkinLayer) plus those of all images, times their signs. Local.
-template <class Layer>
+/// The entries of a layer (SingleLayer, GalerkinLayer, BoundaryLayer) plus those of all images, times their signs, W
+/// the scalar of the entries. Local.
+template <class Layer, class W = double>
 class Folded {
  public:
-  /// symmetric: entries of images are means of (i, j) and (j, i), so that the sum is symmetric to rounding if the layer
-  /// is. Twice the cost.
-  Folded(const Mesh& mesh, double accuracy, double factor, std::span<const Image> images, bool symmetric = false)
-      : size_(mesh.size()), symmetric_(symmetric), layer_(unfolded(mesh, images), accuracy, factor) {
+  /// layer: of unfolded(mesh, images). symmetric: entries of images are means of (i, j) and (j, i), so that the sum is
+  /// symmetric to rounding if the layer is. Twice the cost.
+  Folded(Layer layer, std::span<const Image> images, bool symmetric = false)
+      : size_(layer.size() / Local(images.size() + 1)), symmetric_(symmetric), layer_(std::move(layer)) {
     for (const Image& image : images) signs_.push_back(image.sign);
   }
 
   /// out[i + j rows.size()] = A(rows[i], columns[j]). Local, from any number of threads.
-  void operator()(std::span<const Global> rows, std::span<const Global> columns, double* out) const {
+  void operator()(std::span<const Global> rows, std::span<const Global> columns, W* out) const {
     layer_(rows, columns, out);
     if (signs_.empty() || rows.empty() || columns.empty()) return;
     for (std::size_t m = 0; m < signs_.size(); ++m) {
@@ -52,11 +54,11 @@ class Folded {
   // Adds entries with the indices of columns, or of rows, shifted to an image: that of j seen from i is that of i from
   // j.
   void add(std::span<const Global> rows, std::span<const Global> columns, Global by_column, Global by_row, double sign,
-           double* out) const {
+           W* out) const {
     std::vector<Global> i(rows.begin(), rows.end()), j(columns.begin(), columns.end());
     for (Global& row : i) row += by_row;
     for (Global& column : j) column += by_column;
-    std::vector<double> more(i.size() * j.size());
+    std::vector<W> more(i.size() * j.size());
     layer_(i, j, more.data());
     for (std::size_t k = 0; k < more.size(); ++k) out[k] += sign * more[k];
   }

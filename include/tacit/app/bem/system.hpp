@@ -1,6 +1,7 @@
 // System: the linear system of charges on conductors, A sigma = phi, as an H-matrix.
 #pragma once
 
+#include <tacit/app/bem/boundary.hpp>
 #include <tacit/app/bem/galerkin.hpp>
 #include <tacit/app/bem/interfaces.hpp>
 #include <tacit/app/bem/on_device.hpp>
@@ -23,6 +24,8 @@ enum class Discretisation {
 
 struct SystemOptions {
   Discretisation discretisation = Discretisation::collocation;
+  /// Linear ones: Galerkin on the host, conductors only, and planes as images.
+  Elements elements = Elements::constant;
   /// Relative accuracy of quadrature, as a multiple of the matrix's tolerance.
   double quadrature = 0.05;
   std::optional<GroundedPlane> plane;
@@ -45,8 +48,9 @@ std::span<const Option<SystemOptions>> system_options();
 /// A x = b for the charge density sigma, in units of eps0 times volts per unit length of the mesh: the kernel is G / (4
 /// pi). x = sigma and b_i = phi(centroid i), or, for Galerkin, x_j = sqrt(a_j) sigma_j and b_i the integral of phi over
 /// triangle i divided by sqrt(a_i); for the triangle of an interface, b_i is minus sqrt(a_i) contrast_i times the
-/// external field along the normal. Unknowns are in the order of a cluster tree, so that a rank's triangles are close
-/// to each other.
+/// external field along the normal. With linear elements x_j = sqrt(m_j) sigma_j at vertex j, m_j the integral of its
+/// basis function, and b_i is the integral of phi times that of vertex i, divided by sqrt(m_i). Unknowns are in the
+/// order of a cluster tree, so that a rank's triangles are close to each other.
 template <Scalar T>
 class System {
  public:
@@ -54,9 +58,10 @@ class System {
   System(const comm::Communicator& comm, const Mesh& mesh, const SystemOptions& options);
 
   const std::shared_ptr<op::HMatrix<T>>& matrix() const { return matrix_; }
-  /// Unknown k belongs to triangle order()[k] of the mesh.
+  /// Unknown k belongs to triangle (or vertex) order()[k] of the mesh.
   std::span<const Global> order() const { return order_; }
-  /// x = weight * sigma and b = weight * phi, by triangle of the mesh: 1, or sqrt(area) for Galerkin.
+  /// x = weight * sigma and b = weight * phi, by triangle (or vertex) of the mesh: 1, or for Galerkin the root of the
+  /// integral of the basis function.
   std::span<const double> weight() const { return weight_; }
 
  private:
