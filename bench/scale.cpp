@@ -2,11 +2,15 @@
 // every time is SIMULATED, while the library's solvers really run, with all their arithmetic.
 //
 //   bench_scale gmres [ranks=240] [n=1024] [points=5] [cycles=20] [restart=30]    cycles of GMRES and its variants
-//   bench_scale bottom [ranks=512] [edge=4] [rtol=1e-3]                           one coarsest-level solve of a V-cycle
-//   bench_scale multigrid [ranks=512] [edge=16] [rtol=1e-10]                      whole solves with truncated V-cycles
-//   bench_scale amg [ranks=1,8,64] [points=7] [edge=8] [sigma=0] [rtol=1e-8]      cg with algebraic multigrid, weak
-//   scaling
+//   bench_scale turns [ranks=60,240] [latencies=2,20,200] [n=256] [points=5] [cycles=3]    s-step against pipelined
+//   s-step GMRES bench_scale bottom [ranks=512] [edge=4] [rtol=1e-3]                           one coarsest-level solve
+//   of a V-cycle bench_scale counts [ranks=64] [edge=4] [rtol=1e-3]                            its messages, counted
+//   one by one bench_scale multigrid [ranks=512] [edge=16] [rtol=1e-10]                      whole solves with
+//   truncated V-cycles bench_scale amg [ranks=1,8,64] [points=7] [edge=8] [sigma=0] [rtol=1e-8]      cg with algebraic
+//   multigrid, weak scaling
 //             [bottom=800] [coarsest=400] [below=] [step=4] [real=0] [table=0]
+//
+// bottom: solves by the library are the second of their kind, as in all cycles but the first.
 //
 // amg: boxes of edge^2 or edge^3 unknowns on each rank; sigma: log-normal coefficients, independent in each cell.
 // Levels end at so many unknowns: bottom= where a Krylov method solves the last, coarsest= where it is factored, on
@@ -21,6 +25,7 @@
 #include <tacit/app/multigrid/bottom.hpp>
 #include <tacit/comm/simulate.hpp>
 #include <tacit/krylov/outer.hpp>
+#include <tacit/krylov/repeated.hpp>
 #include <tacit/krylov/solve.hpp>
 #include <tacit/op/csr.hpp>
 #include <tacit/op/stencil.hpp>
@@ -28,9 +33,11 @@
 #include <tacit/precond/multigrid/multigrid.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -41,10 +48,10 @@ using Vector = layout::Vector<double>;
 
 namespace {
 
-bench::Words given({}, {"machine", "L",      "o",        "noise",  "kernel",   "G",       "GBps", "cacheGBps",
-                        "cacheKB", "Gflops", "progress", "poll",   "delivery", "seed",    "only", "json",
-                        "ranks",   "n",      "points",   "cycles", "restart",  "edge",    "rtol", "sigma",
-                        "bottom",  "step",   "below",    "real",   "table",    "coarsest"});
+bench::Words given({}, {"machine", "L",      "o",        "noise",  "kernel",   "G",        "GBps",     "cacheGBps",
+                        "cacheKB", "Gflops", "progress", "poll",   "delivery", "seed",     "only",     "json",
+                        "ranks",   "n",      "points",   "cycles", "restart",  "edge",     "rtol",     "sigma",
+                        "bottom",  "step",   "below",    "real",   "table",    "coarsest", "latencies"});
 double number(const char* key, double otherwise) {
   return given.number(key, otherwise);
 }
@@ -114,11 +121,8 @@ Variant variant(const std::string& name, Method method, int step = 0, int depth 
   return v;
 }
 
-void gmres() {
-  const int ranks = int(number("ranks", 240)), cycles = int(number("cycles", 20)), m = int(number("restart", 30));
-  const auto n = Global(number("n", 1024));
-  const int points = int(number("points", 5));
-  const auto where = machine("tsubame");
+std::vector<Variant> gmres_variants(int cycles) {
+  const int m = int(number("restart", 30));
   std::vector<Variant> variants{variant("gmres (cgs; 2 sums)", Method::gmres),
                                 variant("gmres (1 sum)", Method::gmres),
                                 variant("pipelined-gmres 1", Method::pipelined_gmres, 0, 1),
@@ -139,6 +143,33 @@ void gmres() {
     v.options.rtol = 1e-14;
     v.options.explain = false;  // its products would be part of the simulated time
   }
+  return variants;
+}
+
+Outcome gmres_once(const Variant& v, int ranks, const op::Grid& grid, const op::Weights<double>& weights,
+                   const MachineModel& where) {
+  Outcome o;
+  const double from = wall_time();
+  comm::simulate(ranks, where, [&](const comm::Communicator& comm) {
+    const auto space = layout::Space::distributed(comm, grid.size());
+    const op::Csr<double> A(space, space, op::stencil_rows(grid, weights, space.begin(), space.end()));
+    Vector b(space), x(space);
+    layout::fill(b, 1.0);
+    comm::restart_clocks(comm);
+    auto report = krylov::solve<double, Host>(A, nullptr, b, x, v.options);
+    const auto times = comm::read_clocks(comm);
+    if (comm.rank() == 0) o.report = std::move(report), o.times = times;
+  });
+  o.real = wall_time() - from;
+  return o;
+}
+
+void gmres() {
+  const int ranks = int(number("ranks", 240)), cycles = int(number("cycles", 20)), m = int(number("restart", 30));
+  const auto n = Global(number("n", 1024));
+  const int points = int(number("points", 5));
+  const auto where = machine("tsubame");
+  const auto variants = gmres_variants(cycles);
   const bool box = points == 7 || points == 27;
   const op::Grid grid(box ? std::vector<Global>{n, n, n} : std::vector<Global>{n, n});
   const auto weights = points == 27 ? op::isotropic_laplacian<double>(3) : op::laplacian<double>(box ? 3 : 2);
@@ -147,26 +178,51 @@ void gmres() {
       "%d ranks\n%s\n",
       points, long(grid.size()), cycles, m, ranks, where.describe().c_str());
   double base = 0;
-  for (const auto& v : variants) {
-    if (!wanted(v.name)) continue;
-    Outcome o;
-    const double from = wall_time();
-    comm::simulate(ranks, where, [&](const comm::Communicator& comm) {
-      const auto space = layout::Space::distributed(comm, grid.size());
-      const op::Csr<double> A(space, space, op::stencil_rows(grid, weights, space.begin(), space.end()));
-      Vector b(space), x(space);
-      layout::fill(b, 1.0);
-      comm::restart_clocks(comm);
-      auto report = krylov::solve<double, Host>(A, nullptr, b, x, v.options);
-      const auto times = comm::read_clocks(comm);
-      if (comm.rank() == 0) o.report = std::move(report), o.times = times;
-    });
-    o.real = wall_time() - from;
-    print(v.name, o, base);
-  }
+  for (const auto& v : variants)
+    if (wanted(v.name)) print(v.name, gmres_once(v, ranks, grid, weights, where), base);
+}
+
+// Where s-step GMRES with one reduction for ten vectors, which waits for it, overtakes pipelined s-step GMRES, which
+// has two reductions in flight: by the latency of a message and by ranks.
+void turns() {
+  const auto n = Global(number("n", 256));
+  const int points = int(number("points", 5));
+  const auto variants = gmres_variants(int(number("cycles", 3)));
+  const bool box = points == 7 || points == 27;
+  const op::Grid grid(box ? std::vector<Global>{n, n, n} : std::vector<Global>{n, n});
+  const auto weights = points == 27 ? op::isotropic_laplacian<double>(3) : op::laplacian<double>(box ? 3 : 2);
+  const auto latencies = given.has("latencies") ? given.numbers("latencies") : std::vector<int>{2, 20, 200};
+  MachineModel where = machine("tsubame");
+  std::printf("SIMULATED: %d points of the Laplacian, %ld unknowns, %s, but for L\n", points, long(grid.size()),
+              where.describe().c_str());
+  for (const int ranks : given.has("ranks") ? given.numbers("ranks") : std::vector<int>{60, 240})
+    for (const int latency : latencies) {
+      where.latency = 1e-6 * latency;
+      double best = 0, pipelined = 0;
+      for (const auto& v : variants) {
+        const bool pipes = v.name.starts_with("pipelined-ca"), steps = v.name == "ca-gmres 10 (pip)";
+        if (!pipes && !steps) continue;
+        const double t = gmres_once(v, ranks, grid, weights, where).times.finish;
+        auto& least = pipes ? pipelined : best;
+        least = least == 0 ? t : std::min(least, t);
+      }
+      std::printf(
+          "%5d ranks, L %4d us: ca-gmres 10 with one reduction %8.3f ms, the best pipelined-ca-gmres %8.3f ms: x%.2f\n",
+          ranks, latency, 1e3 * best, 1e3 * pipelined, pipelined / best);
+      std::fflush(stdout);
+      results.add("{\"ranks\": ", ranks, ", \"latency\": ", where.latency, ", \"s_step\": ", best,
+                  ", \"pipelined\": ", pipelined, "}");
+    }
 }
 
 // ---- coarsest-level solves ----
+
+// Pseudo-random elements of this rank.
+std::vector<double> scattered(const layout::Space& space) {
+  std::vector<double> values(std::size_t(space.local_size()));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = bench::scatter(std::uint64_t(space.begin()) + i);
+  return values;
+}
 
 struct Direction {  // p = r + beta (p - omega v)
   double beta, omega;
@@ -273,29 +329,115 @@ void bottom() {
       const Global cells = edge * edge * edge;
       const auto space = layout::Space::distributed(comm, cells * ranks);
       std::vector<double> f;
-      const op::Csr<double> A(space, space, bench::box_rows(comm.rank(), side, edge, 0.9, 0.9, f));
-      Vector b(space), x(space);
+      const auto A =
+          std::make_shared<const op::Csr<double>>(space, space, bench::box_rows(comm.rank(), side, edge, 0.9, 0.9, f));
+      Vector b(space), other(space), x(space);
       b.assign(f);
+      other.assign(scattered(space));
       auto options = v.options;
-      options.rtol = rtol, options.explain = false;
+      options.rtol = rtol, options.check_memory = false, options.fallbacks = true;  // as in a cycle
+      krylov::Repeated<double> solves(A, options, true);
       const int sums = v.name.find("textbook") == v.name.npos ? 0 : v.name.find("6 sums") == v.name.npos ? 2 : 6;
-      const auto solve = [&] {
-        layout::fill(x, 0.0);
-        return sums ? bicgstab(A, b, x, rtol, sums) : krylov::solve<double, Host>(A, nullptr, b, x, options, true);
-      };
-      if (!sums) {  // buffers and plans are created at the first solve, as in the first of many cycles
-        options.max_iterations = 8;
-        (void)solve();
-        options.max_iterations.reset();
-      }
-      comm::restart_clocks(comm);
-      auto report = solve();
-      const auto times = comm::read_clocks(comm);
-      if (comm.rank() == 0) o.report = std::move(report), o.times = times;
+      comm::collective(comm, [&] {
+        if (!sums) (void)solves.solve(other, x);
+        comm::restart_clocks(comm);
+        auto report = sums ? bicgstab(*A, b, x, rtol, sums) : solves.solve(b, x);
+        const auto times = comm::read_clocks(comm);
+        if (comm.rank() == 0) o.report = std::move(report), o.times = times;
+      });
     });
     o.real = wall_time() - from;
     print(v.name, o, base);
   }
+}
+
+// On a machine where a message takes a second and all else nothing, seconds count what follows one after the other: an
+// exchange is one, an all-reduce one for each doubling of the ranks.
+struct Counted {
+  krylov::Report report;
+  double agreements = 0;  // all-reduces that are not reductions of a method
+};
+Counted counted(const comm::Communicator& comm, const std::function<krylov::Report()>& solve) {
+  comm::restart_clocks(comm);
+  Counted c{solve()};
+  c.agreements = comm::read_clocks(comm).seconds("agree") / std::bit_width(unsigned(comm.size() - 1));
+  return c;
+}
+
+void counts() {
+  const int ranks = int(number("ranks", 64));
+  const auto edge = Global(number("edge", 4)), side = Global(std::lround(std::cbrt(ranks)));
+  const double rtol = number("rtol", 1e-3);
+  require(side * side * side == ranks, "a cube of ranks is needed, not ", ranks);
+  MachineModel m;
+  m.latency = 1, m.overhead = m.gap = m.noise = m.bandwidth = m.flop_rate = 0,
+  m.progress = MachineModel::Progress::ideal;
+  std::printf(
+      "COUNTED: 0.9 u - 0.9 lap u, periodic, one box of %ld^3 cells a rank (csr), %d ranks, residual down to %g\n"
+      "%-20s  a block: sums exchanges | bottom solve, first: its sums agreed exchanges | next: its sums agreed "
+      "exchanges, its/s + 3 | solve(): its sums agreed exchanges\n",
+      long(edge), ranks, rtol, "");
+  for (const auto& v :
+       {variant("bicgstab", Method::bicgstab, 0), variant("pipelined-bicgstab", Method::pipelined_bicgstab),
+        variant("ca-bicgstab 4", Method::ca_bicgstab, 4), variant("ca-bicgstab 8", Method::ca_bicgstab, 8),
+        variant("cg", Method::cg), variant("pipelined-cg", Method::pipelined_cg), variant("ca-cg 8", Method::ca_cg, 8),
+        variant("ca-gmres 10", Method::ca_gmres, 10)})
+    for (const auto norm : {krylov::Norm::two, krylov::Norm::max}) {
+      if (!wanted(v.name)) continue;
+      Counted first, next, whole;
+      krylov::Report::Counts block;
+      const int s = v.options.step.value_or(1);
+      comm::simulate(ranks, m, [&](const comm::Communicator& comm) {
+        const auto space = layout::Space::distributed(comm, edge * edge * edge * ranks);
+        std::vector<double> f;
+        const auto A = std::make_shared<const op::Csr<double>>(space, space,
+                                                               bench::box_rows(comm.rank(), side, edge, 0.9, 0.9, f));
+        Vector b(space), other(space), x(space);
+        b.assign(f), other.assign(scattered(space));
+        auto options = v.options;
+        options.rtol = rtol, options.norm = norm, options.fallbacks = true;
+        options.check_memory = false, options.explain = false;
+        const auto solve = [&] {
+          layout::fill(x, 0.0);
+          return krylov::solve<double, Host>(*A, nullptr, b, x, options, true);
+        };
+        const auto up_to = [&](int iterations) {
+          auto o = options;
+          o.rtol = 0, o.max_iterations = iterations, o.fallbacks = false;
+          if (v.options.step && v.options.method != Method::ca_gmres) o.replacement = 0;
+          layout::fill(x, 0.0);
+          return krylov::solve<double, Host>(*A, nullptr, b, x, o, true).counts;
+        };
+        const auto few = up_to(2 * s - 1), more = up_to(3 * s - 1);  // blocks of 1, 2, 4 .. s, and one more
+        const auto all = counted(comm, solve);
+        krylov::Repeated<double> solves(A, options, true);
+        comm::collective(comm, [&] {
+          const auto one = counted(comm, [&] { return solves.solve(other, x); });
+          const auto two = counted(comm, [&] { return solves.solve(b, x); });
+          if (comm.rank() == 0) first = one, next = two;
+        });
+        if (comm.rank() == 0)
+          whole = all, block.reductions = more.reductions - few.reductions,
+          block.exchanges = more.exchanges - few.exchanges;
+      });
+      const auto& n = next.report;
+      std::printf("%-20s %4ld %9ld | %5d %4ld %6.0f %6ld | %5d %4ld %6.0f %6ld %6.1f | %5d %4ld %6.0f %6ld%s\n",
+                  message(v.name, norm == krylov::Norm::max ? " max" : "").c_str(), long(block.reductions),
+                  long(block.exchanges), first.report.iterations, long(first.report.counts.reductions),
+                  first.agreements, long(first.report.counts.exchanges), n.iterations, long(n.counts.reductions),
+                  next.agreements, long(n.counts.exchanges), double(n.iterations) / s + 3, whole.report.iterations,
+                  long(whole.report.counts.reductions), whole.agreements, long(whole.report.counts.exchanges),
+                  n.converged() && whole.report.converged() ? "" : "  NOT CONVERGED");
+      std::fflush(stdout);
+      results.add("{\"name\": \"", v.name, "\", \"norm\": \"", norm == krylov::Norm::max ? "max" : "2",
+                  "\", \"step\": ", s, ", \"block_sums\": ", block.reductions,
+                  ", \"block_exchanges\": ", block.exchanges, ", \"first_iterations\": ", first.report.iterations,
+                  ", \"first_sums\": ", first.report.counts.reductions, ", \"iterations\": ", n.iterations,
+                  ", \"sums\": ", n.counts.reductions, ", \"agreements\": ", next.agreements,
+                  ", \"exchanges\": ", n.counts.exchanges, ", \"solve_iterations\": ", whole.report.iterations,
+                  ", \"solve_sums\": ", whole.report.counts.reductions, ", \"solve_agreements\": ", whole.agreements,
+                  "}");
+    }
 }
 
 void multigrid() {
@@ -424,8 +566,8 @@ AmgOutcome amg_once(const comm::Communicator& comm, const std::array<Global, 3>&
   const precond::Amg<double> M(A, options);
   if (simulated) o.set_up = comm::read_clocks(comm).finish;
   Vector b(space), x(space);
-  std::vector<double> values(std::size_t(space.local_size()));
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = 1 + bench::scatter(std::uint64_t(space.begin()) + i);
+  auto values = scattered(space);
+  for (double& v : values) v += 1;
   b.assign(values);
   M.apply(b, x);  // buffers are made by the first cycle
   const auto before = M.work();
@@ -552,10 +694,12 @@ int main(int argc, char** argv) try {
   const std::string what = argc > 1 ? argv[1] : "";
   given.take(argc, argv, 2);
   if (what == "gmres") gmres();
+  else if (what == "turns") turns();
   else if (what == "bottom") bottom();
+  else if (what == "counts") counts();
   else if (what == "multigrid") multigrid();
   else if (what == "amg") amg();
-  else return std::puts("bench_scale gmres|bottom|multigrid|amg [key=value ...]"), 2;
+  else return std::puts("bench_scale gmres|turns|bottom|counts|multigrid|amg [key=value ...]"), 2;
   if (given.has("json")) results.write(given["json"]);
 } catch (const std::exception& e) {
   std::fprintf(stderr, "%s\n", e.what());

@@ -123,6 +123,9 @@ Turn::Turn(const Communicator& comm) : turns_(comm.take_turn()) {}
 detail::Agreement& Communicator::agreement() const {
   return state_->agreement;
 }
+bool Communicator::in_call() const {
+  return detail::Call::of(&state_->agreement) != nullptr;
+}
 void Communicator::leave() const {
   state_->agreement.leave();
 }
@@ -162,6 +165,13 @@ Global Communicator::reduce(Global value, Operation operation) const {
 double Communicator::reduce(double value, Operation operation) const {
   start(&value, 1, Number::float64, operation, false).wait(&value);
   return value;
+}
+
+void Communicator::all_max(std::span<double> values) const {
+  start(values.data(), values.size(), Number::float64, Operation::max, false).wait(values.data());
+}
+void Communicator::all_sum_and_max(std::span<double> values) const {
+  start(values.data(), values.size(), Number::float64, Operation::sum_and_max, false).wait(values.data());
 }
 
 std::shared_ptr<void> Communicator::start_engine() const {
@@ -214,6 +224,12 @@ std::array<Global, 4> Communicator::agree(const std::array<Global, 4>& values) c
   auto least = values;
   start(least.data(), least.size(), Number::int64, Operation::min, false).wait(least.data());
   return least;
+}
+
+void Communicator::agree(std::span<double> closing) const {
+  if (closing.empty() || size_ == 1) return agree();
+  const detail::Agreement::While ending(state_->agreement, detail::Agreement::Ignores::user);
+  all_sum_and_max(closing);
 }
 
 void Communicator::all_least(std::span<std::int64_t> values) const {

@@ -1,55 +1,65 @@
 #include "krylov/change_of_basis.hpp"
 
-#include <tacit/base/error.hpp>
-#include <tacit/base/lapack.hpp>
+#include <tacit/base/types.hpp>
+#include "krylov/hessenberg.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <cmath>
 #include <limits>
-#include <string>
+#include <utility>
 
 namespace tacit::krylov {
 
 using Values = std::vector<std::complex<double>>;
 
 template <Scalar T>
-Values ritz_values(const layout::Space& space, std::span<const T> h, int ld, int n) {
-  Values square(std::size_t(n) * n), values;
+Values ritz_values(std::span<const T> h, int ld, int n) {
+  Values square(std::size_t(n) * std::size_t(n));
   for (int j = 0; j < n; ++j)
-    for (int i = 0; i <= std::min(j + 1, n - 1); ++i) square[std::size_t(j) * n + i] = h[std::size_t(j) * ld + i];
-  values = lapack::hessenberg_eigenvalues(square, n);
-  // Ranks on different processors may round differently, but the basis has to be the same on all.
-  const auto bytes = space.comm().broadcast(
-      std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(values[0])), 0);
-  values.resize(bytes.size() / sizeof(values[0]));
-  if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
-  return values;
+    for (int i = 0; i <= std::min(j + 1, n - 1); ++i)
+      square[std::size_t(j) * std::size_t(n) + std::size_t(i)] = h[std::size_t(j) * std::size_t(ld) + std::size_t(i)];
+  return hessenberg_eigenvalues(std::move(square), n);
 }
+
+namespace {
+/// A product of distances, which may leave the range of numbers: fraction 2^exponent.
+struct Product {
+  double fraction = 1;
+  long exponent = 0;
+  void times(double distance) {
+    int e = 0;
+    fraction = std::frexp(fraction * std::max(distance, std::numeric_limits<double>::min()), &e);
+    exponent += e;
+  }
+  friend bool operator>(const Product& a, const Product& b) {
+    return a.exponent != b.exponent ? a.exponent > b.exponent : a.fraction > b.fraction;
+  }
+};
+}  // namespace
 
 Values leja(Values values, bool pairs) {
   if (pairs) {
     // Rounding leaves conjugates slightly apart, and real values slightly off the axis.
     double size = 0;
-    for (const auto& z : values) size = std::max(size, std::abs(z));
+    for (const auto& z : values) size = std::max(size, magnitude(z));
     for (auto& z : values)
       if (std::abs(z.imag()) <= 1e-12 * size) z = z.real();
     std::erase_if(values, [](auto z) { return z.imag() < 0; });
   }
   Values order;
-  std::vector<double> distance(values.size(), 0);  // log of the product of distances to what is taken
+  std::vector<Product> distance(values.size());  // to what is taken
   while (!values.empty()) {
     std::size_t far = 0;
     for (std::size_t i = 1; i < values.size(); ++i)
-      if (order.empty() ? std::abs(values[i]) > std::abs(values[far]) : distance[i] > distance[far]) far = i;
+      if (order.empty() ? magnitude(values[i]) > magnitude(values[far]) : distance[i] > distance[far]) far = i;
     const auto z = values[far];
     values.erase(values.begin() + std::ptrdiff_t(far));
     distance.erase(distance.begin() + std::ptrdiff_t(far));
     order.push_back(z);
     if (pairs && z.imag() != 0) order.push_back(std::conj(z));
-    constexpr double least = std::numeric_limits<double>::min();
     for (std::size_t i = 0; i < values.size(); ++i) {
-      distance[i] += std::log(std::max(std::abs(values[i] - z), least));
-      if (pairs && z.imag() != 0) distance[i] += std::log(std::max(std::abs(values[i] - std::conj(z)), least));
+      distance[i].times(magnitude(values[i] - z));
+      if (pairs && z.imag() != 0) distance[i].times(magnitude(values[i] - std::conj(z)));
     }
   }
   return order;
@@ -62,12 +72,14 @@ op::Recurrence<T> make_recurrence(Basis basis, std::span<const std::complex<doub
   double largest = 0, least_real = std::numeric_limits<double>::infinity(), most_real = -least_real;
   double least_imag = least_real, most_imag = most_real;
   for (const auto& z : ritz) {
-    largest = std::max(largest, std::abs(z));
+    largest = std::max(largest, magnitude(z));
     least_real = std::min(least_real, z.real()), most_real = std::max(most_real, z.real());
     least_imag = std::min(least_imag, z.imag()), most_imag = std::max(most_imag, z.imag());
   }
   if (!(largest > 0) || !std::isfinite(largest) || basis == Basis::monomial) {
-    for (auto& step : recurrence) step.gamma = R(largest > 0 && std::isfinite(largest) ? largest : scale);
+    // A power of two: lengths are kept as well, and digits do not depend on those of the Ritz values.
+    const bool known = largest > 0 && std::isfinite(largest);
+    for (auto& step : recurrence) step.gamma = R(known ? std::exp2(std::ilogb(largest)) : scale);
     return recurrence;
   }
   const double width = (most_real - least_real) / 2, height = (most_imag - least_imag) / 2;
@@ -103,8 +115,8 @@ op::Recurrence<T> make_recurrence(Basis basis, std::span<const std::complex<doub
   return recurrence;
 }
 
-#define TACIT_INSTANTIATE(T)                                                          \
-  template Values ritz_values<T>(const layout::Space&, std::span<const T>, int, int); \
+#define TACIT_INSTANTIATE(T)                                    \
+  template Values ritz_values<T>(std::span<const T>, int, int); \
   template op::Recurrence<T> make_recurrence<T>(Basis, std::span<const std::complex<double>>, int, double);
 TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 

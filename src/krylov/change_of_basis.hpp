@@ -9,7 +9,6 @@
 #pragma once
 
 #include <tacit/krylov/options.hpp>
-#include <tacit/layout/space.hpp>
 #include <tacit/op/recurrence.hpp>
 
 #include <cmath>
@@ -20,10 +19,9 @@
 namespace tacit::krylov {
 
 /// The Ritz values: eigenvalues of the leading n x n block of the Hessenberg matrix h (stored by columns, leading
-/// dimension ld). Empty where they cannot be computed. The same on all ranks (those of the space's first rank).
-/// Collective; not counted as a reduction.
+/// dimension ld). Empty where they cannot be computed. The same bits on all ranks that have the same h. Local.
 template <Scalar T>
-std::vector<std::complex<double>> ritz_values(const layout::Space& space, std::span<const T> h, int ld, int n);
+std::vector<std::complex<double>> ritz_values(std::span<const T> h, int ld, int n);
 
 /// Leja order: each value has the largest product of distances from those before it; the first is the largest. `pairs`
 /// (real arithmetic): each complex value is followed by its conjugate, positive imaginary part first.

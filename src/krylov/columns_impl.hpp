@@ -81,10 +81,13 @@ class ManySolves {
     }
     counts.reductions = spent.reductions;
     counts.exchanges = spent.exchanges;
+    std::vector<double> seconds{explain_seconds_, wall_time() - from - explain_seconds_};
+    for (const auto& r : reports_.columns) seconds.push_back(r.seconds);
+    comm.all_max(seconds);
+    reports_.explain_seconds = seconds[0], reports_.seconds = seconds[1];
+    for (std::size_t c = 0; c < reports_.columns.size(); ++c) reports_.columns[c].seconds = seconds[c + 2];
     counts.messages = comm.all_sum(spent.messages);
     counts.bytes = comm.all_sum(spent.bytes);
-    reports_.explain_seconds = comm.all_max(explain_seconds_);
-    reports_.seconds = comm.all_max(wall_time() - from - explain_seconds_);
     return std::move(reports_);
   }
 

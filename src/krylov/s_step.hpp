@@ -8,7 +8,9 @@
 #include <tacit/base/trace.hpp>
 #include <tacit/exec/pairs.hpp>
 #include "krylov/change_of_basis.hpp"
+#include "krylov/hessenberg.hpp"
 #include "krylov/iteration.hpp"
+#include "krylov/kept.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -122,9 +124,9 @@ class Shifts {
   }
   const std::vector<std::complex<double>>& values() const { return values_; }
   double largest() const { return largest_; }
-  /// True when there are new values; these cost a broadcast. Values far above `norm` (about the norm of the operator)
-  /// are dropped: they come from a recurrence that has nearly broken down.
-  bool renew(const layout::Space& space, double norm) {
+  /// True when there are new values. Values far above `norm` (about the norm of the operator) are dropped: they come
+  /// from a recurrence that has nearly broken down. All ranks have the same bits, without a message.
+  bool renew(double norm) {
     const int n = int(diagonal_.size());
     if (n == 0 || n < 2 * from_ + 1 || from_ >= wanted_) return false;
     from_ = n;
@@ -132,16 +134,16 @@ class Shifts {
     for (int j = 0; j < n; ++j) {
       h[std::size_t(j) * n + j] = T(diagonal_[j]);
       if (j + 1 == n) break;
-      const double below = std::sqrt(std::abs(product_[j]));
+      const double below = std::sqrt(magnitude(product_[j]));
       h[std::size_t(j) * n + j + 1] = T(real_t<T>(below));
       h[std::size_t(j + 1) * n + j] = below > 0 ? T(product_[j] / below) : T(0);
     }
-    auto found = ritz_values<T>(space, h, n, n);
-    std::erase_if(found, [&](auto z) { return !(std::abs(z) <= 1.5 * norm); });
+    auto found = ritz_values<T>(h, n, n);
+    std::erase_if(found, [&](auto z) { return !(magnitude(z) <= 1.5 * norm); });
     if (found.empty()) return false;
     values_ = std::move(found);
     largest_ = 0;
-    for (const auto z : values_) largest_ = std::max(largest_, std::abs(z));
+    for (const auto z : values_) largest_ = std::max(largest_, magnitude(z));
     return true;
   }
 
@@ -161,8 +163,8 @@ class Bases {
 
   /// Takes new Ritz values where there are any; `scale` is about the norm of the operator while there are none (its
   /// power of two is taken, so that a scaled problem has the same digits).
-  void renew(const layout::Space& space, Shifts<T>& shifts, double norm, double scale) {
-    if (!shifts.renew(space, norm) && !short_.empty()) return;
+  void renew(Shifts<T>& shifts, double norm, double scale) {
+    if (!shifts.renew(norm) && !short_.empty()) return;
     const auto& values = shifts.values();
     scale = std::exp2(std::ilogb(scale));
     short_ = make_recurrence<T>(Basis::monomial, values, std::min(most_, 4), scale);
@@ -207,10 +209,11 @@ class Pairs {
 ///
 ///   p = Y a,  r = Y c,  step of x = Y e (with P: P Y e),  (Y x, Y y) = x^H G y,  G = Y^H Y
 ///
-/// A block is `reach` s products of two columns, and 1 reduction (2 with norm max). A residual whose norm is below the
-/// rounding of the Gram matrix costs one reduction more, a replacement of the residual one product.
+/// A block is `reach` s products of two columns, and 1 reduction; with norm max the largest magnitude of the block's
+/// first residual travels in it. A residual whose norm is below the rounding of the Gram matrix, or with norm max seems
+/// to be at the goal, costs one reduction more, a replacement of the residual one product.
 template <Scalar T, Memory M>
-class SStepIteration : public Iteration<T, M> {
+class SStepIteration : public Iteration<T, M>, public ServesAgain {
  public:
   void run(const Run<T, M>& run, Monitor& monitor) final {
     begin(run, monitor);
@@ -222,6 +225,8 @@ class SStepIteration : public Iteration<T, M> {
     if (drift_.on()) layout::axpy(T(1), group(run), run.d);
     end(run, monitor);
   }
+
+  void serve_again() override { step_.recall(first_ ? 0 : iterations_); }
 
   std::string step_down() override {
     if (!std::exchange(lost_, false) || !step_.halve()) return {};
@@ -264,7 +269,7 @@ class SStepIteration : public Iteration<T, M> {
   virtual void begin(const Run<T, M>& run, Monitor& monitor) {
     step_.begin();
     shifts_.begin();
-    start_ = norm_ = monitor.norm();
+    norm_ = monitor.norm();
     drift_.begin(norm_);
     ratio_ = 1;
     first_ = e_is_zero_ = true;
@@ -288,11 +293,30 @@ class SStepIteration : public Iteration<T, M> {
   }
   /// r := this one
   virtual void put_residual(const Vector& r) { exec::pair_put<T, M>(r.data(), 1, pairs_[0].data(), r.size()); }
+  /// max |r_i| of this rank's rows, r being that of the block's beginning or end. Local.
+  virtual double largest_here(const Run<T, M>& run) {
+    return exec::largest_magnitude<T, M>(pairs_[0].data() + 1, run.r.size(), 2);
+  }
   /// The norm that the monitor is given, from r itself: here max |r_i|.
   virtual double norm_of_residual(const Run<T, M>& run) {
-    double norm = exec::largest_magnitude<T, M>(pairs_[0].data() + 1, run.r.size(), 2);
+    double norm = largest_here(run);
     run.r.space().start_sum(&norm, 1, comm::Operation::max).wait(&norm);
     return norm;
+  }
+  /// sums[0 .. count) become those of all ranks and, with norm max, largest_ is the largest magnitude of r; `sums` has
+  /// room for one more. One reduction.
+  void reduce(const Run<T, M>& run, W* sums, std::size_t count) {
+    const auto& space = run.r.space();
+    if (!max_norm_) return space.start_sum(sums, count).wait(sums);
+    double* const numbers = reinterpret_cast<double*>(sums);
+    const std::size_t end = count * (sizeof(W) / sizeof(double));
+    numbers[end] = largest_here(run);
+    space.sum_and_max({numbers, end + 1});
+    largest_ = numbers[end];
+  }
+  /// Within a block the monitor's norm is norm_ times this: of the norms of r as they are now, both known.
+  void set_ratio(double norm) {
+    if (norm_ > 0) ratio_ = norm / norm_;
   }
   virtual void make_basis(const Run<T, M>& run, int s) = 0;
   /// The sums of a block. False where one of them is not finite.
@@ -303,7 +327,8 @@ class SStepIteration : public Iteration<T, M> {
   virtual Ending iterate(const Run<T, M>& run, Monitor& monitor, int j) = 0;
   /// x += Y e
   virtual void take_step(const Run<T, M>& run, Vector& x) = 0;
-  /// From coordinates to vectors. more: the run goes on, as far as is known.
+  /// From coordinates to vectors. more: the run goes on, as far as is known. Where the ending is blurred, norm_ (and
+  /// the ratio) are computed from r.
   virtual void leave(const Run<T, M>& run, Monitor& monitor, int done, Ending ending, bool more) = 0;
   /// Called when r and p are formed as vectors; norm_ is the norm of r.
   virtual void look(const Run<T, M>&) {}
@@ -320,7 +345,7 @@ class SStepIteration : public Iteration<T, M> {
   /// The recurrence of the vectors of Y.
   void renew_recurrence(const Run<T, M>& run) {
     const double largest = run.P ? 0 : run.A.largest();
-    bases_.renew(run.r.space(), shifts_, A_norm_, largest > 0 ? largest : 1);
+    bases_.renew(shifts_, A_norm_, largest > 0 ? largest : 1);
   }
   /// The pairs of Y for s iterations, and their recurrence.
   auto renew_basis(const Run<T, M>& run, int s) {
@@ -367,9 +392,12 @@ class SStepIteration : public Iteration<T, M> {
   Coordinates<T> y_;
   std::vector<W> sums_, a_, c_, e_, Ta_;
   std::vector<T> out_[3];
-  double norm_ = 0, start_ = 0, noise_ = 0, A_norm_ = 0, ratio_ = 1;
+  double norm_ = 0, noise_ = 0, A_norm_ = 0, ratio_ = 1, largest_ = 0;
+  double work_ = 0;  // operations of a block on coordinates
 
  private:
+  int iterations_ = 0;  // of the solve, so far
+
   bool block(const Run<T, M>& run, Monitor& monitor) {
     const int s = step_.next(monitor.max_iterations() - monitor.iterations());
     make_basis(run, s);   // Y
@@ -383,8 +411,9 @@ class SStepIteration : public Iteration<T, M> {
     a_[0] = c_[1] = W(1);  // p = Y a, r = Y c
     A_norm_ = std::max(A_norm_, y_.stretch());
     enter(run, monitor);
-    if (std::exchange(first_, false) && max_norm_ && norm_ > 0) ratio_ = start_ / norm_;
-    noise_ = 0;
+    if (max_norm_) set_ratio(largest_);
+    first_ = false;
+    noise_ = work_ = 0;
     bool more = true, late = false;  // late: the monitor is asked when the vectors are there
     Ending ending = Ending::whole;
     int done = 0;
@@ -393,27 +422,25 @@ class SStepIteration : public Iteration<T, M> {
       ending = iterate(run, monitor, done);
       if (ending == Ending::lost) break;
       if (ending == Ending::broken) more = false;
-      else if (ending == Ending::blurred || (max_norm_ && done + 1 == s) ||
-               (estimates_ && norm_ * ratio_ <= monitor.goal()))
-        late = true;
+      else if (ending == Ending::blurred || (estimates_ && norm_ * ratio_ <= monitor.goal())) late = true;
       else more = monitor.go_on(norm_);
     }
+    Trace::work("coordinates", 0, work_);
     const bool lost = done < s && (ending == Ending::lost || ending == Ending::blurred);
     lost_ = lost && s > 1;
     leave(run, monitor, done, ending, more);
-    if (late) more = monitor.go_on(estimates_ ? exact_norm(run, monitor) : norm_);
+    if (late) {
+      const double norm = !estimates_ ? norm_ : ending == Ending::blurred ? norm_ * ratio_ : norm_of_residual(run);
+      if (estimates_) monitor.scale_norms(1), set_ratio(norm);
+      more = monitor.go_on(norm);
+    }
+    iterations_ = monitor.iterations();
     if (more && ending == Ending::half)
       more = monitor.breakdown("(s, s)", norm_ * norm_, "the half step leaves nothing to go on with");
     look(run);
     if (!more) return false;
     change_step(monitor, s, lost ? done : s, noise_);
     return pays(monitor, done, lost);
-  }
-  double exact_norm(const Run<T, M>& run, Monitor& monitor) {
-    const double norm = norm_of_residual(run);
-    monitor.scale_norms(1);
-    if (norm_ > 0) ratio_ = norm / norm_;
-    return norm;
   }
   void change_step(Monitor& monitor, int s, int done, double noise) {
     if (!step_.after(s, done, noise)) return;

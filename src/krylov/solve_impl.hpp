@@ -14,6 +14,7 @@
 #include <tacit/krylov/outer.hpp>
 #include <tacit/krylov/solve.hpp>
 #include "krylov/iteration.hpp"
+#include "krylov/kept.hpp"
 #include "layout/unlike.hpp"
 
 #include <algorithm>
@@ -44,21 +45,62 @@ std::unique_ptr<Iteration<T, M>> make_iteration(Method method, const Options& op
   }
 }
 
+/// Numbers of a report that differ on ranks, for Communicator::all_sum_and_max().
+struct Numbers {
+  double all[3] = {};
+  static Numbers of(const Report& r) { return {{double(r.counts.messages), double(r.counts.bytes), r.seconds}}; }
+  void to(Report& r) const {
+    r.counts.messages = std::int64_t(all[0]), r.counts.bytes = std::int64_t(all[1]), r.seconds = all[2];
+  }
+};
+
+template <Scalar T, Memory M>
+Facts facts_of(const System<T, M>& system, const Options& options, bool hermitian, bool alone) {
+  Facts f;
+  f.unknowns = system.space().size();
+  f.epsilon = System<T, M>::epsilon;
+  f.scalar_bytes = int(sizeof(T));
+  f.hermitian = hermitian;
+  f.may_measure = std::same_as<M, Host> && alone;
+  f.has_precond = system.P() != nullptr;
+  f.varies = op::varies(system.P());
+  if (f.varies) f.precond = system.P()->name();
+  f.noted = system.noted();
+  f.options = options;
+  return f;
+}
+
+/// Why a matrix powers kernel that was named is not used; "" where it is, or none was named.
+template <Scalar T, Memory M>
+std::string why_no_kernel(const System<T, M>& system, const Options& options) {
+  const auto& A = system.A();
+  const auto* P = system.P();
+  if (options.powers != Powers::kernel || by_kernel(A, P, Powers::kernel)) return {};
+  if (system.is_scaled()) return "there is no matrix powers kernel for a matrix that the solve scales";
+  if (A.has_powers_kernel()) return message("a matrix powers kernel takes no ", P->name(), " preconditioner");
+  return message("the ", A.name(), " operator has no matrix powers kernel");
+}
+
 /// A solve: carries out the attempts of a plan, each of them a run of a method for a correction of x, and drives them
 /// by the judge.
 template <Scalar T, Memory M>
 class Solve final : public OuterIteration, private Executor {
  public:
-  /// `together`: of all columns of a solve with many, or null.
+  /// `together`: of all columns of a solve with many, or null. `kept`: of other solves with these operators and
+  /// options, whose x is zero, or null.
   Solve(const op::Operator<T, M>& A, const op::Operator<T, M>* P, const Vector<T, M>& b, Vector<T, M>& x,
         const Options& options, const Role& role, bool hermitian, const NullSpace<T, M>* null_space,
-        BlockSearch<T>* together = nullptr)
+        BlockSearch<T>* together = nullptr, Kept<T, M>* kept = nullptr)
       : given_(options),
         role_(role),
         system_(A, P, b, x, given_, null_space),
         plan_(facts_of(system_, options, hermitian, role.alone), *this, report_.warnings),
-        together_(together) {}
+        together_(together),
+        kept_(kept) {
+    if (kept) system_.take_zero();
+  }
 
+  /// Messages, bytes and seconds are those of this rank, unless they were summed for the search of a failure's cause.
   Report run() {
     const double from = wall_time();
     const auto& comm = space().comm();
@@ -73,17 +115,22 @@ class Solve final : public OuterIteration, private Executor {
     const auto* diagonal = system_.diagonal();
     report_.counts.reductions = spent.reductions;
     report_.counts.exchanges = spent.exchanges;
-    report_.counts.messages = comm.all_sum(spent.messages);
-    report_.counts.bytes = comm.all_sum(spent.bytes);
+    report_.counts.messages = spent.messages;
+    report_.counts.bytes = spent.bytes;
     report_.counts.operator_applies = A->applies() - applies;
     report_.counts.preconditioner_applies = P ? P->applies() - preconditions : diagonal ? diagonal->applies() : 0;
-    report_.seconds = comm.all_max(wall_time() - from);
+    report_.seconds = wall_time() - from;
     if (report_.precond.empty()) report_.precond = P ? P->name() : "none";
     const bool has_failed = residual_ && !report_.converged() && report_.reason != Reason::stopped;
-    if (has_failed && options().explain.value_or(true))
+    if (has_failed && options().explain.value_or(true)) {
+      auto numbers = Numbers::of(report_);
+      comm.all_sum_and_max(numbers.all);
+      numbers.to(report_);
       diagnose<T, M>({system_, options(), plan_.method(), plan_.restart(), stale_ ? nullptr : residual_.get(),
                       Effort{report_.iterations, report_.counts}, role_.solves_of_call, false},
                      report_);
+      if (comm.rank() > 0) report_.counts.messages = report_.counts.bytes = 0;  // which the ranks add up
+    }
     return std::move(report_);
   }
 
@@ -104,20 +151,6 @@ class Solve final : public OuterIteration, private Executor {
  private:
   static constexpr double epsilon = System<T, M>::epsilon;
 
-  static Facts facts_of(const System<T, M>& system, const Options& options, bool hermitian, bool alone) {
-    Facts f;
-    f.unknowns = system.space().size();
-    f.epsilon = epsilon;
-    f.scalar_bytes = int(sizeof(T));
-    f.hermitian = hermitian;
-    f.may_measure = std::same_as<M, Host> && alone;
-    f.has_precond = system.P() != nullptr;
-    f.varies = op::varies(system.P());
-    if (f.varies) f.precond = system.P()->name();
-    f.noted = system.noted();
-    f.options = options;
-    return f;
-  }
   const Options& options() const { return plan_.options(); }
   const layout::Space& space() const { return system_.space(); }
   Vector<T, M>& x() const { return system_.x(); }
@@ -161,6 +194,20 @@ class Solve final : public OuterIteration, private Executor {
     warn_of_engine();
     iterate();
     system_.undo_scales(report_);
+    if (kept_) keep();
+  }
+  /// Leaves what the next solve with these operators may use.
+  void keep() {
+    kept_->residual = std::move(residual_);
+    auto* const serves = dynamic_cast<ServesAgain*>(iteration_.get());
+    const bool again = serves && report_.converged() && !changed_;
+    if (again) serves->serve_again();
+    kept_->iteration = again ? std::move(iteration_) : nullptr;
+    kept_->a_exponent = system_.a_exponent(), kept_->negated = system_.negated();
+  }
+  bool kept_serves() const {
+    return kept_ && kept_->iteration && kept_->a_exponent == system_.a_exponent() &&
+           kept_->negated == system_.negated();
   }
 
   /// The residual of x, and no run.
@@ -193,15 +240,19 @@ class Solve final : public OuterIteration, private Executor {
     plan_.watch(monitor, window);
     monitor.end_by(role_.forecast);
     system_.take_checksum();
-    Workspace<T, M> workspace(space());
-    monitor_ = &monitor, workspace_ = &workspace;
+    std::unique_ptr<Workspace<T, M>> own;
+    auto& workspace = kept_ ? kept_->workspace : own;
+    if (!workspace) workspace = std::make_unique<Workspace<T, M>>(space());
+    monitor_ = &monitor, workspace_ = workspace.get();
+    if (kept_serves()) iteration_ = std::move(kept_->iteration);
     const double norm = begin_from_guess();
     monitor.begin(norm);
     finish(judge(*this, norm, system_.goal()));
   }
   /// r = b - A x of the initial guess; returns its norm.
   double begin_from_guess() {
-    residual_ = std::make_unique<Vector<T, M>>(space());
+    if (kept_) residual_ = std::move(kept_->residual);
+    if (!residual_) residual_ = std::make_unique<Vector<T, M>>(space());
     length_of_x_ = system_.length_of_x();
     if (length_of_x_ != 0) {
       const double norm = system_.residual_of_guess(length_of_x_, *residual_);
@@ -249,14 +300,19 @@ class Solve final : public OuterIteration, private Executor {
   }
   double recompute() override {
     Vector<T, M>& d = trial();
-    length_of_trial_ = layout::norm(d) + (in_place_ ? 0 : length_of_x_);
-    if (!std::isfinite(length_of_trial_)) return std::numeric_limits<double>::infinity();
+    // What is not finite is not given to an operator.
+    if (monitor_->outcome() == Outcome::non_finite && !std::isfinite(layout::norm(d)))
+      return std::numeric_limits<double>::infinity();
+    const auto own_squares = layout::own_squares(d);
     if (!in_place_) layout::axpy(T(1), x(), d);
     system_.project(d);
     // The ends of cycles do not look: they come often, and hardly ever at the goal.
     bool look = monitor_->outcome() != Outcome::cycle_end;
-    double norm = system_.confirmed(d, length_of_trial_, system_.true_residual(d, *residual_, look), *residual_,
-                                    monitor_->outcome() == Outcome::at_goal);
+    system_.form_residual(d, *residual_, look);
+    const auto [plain, length_of_d] = system_.lengths(*residual_, own_squares);
+    length_of_trial_ = length_of_d + (in_place_ ? 0 : length_of_x_);
+    if (!std::isfinite(length_of_trial_)) return std::numeric_limits<double>::infinity();
+    double norm = system_.confirmed(d, length_of_trial_, plain, *residual_, monitor_->outcome() == Outcome::at_goal);
     if (!look && reached(norm, system_.goal()))
       look = true, system_.mark_damage(*residual_), norm = system_.length(*residual_);
     known_intact_ = look && std::isfinite(norm);
@@ -306,6 +362,7 @@ class Solve final : public OuterIteration, private Executor {
   // The plan's calls.
   std::optional<std::string> take(const Attempt& attempt) override {
     const Traits& traits = traits_of(plan_.method());
+    changed_ = true;
     switch (attempt.change) {
       case Change::scaled_precond:
         if (!system_.rescale_preconditioner()) return {};
@@ -329,7 +386,11 @@ class Solve final : public OuterIteration, private Executor {
     iteration_.reset();  // its Ritz values and steps are those of another operator
     return "";
   }
-  int sign_of_diagonal() override { return system_.sign_of_diagonal(); }
+  int sign_of_diagonal() override {
+    if (!kept_) return system_.sign_of_diagonal();
+    if (!kept_->sign_of_diagonal) kept_->sign_of_diagonal = system_.sign_of_diagonal();
+    return *kept_->sign_of_diagonal;
+  }
   bool diagonal_varies() override { return system_.diagonal_varies(traits_of(plan_.method())); }
   bool is_far_from_hermitian() override { return system_.is_far_from_hermitian(); }
   Prices prices() override { return measured_prices(system_, plan_.method()); }
@@ -351,7 +412,8 @@ class Solve final : public OuterIteration, private Executor {
   void run_by_engine(Run<T, M> run, Monitor& monitor) {
     if (!iteration_) {
       iteration_ = make_iteration<T, M>(plan_.method(), within_space(monitor));
-      warn_of_powers();
+      if (const auto why = why_no_kernel(system_, options()); !why.empty())
+        report_.warnings.push_back(message(why, "; ", to_string(plan_.method()), " did its products one by one"));
     }
     if constexpr (std::same_as<M, Host>) {
       if (options().engine == Engine::tasks)
@@ -371,17 +433,6 @@ class Solve final : public OuterIteration, private Executor {
                                              " operator in the order of the program"));
     }
   }
-  /// Where a matrix powers kernel was named and there is none.
-  void warn_of_powers() {
-    const auto& A = system_.A();
-    const auto* P = system_.P();
-    if (options().powers != Powers::kernel || by_kernel(A, P, Powers::kernel)) return;
-    std::string why = message("the ", A.name(), " operator has no matrix powers kernel");
-    if (system_.is_scaled()) why = "there is no matrix powers kernel for a matrix that the solve scales";
-    else if (A.has_powers_kernel()) why = message("a matrix powers kernel takes no ", P->name(), " preconditioner");
-    report_.warnings.push_back(message(why, "; ", to_string(plan_.method()), " did its products one by one"));
-  }
-
   void finish(Verdict verdict) {
     report_.reason = verdict.reason;
     report_.detail = std::move(verdict.detail);
@@ -417,6 +468,8 @@ class Solve final : public OuterIteration, private Executor {
   System<T, M> system_;
   Plan plan_;
   BlockSearch<T>* together_;
+  Kept<T, M>* kept_;
+  bool changed_ = false;  // a fallback has been taken
   std::unique_ptr<Iteration<T, M>> iteration_;
   Monitor* monitor_ = nullptr;
   Workspace<T, M>* workspace_ = nullptr;
@@ -465,12 +518,20 @@ template <Scalar T, Memory M>
 Report solve_part(const op::Operator<T, M>& A, const op::Operator<T, M>* P, const Vector<T, M>& b, Vector<T, M>& x,
                   const Options& options, const Role& role, bool hermitian, const NullSpace<T, M>* null_space) {
   if (P) A.range().comm().join(P->range().comm());  // before this thread's turn
-  return comm::collective(A.range().comm(), [&] {
-    check_arguments(A, P, b, x, options, null_space);
-    require(b.columns() == 1 && x.columns() == 1, "solve takes one right-hand side; b has ", b.columns(),
-            " columns and x ", x.columns(), ": solve_columns takes several");
-    return Solve<T, M>(A, P, b, x, options, role, hermitian, null_space).run();
-  });
+  Numbers numbers;
+  Report report = comm::collective(
+      A.range().comm(),
+      [&] {
+        check_arguments(A, P, b, x, options, null_space);
+        require(b.columns() == 1 && x.columns() == 1, "solve takes one right-hand side; b has ", b.columns(),
+                " columns and x ", x.columns(), ": solve_columns takes several");
+        auto made = Solve<T, M>(A, P, b, x, options, role, hermitian, null_space).run();
+        numbers = Numbers::of(made);
+        return made;
+      },
+      numbers.all);
+  numbers.to(report);
+  return report;
 }
 
 template <Scalar T, Memory M>

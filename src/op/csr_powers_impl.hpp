@@ -3,7 +3,9 @@
 
 namespace tacit::op {
 
-inline constexpr Global few_rows_around = 4096;  // of others that a rank may always have beside its own
+// Rows of others that a rank may always have beside its own: computing them takes as long as the messages that they
+// save.
+inline constexpr Global few_rows_around = 1024;
 
 template <Scalar T, Memory M>
 bool Csr<T, M>::has_powers_kernel() const {

@@ -2,6 +2,7 @@
 #include "dense_inverse.hpp"
 
 #include <tacit/base/trace.hpp>
+#include <tacit/krylov/repeated.hpp>
 #include <tacit/krylov/solve.hpp>
 #include <tacit/model/machine.hpp>
 #include <tacit/precond/bottom.hpp>
@@ -69,13 +70,10 @@ class Krylov final : public Bottom<T> {
         hermitian_(level.hermitian),
         gathered_(level.ranks <= 1 && level.A->range().comm().size() > 1 && level.alone) {
     options_.explain = options_.check_memory = false;
-    if (!gathered_) {
-      a_ = all_;
-      return;
-    }
-    a_ = level.alone();
+    a_ = gathered_ ? level.alone() : all_;
+    if (a_) solves_.emplace(a_, options_, hermitian_);
     const auto& space = all_->range();
-    if (space.size() > 0) solver_ = space.partition().owner(0);
+    if (gathered_ && space.size() > 0) solver_ = space.partition().owner(0);
   }
   std::string name() const override { return krylov::to_string(options_.method); }
   std::string choice() const override { return why_; }
@@ -99,15 +97,15 @@ class Krylov final : public Bottom<T> {
   }
 
  private:
-  BottomOutcome solve_column(const Vector<T>& f, Vector<T>& u) const {
+  BottomOutcome solve_column(const Vector<T>& f, Vector<T>& u) {
     BottomOutcome outcome;
-    if (!gathered_) return solve_here(*a_, f, u);
+    if (!gathered_) return solve_here(f, u);
     double sums[3] = {0, 0, 0};  // iterations, failures, length of warnings
     std::string all;
     if (a_) {
       Vector<T> here(a_->range()), there(a_->range());
       std::copy_n(f.data(), f.size(), here.data());
-      outcome = solve_here(*a_, here, there);
+      outcome = solve_here(here, there);
       std::copy_n(there.data(), there.size(), u.data());
       for (const auto& w : outcome.warnings) all += w + '\n';
       sums[0] = outcome.iterations, sums[1] = outcome.solved ? 0 : 1, sums[2] = double(all.size());
@@ -123,9 +121,9 @@ class Krylov final : public Bottom<T> {
     return outcome;
   }
 
-  BottomOutcome solve_here(const op::Operator<T, Host>& A, const Vector<T>& f, Vector<T>& u) const {
+  BottomOutcome solve_here(const Vector<T>& f, Vector<T>& u) {
     BottomOutcome outcome;
-    auto report = krylov::solve<T, Host>(A, nullptr, f, u, options_, hermitian_);
+    auto report = solves_->solve(f, u);
     outcome.iterations = report.iterations;
     const std::string name = krylov::to_string(options_.method);
     for (const auto& w : report.warnings) outcome.warnings.push_back("bottom " + name + ": " + w);
@@ -139,7 +137,7 @@ class Krylov final : public Bottom<T> {
       o.method = classical;
       o.rtol = options_.rtol, o.atol = options_.atol, o.norm = options_.norm;
       o.max_iterations = options_.max_iterations, o.history = o.check_memory = false, o.explain = false;
-      report = krylov::solve<T, Host>(A, nullptr, f, u, o, hermitian_);
+      report = krylov::solve<T, Host>(*a_, nullptr, f, u, o, hermitian_);
       outcome.iterations += report.iterations;
       outcome.solved = report.converged();
       outcome.warnings.push_back(
@@ -152,6 +150,7 @@ class Krylov final : public Bottom<T> {
   std::shared_ptr<const op::Operator<T, Host>> all_;
   std::shared_ptr<const op::Operator<T, Host>> a_;
   krylov::Options options_;
+  std::optional<krylov::Repeated<T>> solves_;  // where a_ is
   std::string why_;
   bool hermitian_, gathered_;
   int solver_ = 0;  // the rank that has all unknowns

@@ -69,6 +69,8 @@ PUBLICATIONS = {
     "10.1090/S0025-5718-1977-0438681-4": "Meijerink 1977, incomplete Cholesky",
     "10.1090/S0025-5718-1980-0559197-0": "Manteuffel 1980, shifted incomplete Cholesky",
     "10.1093/imanum/14.4.563": "Bai 1994, a Newton basis for GMRES",
+    "10.1093/comjnl/4.3.265": "Francis 1961, the QR iteration",
+    "10.1016/0024-3795(68)90017-7": "Wilkinson 1968, shifts of the QR iteration",
     "10.1107/S160057751401604X": "De Carlo 2014, Data Exchange",
     "10.1109/8.475946": "Eibert 1995, potential integrals",
     "10.1109/HPEC.2019.8916336": "Kepner 2019, Sparse DNN Graph Challenge",

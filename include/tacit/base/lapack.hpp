@@ -15,13 +15,9 @@ namespace tacit::lapack {
 /// then selected at program start, unless OPENBLAS_CORETYPE is set.
 std::string kernels();
 
-/// Whether the library solves a 2 x 2 problem correctly (eigenvalues, a QR factorisation). It does not when it was
-/// built against another library than it is loaded with, or has wider integers.
+/// Whether the library factorises a 2 x 2 matrix correctly. It does not when it was built against another library than
+/// it is loaded with, or has wider integers.
 bool works();
-
-/// Eigenvalues of the n x n upper Hessenberg matrix h (leading dimension n; overwritten). Local. Empty when the QR
-/// iteration does not converge, or a number is not finite. LAPACK zhseqr.
-std::vector<std::complex<double>> hessenberg_eigenvalues(std::span<std::complex<double>> h, int n);
 
 /// a = Q R by Householder reflections: a (rows x columns, rows >= columns, leading dimension rows) becomes Q, R
 /// (columns x columns) the upper triangle. Local. LAPACK xgeqrf, xorgqr / xungqr.

@@ -152,6 +152,10 @@ class Communicator {
   Global all_min(Global value) const { return reduce(value, Operation::min); }
   double all_max(double value) const { return reduce(value, Operation::max); }
   double all_sum(double value) const { return reduce(value, Operation::sum); }
+  /// Of each number, in no more messages than of one.
+  void all_max(std::span<double> values) const;
+  /// The sums of all but the last number, and the maximum of that one; in no more messages than of one.
+  void all_sum_and_max(std::span<double> values) const;
   bool all(bool condition) const { return all_min(Global(condition)) == 1; }
   /// Rank r's bytes at position r, on every rank.
   std::vector<std::vector<std::byte>> all_gather_bytes(std::span<const std::byte> mine) const;
@@ -186,11 +190,16 @@ class Communicator {
   /// collective call do the same.
   void check_interrupt() const;
 
+  /// Whether this rank is in a collective call on this communicator, whose end the ranks agree on. The same on all
+  /// ranks.
+  bool in_call() const;
   /// The agreement at the end of comm::collective: all ranks call it when nothing failed; throws PeerFailure if a rank
   /// failed.
   void agree() const;
   /// The same with four numbers of each rank: returns the least of each, in no more messages.
   std::array<Global, 4> agree(const std::array<Global, 4>& values) const;
+  /// The same with numbers of each rank, which become those of all as in all_sum_and_max(), in no more messages.
+  void agree(std::span<double> closing) const;
   /// The agreement before a transport call that cannot be cancelled: a rank that has entered it ignores failures on
   /// other communicators until it ends, so either all ranks go on to the call or none. Nothing that may fail may stand
   /// between this and the call.
@@ -214,7 +223,7 @@ class Communicator {
   friend class Turn;
   explicit Communicator(std::shared_ptr<detail::State> state);
   template <class F>
-  friend auto collective(const Communicator& comm, F&& f) -> decltype(f());
+  friend auto collective(const Communicator& comm, F&& f, std::span<double> closing) -> decltype(f());
   template <class F>
   friend std::array<Global, 4> collective_least(const Communicator& comm, F&& f);
   detail::Agreement& agreement() const;
@@ -241,25 +250,31 @@ class Communicator {
 /// Runs f on every rank; if it throws on one, all ranks throw the same Error (after the latency of a message). Every
 /// collective entry point of Tacit is wrapped in this. Calls may be nested, also with other communicators: an Error
 /// that was agreed on another communicator counts as this rank's own error here. Costs one small all-reduce at the end.
-/// Takes the thread's turn; its errors (turn.hpp) are thrown before f is called.
+/// Takes the thread's turn; its errors (turn.hpp) are thrown before f is called. `closing`: numbers that f leaves
+/// there; they travel in that all-reduce and become those of all ranks, as in all_sum_and_max(). As many on all ranks.
 template <class F>
-auto collective(const Communicator& comm, F&& f) -> decltype(f()) {
+auto collective(const Communicator& comm, F&& f, std::span<double> closing) -> decltype(f()) {
   const Turn turn(comm);
   const detail::Call call(comm.agreement());
   try {
     if constexpr (std::is_void_v<decltype(f())>) {
       f();
-      comm.agree();
+      comm.agree(closing);
       comm.leave();
     } else {
       auto result = f();
-      comm.agree();
+      comm.agree(closing);
       comm.leave();
       return result;
     }
   } catch (...) {
     comm.fail(std::current_exception());
   }
+}
+
+template <class F>
+auto collective(const Communicator& comm, F&& f) -> decltype(f()) {
+  return collective(comm, std::forward<F>(f), std::span<double>());
 }
 
 /// The least over all ranks of each of the four numbers that f() returns; errors as of collective(), and no more

@@ -69,7 +69,12 @@ namespace detail {
 class SimulatedRank;
 }
 
-enum class Operation { sum, min, max };
+enum class Operation {
+  sum,
+  min,
+  max,
+  sum_and_max  ///< of the last number the maximum, of those before it the sums
+};
 enum class Number { float32, float64, int64 };
 
 /// Serialises calls of a transport while a progress thread (Communicator::start_engine) runs; unused without one.

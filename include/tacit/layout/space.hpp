@@ -170,6 +170,19 @@ class Space {
     if (!impl_->replicated) start_sum(values, n).wait(values);
   }
 
+  /// The same of all numbers but the last, of which it is the maximum; two reductions where they are made together with
+  /// those of other computations.
+  void sum_and_max(std::span<double> values) const {
+    if (impl_->replicated) return;
+    if (!impl_->sums || impl_->comm.size() == 1)
+      return impl_->comm.start_sum(values.data(), values.size(), comm::Operation::sum_and_max).wait(values.data());
+    const std::size_t sums = values.size() - 1;
+    auto sum = start_sum(values.data(), sums);
+    auto most = start_sum(values.data() + sums, 1, comm::Operation::max);
+    sum.wait(values.data());
+    most.wait(values.data() + sums);
+  }
+
   /// Equal spaces: their vectors may be combined in one sweep. Threads then take one turn at both (comm/turn.hpp).
   friend bool operator==(const Space& a, const Space& b) {
     if (a.impl_ == b.impl_) return true;

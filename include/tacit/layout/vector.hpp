@@ -6,6 +6,7 @@
 #include <tacit/exec/sweep.hpp>
 #include <tacit/layout/space.hpp>
 
+#include <array>
 #include <cmath>
 #include <span>
 #include <vector>
@@ -142,21 +143,63 @@ template <class T, class M>
 T dot(const Vector<T, M>& x, const Vector<T, M>& y) {
   return x.space().sum(exec::sweep(exec::reads(x, y), exec::updates(), exec::writes(), formula::Dot<T>{})).wait()[0];
 }
+namespace detail {
+template <class R>
+constexpr int far_exponent = std::same_as<R, double> ? 600 : 75;
+/// The sums of formula::Squares over this rank's elements, or a device's pending ones.
+template <class T, class M>
+auto squares(const Vector<T, M>& x) {
+  using R = real_t<T>;
+  constexpr int e = far_exponent<R>;
+  return exec::sweep(exec::reads(x), exec::updates(), exec::writes(),
+                     formula::Squares<T>{std::ldexp(R(1), e), std::ldexp(R(1), -e)});
+}
+/// The norm of a vector of T whose sums are these.
+template <class T>
+double norm_of(double plain, double large, double small) {
+  using R = real_t<T>;
+  constexpr int e = far_exponent<R>;
+  constexpr double lowest = std::same_as<R, double> ? 1e-200 : 1e-20f,
+                   highest = std::same_as<R, double> ? 1e300 : 1e36f;
+  if (plain >= lowest && plain <= highest) return std::sqrt(plain);
+  if (plain > highest) return std::ldexp(std::sqrt(small), e);
+  if (plain < lowest) return std::ldexp(std::sqrt(large), -e);
+  return plain;  // NaN
+}
+}  // namespace detail
+
 /// ||x||_2 over the space. Intermediate squares cannot overflow or underflow where the result does not. NaN if any
 /// element is NaN. Collective; one reduction.
 template <class T, class M>
 double norm(const Vector<T, M>& x) {
-  using R = real_t<T>;
-  constexpr int e = std::same_as<R, double> ? 600 : 75;
-  const R up = std::ldexp(R(1), e), down = std::ldexp(R(1), -e);
-  const auto [plain, large, small] =
-      x.space().sum(exec::sweep(exec::reads(x), exec::updates(), exec::writes(), formula::Squares<T>{up, down})).wait();
-  constexpr R lowest = std::same_as<R, double> ? R(1e-200) : R(1e-20f),
-              highest = std::same_as<R, double> ? R(1e300) : R(1e36f);
-  if (real(plain) >= lowest && real(plain) <= highest) return std::sqrt(double(real(plain)));
-  if (real(plain) > highest) return std::ldexp(std::sqrt(double(real(small))), e);
-  if (real(plain) < lowest) return std::ldexp(std::sqrt(double(real(large))), -e);
-  return double(real(plain));  // NaN
+  const auto [plain, large, small] = x.space().sum(detail::squares(x)).wait();
+  return detail::norm_of<T>(double(real(plain)), double(real(large)), double(real(small)));
+}
+/// The part of norm(x) that this rank has, for a reduction with other numbers: norms_of(). Local.
+template <class T, class M>
+std::array<double, 3> own_squares(const Vector<T, M>& x) {
+  auto own = detail::squares(x);
+  const auto numbers = [](const auto& sums) {
+    return std::array<double, 3>{double(real(sums[0])), double(real(sums[1])), double(real(sums[2]))};
+  };
+  if constexpr (requires { own.wait(); }) return numbers(own.wait());
+  else return numbers(own);
+}
+/// The norms of vectors of T from their own_squares(). Collective; one reduction.
+template <class T, std::size_t k>
+std::array<double, k> norms_of(const Space& space, const std::array<std::array<double, 3>, k>& own) {
+  auto sums = own;
+  space.sum(sums[0].data(), 3 * k);
+  std::array<double, k> norms;
+  for (std::size_t i = 0; i < k; ++i) norms[i] = detail::norm_of<T>(sums[i][0], sums[i][1], sums[i][2]);
+  return norms;
+}
+/// The norm of a vector of T from its own_squares(), and the maximum of `largest`. Collective; one reduction.
+template <class T>
+std::array<double, 2> norm_and_max(const Space& space, const std::array<double, 3>& own, double largest) {
+  double numbers[4] = {own[0], own[1], own[2], largest};
+  space.sum_and_max(numbers);
+  return {detail::norm_of<T>(numbers[0], numbers[1], numbers[2]), numbers[3]};
 }
 /// max |x_i| over the space; Inf if any element is NaN. Collective; one reduction.
 template <class T, class M>

@@ -25,6 +25,11 @@ void combine(T* lower, const T* upper, std::size_t n, Operation operation) {
       for (std::size_t i = 0; i < n; ++i)
         lower[i] = upper[i] > lower[i] || first_nan(lower[i], upper[i]) ? upper[i] : lower[i];
       break;
+    case Operation::sum_and_max:
+      if (n == 0) break;
+      combine(lower, upper, n - 1, Operation::sum);
+      combine(lower + n - 1, upper + n - 1, 1, Operation::max);
+      break;
   }
 }
 

@@ -38,9 +38,9 @@ using BicgstabSweepsOf = BicgstabSweeps<T>;
 #endif
 
 /// Any square A; P from the right. A block of s iterations: 2 s products of two columns, 2 s applies of P to two (and
-/// one to one), 1 reduction (2 with norm max). Vectors: 4 s + 2, d, the best d, the step since the last replacement
-/// (and 4 with P). A residual whose norm is below the rounding of the Gram matrix costs one reduction more, a
-/// replacement one product.
+/// one to one), 1 reduction. Vectors: 4 s + 2, d, the best d, the step since the last replacement (and 4 with P). A
+/// residual whose norm is below the rounding of the Gram matrix, or with norm max seems to be at the goal, costs one
+/// reduction more, a replacement one product.
 ///
 /// Swept: with a Csr matrix in host memory, a diagonal P without zeros or none, and no `powers` given, no basis is
 /// stored. Two wavefronts (bicgstab_sweeps.hpp) read A twice for s iterations: its powers give G and g block of rows
@@ -53,8 +53,8 @@ class CaBicgstab final : public SStepIteration<T, M> {
   using Base::a_, Base::c_, Base::e_, Base::Ta_, Base::y_, Base::pairs_, Base::images_, Base::sums_, Base::norm_;
   using Base::adapts_, Base::step_, Base::shifts_, Base::drift_;
   using typename Base::Ending, typename Base::Vector, typename Base::W;
-  // The largest relative rounding error of an inner product that is used. (With 5e-3 in double precision steps still
-  // reduce the residual, but up to four times as many iterations are needed.)
+  // The largest relative rounding error of an inner product that is used, where all digits are asked for. (With 5e-3 in
+  // double precision steps still reduce the residual, but up to four times as many iterations are needed to 1e-10.)
   static constexpr double clear = std::same_as<real_t<T>, double> ? 2e-5 : 5e-3;
   // The same limit in the first iteration of a block, which is an iteration of bicgstab.
   static constexpr double bold = 5e-3;
@@ -70,11 +70,13 @@ class CaBicgstab final : public SStepIteration<T, M> {
 
  public:
   explicit CaBicgstab(const Options& options)
-      : Base("ca-bicgstab", options, 4, 2, clear, 2),
+      : Base("ca-bicgstab", options, 4, 2, clear_for(options), 2),
+        clear_(clear_for(options)),
+        steep_(steep * std::sqrt(clear_ / clear)),
         step_is_given_(options.step.has_value()),
         powers_are_given_(options.powers.has_value()) {
     const int columns = this->columns(step_.most());
-    sums_.resize(exec::pair_gram_size(columns, true));
+    sums_.resize(exec::pair_gram_size(columns, true) + 1);
     for (auto* v : {&d_, &w_, &Td_}) v->resize(columns);
   }
 
@@ -113,7 +115,7 @@ class CaBicgstab final : public SStepIteration<T, M> {
       const int most = on_ranks ? most_on_ranks(space) : most_alone(*A->whole(), run);
       const auto* const rows = most > 0 ? A->rows_around(2 * most) : nullptr;
       if (!rows) return;
-      if (most < step_.most()) step_ = Step(most, adapts_, Base::unit, clear);
+      if (most < step_.most()) step_ = Step(most, adapts_, Base::unit, clear_);
       sweeps_.emplace(*rows, P, most, exec::threads_now());
     }
   }
@@ -143,12 +145,13 @@ class CaBicgstab final : public SStepIteration<T, M> {
     sweeps_->set_residual(r.data());
   }
   double norm_of_residual(const Run<T, M>& run) override {
-    if (!sweeps_) return Base::norm_of_residual(run);
     settle(run);
+    return Base::norm_of_residual(run);
+  }
+  double largest_here(const Run<T, M>& run) override {
+    if (!sweeps_) return Base::largest_here(run);
     sweeps_->copy_residual(run.w[2].data());  // run.r stays what replacements begin with
-    double norm = exec::largest_magnitude<T, M>(run.w[2].data(), run.r.size());
-    run.r.space().start_sum(&norm, 1, comm::Operation::max).wait(&norm);
-    return norm;
+    return exec::largest_magnitude<T, M>(run.w[2].data(), run.r.size());
   }
 
   Vector& shadow(const Run<T, M>& run) { return new_shadow_ ? run.w[4] : run.r; }  // r0
@@ -187,7 +190,7 @@ class CaBicgstab final : public SStepIteration<T, M> {
       exec::pair_gram<T, M>(pairs_.data(), pairs_.data(), columns, shadow(run).data(), true, run.r.size(),
                             sums_.data());
     }
-    run.r.space().start_sum(sums_.data(), count).wait(sums_.data());
+    this->reduce(run, sums_.data(), count);
     g_ = sums_.data() + exec::pair_gram_size(columns, false);
     return y_.set(this->steps(s), columns, sums_.data());
   }
@@ -209,17 +212,17 @@ class CaBicgstab final : public SStepIteration<T, M> {
     // The coordinates of a new block are exact, so its first iteration is tested as in bicgstab.
     const bool fresh = j == 0;
     const auto blurs = [&](double size, double value, double limit) {
-      return Base::blurs(size, value, fresh ? limit : clear);
+      return Base::blurs(size, value, fresh ? limit : clear_);
     };
     const int n = std::min(2 * (2 * j + 3), y_.columns());
     const double r0_norm = guard_->r0_norm();
     y_.use(n);
-    Trace::work("coordinates", 0, 12.0 * n * n);  // six forms with the Gram matrix
+    this->work_ += 12.0 * n * n;  // six forms with the Gram matrix
 
     if (!guard_->allows_direction(std::abs(rho_), norm_)) return Ending::broken;
     y_.multiply(a_, Ta_);  // v = A p
     const W r0v = with_shadow(Ta_, n);
-    shadow_blurred_ = !fresh && blurs(r0_norm * y_.size(Ta_), std::abs(r0v), clear);
+    shadow_blurred_ = !fresh && blurs(r0_norm * y_.size(Ta_), std::abs(r0v), clear_);
     if (shadow_blurred_) return Ending::lost;
     if (!guard_->allows_half_step(std::abs(r0v), std::sqrt(std::max(y_.square(Ta_), 0.0)))) return Ending::broken;
     const W alpha = rho_ / r0v;
@@ -254,8 +257,8 @@ class CaBicgstab final : public SStepIteration<T, M> {
     const W rho = with_shadow(c_, n);
     drift_.residual(size);
     between_ = alpha / (omega * rho_);
-    const bool norm_blurred = blurs(size * size, rr, clear);  // inexact values are recomputed from the vectors
-    shadow_blurred_ = blurs(r0_norm * size, std::abs(rho), clear);
+    const bool norm_blurred = blurs(size * size, rr, clear_);  // inexact values are recomputed from the vectors
+    shadow_blurred_ = blurs(r0_norm * size, std::abs(rho), clear_);
     if (norm_blurred || shadow_blurred_) return Ending::blurred;
     const W beta = rho * between_;  // beta = (rho / rho of before) (alpha / omega),  p = r + beta (p - omega v)
     shifts_.add(alpha, beta);
@@ -281,7 +284,7 @@ class CaBicgstab final : public SStepIteration<T, M> {
     to_vectors(run, blurred, half, more);
     this->replace_residual(run, y_, done, more && !half);
     if (blurred) measure(run);
-    const bool orthogonal = shadow_blurred_ && std::abs(rho_) < steep * guard_->r0_norm() * norm_;
+    const bool orthogonal = shadow_blurred_ && std::abs(rho_) < steep_ * guard_->r0_norm() * norm_;
     if (more && adapts_ && (anew_ || orthogonal)) take_new_shadow(run, monitor);
   }
   /// p, r and x at the end of a block; p is p - omega v where its beta is not known.
@@ -315,11 +318,12 @@ class CaBicgstab final : public SStepIteration<T, M> {
   /// Norm and (r0, r) from the vectors, and p = r + beta (p - omega v).
   void measure(const Run<T, M>& run) {
     const std::size_t n = run.r.size();
-    W exact[5]{};  // (w, w), (w, r), (r, r), (r0, w), (r0, r)
-    if (sweeps_) sweeps_->measure(shadow(run).data(), std::span(exact).template last<2>()), exact[2] = exact[3];
+    W exact[6]{};  // (w, w), (w, r), (r, r), (r0, w), (r0, r)
+    if (sweeps_) sweeps_->measure(shadow(run).data(), std::span<W, 2>(exact + 3, 2)), exact[2] = exact[3];
     else exec::pair_gram<T, M>(pairs_.data(), pairs_.data(), 2, shadow(run).data(), true, n, exact);
-    run.r.space().start_sum(exact, 5).wait(exact);
+    this->reduce(run, exact, 5);
     norm_ = std::sqrt(std::max(real(exact[2]), 0.0));
+    if (this->max_norm_) this->set_ratio(this->largest_);
     rho_ = exact[4];
     if (sweeps_) return sweeps_->turn(rho_ * between_);
     const T a[2] = {T(exact[4] * between_), T(1)}, c[2] = {T(0), T(1)};
@@ -359,6 +363,13 @@ class CaBicgstab final : public SStepIteration<T, M> {
   }
 
   bool put_off_ = false;  // the steps of a block that is finished have not been taken
+  /// Few digits are asked for: few are needed. 2e-5 for a tolerance of 1e-8 and below, 5e-3 from about 6e-4 on.
+  static double clear_for(const Options& options) {
+    constexpr double tight = 1e-8;
+    return std::clamp(clear * std::sqrt(options.rtol.value_or(tight) / tight), clear, bold);
+  }
+
+  double clear_, steep_;
   bool step_is_given_, powers_are_given_;
   std::optional<BicgstabSweepsOf<T>> sweeps_;
   std::vector<typename BicgstabSweepsOf<T>::Step> steps_taken_;

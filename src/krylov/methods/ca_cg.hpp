@@ -39,10 +39,10 @@ using SweepsOf = CgSweeps<T>;
 #endif
 
 /// Hermitian positive definite A and P. A block of s iterations: s products of two columns, s applies of P to two, 1
-/// reduction (2 with norm max). With P the basis Y is one of A P, and Z = P Y stands beside it: A P is Hermitian in the
+/// reduction. With P the basis Y is one of A P, and Z = P Y stands beside it: A P is Hermitian in the
 /// inner product of P, whose Gram matrix is Y^H Z, and the step of x is Z e. Vectors: 2 (s + 1), with P 4 (s + 1), d,
-/// the step since the last replacement. A norm below the rounding of the Gram matrix costs one reduction more, a
-/// replacement one product (and an apply of P).
+/// the step since the last replacement. A norm below the rounding of the Gram matrix, or one that with norm max
+/// seems to be at the goal, costs one reduction more, a replacement one product (and an apply of P).
 ///
 /// Swept: with a Csr matrix in host memory, a diagonal P or none, and a Chebyshev basis, no basis is stored. Two
 /// wavefronts (cg_sweeps.hpp) read A twice for s iterations: its powers give the moments and (p, A p), from which G
@@ -69,7 +69,7 @@ class CaCg final : public SStepIteration<T, M> {
         one_exchange_(options.powers.value_or(op::Powers::kernel) == op::Powers::kernel) {
     const int columns = this->columns(this->step_.most());
     residual_.reserve(columns);
-    sums_.resize(2 * exec::pair_gram_size(columns, false));
+    sums_.resize(2 * exec::pair_gram_size(columns, false) + 1);
   }
 
  private:
@@ -106,18 +106,20 @@ class CaCg final : public SStepIteration<T, M> {
     sweeps_->set_residual(r.data());
   }
   double norm_of_residual(const Run<T, M>& run) override {
-    if (!sweeps_) return Base::norm_of_residual(run);
-    if (!this->max_norm_) return std::sqrt(real(sum_of_squares(run)[1]));
+    if (!sweeps_ || this->max_norm_) return Base::norm_of_residual(run);
+    return std::sqrt(real(sum_of_squares(run)[1]));
+  }
+  double largest_here(const Run<T, M>& run) override {
+    if (!sweeps_) return Base::largest_here(run);
     sweeps_->copy_residual(run.w[1].data());  // run.r stays what replacements begin with
-    double norm = exec::largest_magnitude<T, M>(run.w[1].data(), run.r.size());
-    run.r.space().start_sum(&norm, 1, comm::Operation::max).wait(&norm);
-    return norm;
+    return exec::largest_magnitude<T, M>(run.w[1].data(), run.r.size());
   }
   /// (r, z) and (r, r)
-  auto sum_of_squares(const Run<T, M>& run) {
-    auto sums = sweeps_->squares();
-    run.r.space().start_sum(sums.data(), sums.size()).wait(sums.data());
-    return sums;
+  std::array<W, 2> sum_of_squares(const Run<T, M>& run) {
+    const auto own = sweeps_->squares();
+    W sums[3] = {own[0], own[1]};
+    this->reduce(run, sums, 2);
+    return {sums[0], sums[1]};
   }
 
   void make_basis(const Run<T, M>& run, int s) override {
@@ -125,8 +127,9 @@ class CaCg final : public SStepIteration<T, M> {
     if (sweeps_) {
       chebyshev(run, s);
       const Span span("moments", "krylov");
-      moments_.resize(std::size_t(SweepsOf<T>::sums_of(s)));
-      sweeps_->powers(recurrence_, moments_);
+      count_ = std::size_t(SweepsOf<T>::sums_of(s));
+      moments_.resize(count_ + 1);
+      sweeps_->powers(recurrence_, std::span(moments_).first(count_));
       return count_products(run, s);
     }
     const auto v = this->renew_basis(run, s);
@@ -145,7 +148,7 @@ class CaCg final : public SStepIteration<T, M> {
     const auto* const v = pairs_.data();
     exec::pair_gram<T, M>(v, run.P ? images_.data() : v, columns, nullptr, false, n, sums_.data());
     if (run.P) exec::pair_gram<T, M>(v, v, columns, nullptr, false, n, sums_.data() + count);
-    run.r.space().start_sum(sums_.data(), run.P ? 2 * count : count).wait(sums_.data());
+    this->reduce(run, sums_.data(), run.P ? 2 * count : count);
     const auto steps = this->steps(s);
     return y_.set(steps, columns, sums_.data()) && (!run.P || residual_.set(steps, columns, sums_.data() + count));
   }
@@ -153,7 +156,7 @@ class CaCg final : public SStepIteration<T, M> {
   void enter(const Run<T, M>& run, Monitor&) override {
     rz_ = real(y_.at(1, 1));
     norm_ = (residual_is_apart(run) ? residual_ : y_).column_length(1);
-    if (swept_with_P(run) && !this->max_norm_ && norm_ > 0) this->ratio_ = std::sqrt(real(moments_.back())) / norm_;
+    if (swept_with_P(run) && !this->max_norm_) this->set_ratio(std::sqrt(real(moments_[count_ - 1])));
   }
 
   /// Whether the plain lengths of coordinates come from residual_.
@@ -172,12 +175,12 @@ class CaCg final : public SStepIteration<T, M> {
     y_.use(n);
     const bool apart = residual_is_apart(run);
     if (apart) residual_.use(n);
-    Trace::work("coordinates", 0, (apart ? 12.0 : 8.0) * n * n);  // forms with the Gram matrix
+    this->work_ += (apart ? 12.0 : 8.0) * n * n;  // forms with the Gram matrix
 
     if (!guard_->allows_direction(rz_)) return Ending::broken;
     y_.multiply(a_, Ta_);  // A p = Y (T a)
     // (p, A p). A shift of the basis would cost the digits of a smooth p in the first iteration, which is not tested.
-    const double pv = fresh && sweeps_ ? real(moments_[moments_.size() - 2]) : real(y_.form(a_, Ta_));
+    const double pv = fresh && sweeps_ ? real(moments_[count_ - 2]) : real(y_.form(a_, Ta_));
     if (blurs(y_.size(a_) * y_.size(Ta_), pv) && !fresh) return Ending::lost;
     if (!guard_->allows_step(rz_, pv)) return Ending::broken;
     const double alpha = rz_ / pv;
@@ -227,11 +230,12 @@ class CaCg final : public SStepIteration<T, M> {
       if (z_is_there_) P->apply(pairs_[0], images_[0]);
     }
     if (ending != Ending::blurred) return;
-    W exact[6];  // of p and r: (p, z), (p, z_r), (r, z_r), and (r, r) last
+    W exact[7];  // of p and r: (p, z), (p, z_r), (r, z_r), and (r, r) last
     exec::pair_gram<T, M>(pairs_.data(), P ? images_.data() : pairs_.data(), 2, nullptr, false, n, exact);
     if (P) exec::pair_gram<T, M>(pairs_.data(), pairs_.data(), 2, nullptr, false, n, exact + 3);
-    run.r.space().start_sum(exact, P ? 6 : 3).wait(exact);
+    this->reduce(run, exact, P ? 6 : 3);
     norm_ = std::sqrt(std::max(real(exact[P ? 5 : 2]), 0.0));
+    if (this->max_norm_) this->set_ratio(this->largest_);
     rz_ = real(exact[2]);
     const T beta = T(real_t<T>(rz_ / before_)), both[2] = {beta, T(1)}, only[2] = {T(0), T(1)};
     exec::pair_combine<T, M>(pairs_.data(), 2, both, only, nullptr, nullptr, n);
@@ -241,7 +245,7 @@ class CaCg final : public SStepIteration<T, M> {
   /// The basis of a swept block: T_k of A, whose eigenvalues lie about the Ritz values.
   void chebyshev(const Run<T, M>& run, int s) {
     const double largest = run.P ? 0 : run.A.largest();
-    this->shifts_.renew(run.r.space(), this->A_norm_);
+    this->shifts_.renew(this->A_norm_);
     double least = std::numeric_limits<double>::infinity(), most = -least;
     for (const auto z : this->shifts_.values()) least = std::min(least, z.real()), most = std::max(most, z.real());
     if (!(most > 0)) most = std::exp2(std::ilogb(largest > 0 ? largest : 1)), least = -most;
@@ -256,7 +260,7 @@ class CaCg final : public SStepIteration<T, M> {
 
   /// G from the moments of p and r.
   bool gram_of_moments(const Run<T, M>& run, int s) {
-    run.r.space().start_sum(moments_.data(), moments_.size()).wait(moments_.data());
+    this->reduce(run, moments_.data(), count_);
     const auto at = [&](int k, int i) { return moments_[std::size_t(k * SweepsOf<T>::sums + i)]; };
     for (int q = 0; q < 3; ++q) {  // of p with p, of r with r, of p with r
       auto& m = moment_[q];
@@ -294,7 +298,8 @@ class CaCg final : public SStepIteration<T, M> {
     const auto exact = sum_of_squares(run);
     rz_ = real(exact[0]);
     norm_ = std::sqrt(std::max(rz_, 0.0));
-    if (run.P && !this->max_norm_ && norm_ > 0) this->ratio_ = std::sqrt(real(exact[1])) / norm_;
+    if (this->max_norm_) this->set_ratio(this->largest_);
+    else if (run.P) this->set_ratio(std::sqrt(real(exact[1])));
     sweeps_->turn(rz_ / before_);
   }
 
@@ -304,6 +309,7 @@ class CaCg final : public SStepIteration<T, M> {
   std::vector<typename SweepsOf<T>::Step> steps_taken_;
   op::Recurrence<T> recurrence_;
   std::vector<W> moments_, moment_[3], triangle_;
+  std::size_t count_ = 0;    // of the moments, which have room for a number more
   bool z_is_there_ = false;  // images_[0] holds P times the first pair of Y
   Coordinates<T> residual_;  // in the plain inner product; y_ is in that of P
   std::optional<CgGuard> guard_;

@@ -121,7 +121,7 @@ class CaGmres final : public Iteration<T, M> {
       m_.started_ = r_norm, m_.believed_ = left_ ? r_norm : residual_ * (r_norm / beta_);
       const int k = projected_->columns();
       if (k == 0) return;
-      m_.learn(run_.r.space(), k, ld_);
+      m_.learn(k, ld_);
       if constexpr (full) {
         const bool whole = m_.how_ == Orthogonalisation::two_stage && m_.R_[std::size_t(k) * ld_ + k] != T(0);
         if (whole && std::isfinite(residual_))
@@ -175,7 +175,7 @@ class CaGmres final : public Iteration<T, M> {
       const int j = projected_->columns();
       const int s =
           std::min({m_.next_step(j), m_.restart_ - j, std::max(1, monitor_.max_iterations() - monitor_.iterations())});
-      const auto steps = m_.recurrence(run_.r.space(), run_.A, s, j, ld_);  // B
+      const auto steps = m_.recurrence(run_.A, s, j, ld_);  // B
       if constexpr (!full) {
         if (j > at_) std::swap(run_.w[2], run_.w[2 + std::size_t(j - at_)]);
         at_ = j;
@@ -287,10 +287,9 @@ class CaGmres final : public Iteration<T, M> {
   }
 
   /// The steps from vector j on; B and R of this block.
-  std::span<const op::RecurrenceStep<T>> recurrence(const layout::Space& space, const op::Operator<T, M>& A, int s,
-                                                    int j, int ld) {
+  std::span<const op::RecurrenceStep<T>> recurrence(const op::Operator<T, M>& A, int s, int j, int ld) {
     // In the first cycle: Ritz values of the columns so far, until there are two for each step.
-    if (basis_ != Basis::monomial && learned_ < 2 * wanted_ && j > learned_) learn(space, j, ld);
+    if (basis_ != Basis::monomial && learned_ < 2 * wanted_ && j > learned_) learn(j, ld);
     if (int(steps_.size()) < s) {
       // A power of two: rounding does not depend on whether the operator knows its largest entry.
       const double largest = A.largest(),
@@ -375,9 +374,9 @@ class CaGmres final : public Iteration<T, M> {
   }
 
   /// Ritz values of the first `columns` columns of H, unless those of more columns are known.
-  void learn(const layout::Space& space, int columns, int ld) {
+  void learn(int columns, int ld) {
     if (columns <= learned_ || basis_ == Basis::monomial) return;
-    auto values = ritz_values<T>(space, H_, ld, columns);
+    auto values = ritz_values<T>(H_, ld, columns);
     if (values.empty()) return;
     ritz_ = std::move(values);
     learned_ = columns;

@@ -60,7 +60,7 @@ class PipelinedGmres final : public Iteration<T, M> {
     const auto& space = run.r.space();
     const bool left = run.P && side_ == Side::left, right = run.P && !left;
     if (!look_back(monitor)) return;
-    const bool first = !learn(space);
+    const bool first = !learn();
     t = first ? 1 : t_, ahead = first ? 1 : ahead_, L = (ahead + 1) * t - 1;
     const double r_norm = monitor.norm();
     const double beta = begin_cycle(run, monitor, left, run.w[0]);  // v_0 = q_0 = r / beta
@@ -140,9 +140,9 @@ class PipelinedGmres final : public Iteration<T, M> {
   };
 
   /// Takes Ritz values of the first cycle, or of a later one whose basis lost its digits. False while there are none.
-  bool learn(const layout::Space& space) {
+  bool learn() {
     if (columns_ > 0)
-      if (auto values = ritz_values<T>(space, H, ld, columns_); !values.empty()) ritz_ = std::move(values);
+      if (auto values = ritz_values<T>(H, ld, columns_); !values.empty()) ritz_ = std::move(values);
     columns_ = 0;
     return !ritz_.empty();
   }

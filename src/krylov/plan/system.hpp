@@ -20,6 +20,7 @@
 #include "op/known_signs.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <iomanip>
@@ -90,6 +91,8 @@ class System {
   /// The norm of b (Options::norm), and ||x||. Collective, unless fault() has found them and nothing has changed since.
   double length_of_b() { return b_length_ ? *b_length_ : length(*b_); }
   double length_of_x() { return x_length_ ? *x_length_ : layout::norm(x_); }
+  /// The caller knows that x is zero.
+  void take_zero() { x_length_ = 0; }
   /// Checks the null space, projects b and x, and puts projections after applies: of P, or of A where there is no P.
   /// Error(usage): A v or A^H w is not zero. A product for each vector, and one more. Collective.
   void enter_null_space(Report& report);
@@ -100,13 +103,25 @@ class System {
 
   /// The norm of Options::norm.
   double length(const V& v) const { return options_.norm == Norm::max ? layout::max_norm(v) : layout::norm(v); }
-  /// r = b - A x; returns ||r||, infinite where `look` is set and the data are damaged.
-  double true_residual(const V& x, V& r, bool look = false) const {
+  /// r = b - A x, infinite where `look` is set and the data are damaged.
+  void form_residual(const V& x, V& r, bool look = false) const {
     const Span span("recompute b - A x", "krylov");
     A_->apply(x, r);
     exec::sweep(exec::reads(*b_), exec::updates(r), exec::writes(), layout::formula::Xpay<T>{T(-1)});
     if (look) mark_damage(r);
+  }
+  /// The same; returns ||r||.
+  double true_residual(const V& x, V& r, bool look = false) const {
+    form_residual(x, r, look);
     return length(r);
+  }
+  /// length(v), and the 2-norm whose layout::own_squares() these are. One reduction. Collective.
+  std::array<double, 2> lengths(const V& v, const std::array<double, 3>& own) const {
+    if (options_.norm == Norm::max) {
+      const auto [norm, most] = layout::norm_and_max<T>(space_, own, largest_magnitude(v.own()));
+      return {most, norm};
+    }
+    return layout::norms_of<T>(space_, std::array{layout::own_squares(v), own});
   }
   /// Makes r infinite where the data of any rank are damaged: the next norm of r tells all ranks, without a message of
   /// its own. (A rank without elements has no data.)
@@ -245,8 +260,15 @@ std::string System<T, M>::fault() {
     if (const Global i = first_non_finite(v); i >= 0)
       fault = message(name, " has a value that is not finite at index ", i, " (counted from 0)");
   };
-  if (fault.empty()) look("b", *b_, *(b_length_ = length(*b_)));
-  if (fault.empty()) look("x0", x_, *(x_length_ = layout::norm(x_)));
+  if (!fault.empty()) return fault;
+  if (x_length_) {
+    b_length_ = length(*b_);
+  } else {
+    const auto [of_b, of_x] = lengths(*b_, layout::own_squares(x_));
+    b_length_ = of_b, x_length_ = of_x;
+  }
+  look("b", *b_, *b_length_);
+  if (fault.empty()) look("x0", x_, *x_length_);
   return fault;
 }
 

@@ -20,7 +20,14 @@ class Step {
 
   int most() const { return most_; }
   int limit() const { return limit_; }
-  void begin() { now_ = 1; }
+  void begin() { now_ = std::exchange(again_, 1); }
+  /// The next run solves another system with the same operator, whose last one took so many iterations: it begins with
+  /// the longest block that does not exceed them.
+  void recall(int iterations) {
+    again_ = 1;
+    while (2 * again_ <= std::min(iterations, limit_)) again_ *= 2;
+    if (limit_ <= iterations) again_ = limit_;
+  }
   int next(int left) const { return std::min(now_, left); }
   /// A block of `step` iterations, `done` of which could be done; `noise`: the largest relative rounding error of a
   /// scalar in it. Returns true when the limit has fallen to a new minimum.
@@ -53,7 +60,7 @@ class Step {
   }
 
  private:
-  int most_, limit_, now_ = 1, good_ = 0, patience_ = 1, least_ = std::numeric_limits<int>::max();
+  int most_, limit_, now_ = 1, again_ = 1, good_ = 0, patience_ = 1, least_ = std::numeric_limits<int>::max();
   bool adapts_;
   double unit_, clear_;
 };

@@ -990,14 +990,23 @@ void FiniteVolume<T>::powers(std::span<Vector<T, Host>* const> v, std::span<cons
     return u.space() == this->range() && u.columns() == v[0]->columns() && u.columns() <= 2;
   };
   // On several ranks the cells beside the halo are computed last, so the sweep cannot follow the product line by line.
-  if (wide_ || this->range().comm().size() > 1 || steps.empty() || v.size() != steps.size() + 1 ||
+  // Few cells all wait for the halo: there is little to compute meanwhile.
+  constexpr Local few = 1000;
+  const bool on_ranks = this->range().comm().size() > 1;
+  if (wide_ || (on_ranks && this->range().local_size() > few) || steps.empty() || v.size() != steps.size() + 1 ||
       !std::all_of(v.begin(), v.end(), [&](const auto* u) { return fits(*u); }) ||
       (steps[0].beta != T(0) && !(before && fits(*before))))
     return Operator<T, Host>::powers(v, steps, before);
   const exec::Tasks::InOrder in_order(true);
   for (std::size_t c = 0; c < steps.size(); ++c) {
     this->count_apply();
-    product(*v[c], *v[c + 1], -1, &steps[c], c > 0 ? v[c - 1] : before);
+    const int token = begin(*v[c], *v[c + 1], false);
+    try {
+      product(*v[c], *v[c + 1], token, &steps[c], c > 0 ? v[c - 1] : before);
+    } catch (...) {
+      this->abandon(token);
+      throw;
+    }
   }
 }
 
@@ -1115,7 +1124,7 @@ void FiniteVolume<T>::product(const Vector<T, Host>& x, Vector<T, Host>& y, int 
   const T* remote = nullptr;
   if (token >= 0) {
     e = &parts.exchange(this->range().comm(), columns);
-    if (columns <= 2) product.run(x.data(), y.data(), What::before_halo, columns);
+    if (columns <= 2 && !step) product.run(x.data(), y.data(), What::before_halo, columns);
     e->wait(token);
     remote = reinterpret_cast<const T*>(e->incoming(token));
   }
@@ -1123,7 +1132,7 @@ void FiniteVolume<T>::product(const Vector<T, Host>& x, Vector<T, Host>& y, int 
   if (e) e->close(token);
   if (columns > 2) return product.run_many(x, y);
   product.ghost = ghosts.data();
-  product.run(x.data(), y.data(), token >= 0 ? What::after_halo : What::all, columns);
+  product.run(x.data(), y.data(), token >= 0 && !step ? What::after_halo : What::all, columns);
 }
 
 template <Scalar T>
