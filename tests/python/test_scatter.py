@@ -197,6 +197,26 @@ def test_double_layer_of_one_is_minus_one_half(mesh: bem.Mesh, elements: str) ->
     assert math.sqrt((K.elements.integrals * error**2).sum() / K.elements.integrals.sum()) < 5e-4
 
 
+def test_a_triangle_and_itself() -> None:
+    """The double integral of 1 / r, in closed form (Arcioni 1997, table 1), from constant and from linear functions."""
+    triangle = bem.Mesh([[0, 0, 0], [0.1, 0, 0], [0.05, 0.1, 0]], [[0, 1, 2]])
+    for elements in ("constant", "linear"):
+        V = bem.boundary_operator(triangle, single=1.0, elements=elements, tolerance=1e-6)
+        total = (V @ np.ones(len(V.elements))).sum() * 4 * math.pi
+        assert total == pytest.approx(1.0210603e-3, rel=3e-8)
+
+
+def test_potentials_are_smooth_at_the_surface() -> None:
+    """At any distance from a conductor, also on it, at centroids and vertices."""
+    charges = bem.solve(bem.sphere(3), elements="linear")
+    mesh = charges.system.mesh
+    n = mesh.normals[:20] / mesh.areas[:20, None]
+    found = [charges.potential_at(mesh.centroids[:20] + h * n) for h in (-1e-3, -1e-7, 0, 1e-9, 1e-5, 1e-3)]
+    assert np.abs(np.diff(found, axis=0)).max() < 1.5e-3
+    assert np.abs(found[2] - 1).max() < 5e-3
+    assert np.abs(charges.potential_at(mesh.vertices[:20]) - 1).max() < 2e-2
+
+
 @pytest.mark.slow
 def test_operators_of_waves_on_the_sphere() -> None:
     """V = i k j h, K = i k^2 (j h)' / 2, W = -i k^3 j' h' on spherical harmonics of degree 1."""

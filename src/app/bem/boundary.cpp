@@ -306,8 +306,7 @@ void BoundaryLayer<T>::near(std::span<const Global> rows, std::span<const Global
                             T* out) const {
   static thread_local Near of_rows, of_columns;
   of_rows.set(*this, rows), of_columns.set(*this, columns);
-  PairAccuracy accuracy(accuracy_);
-  if (form_.has_gradient()) ++accuracy.touching;  // its rules converge as fast, from farther away
+  const PairAccuracy accuracy(accuracy_);
   const std::size_t each = elements_ == Elements::linear ? 3 : 1, m = rows.size();
   for (const Local s : of_rows.triangles)
     for (const Local t : of_columns.triangles) {

@@ -199,7 +199,9 @@ void Pairs<T>::add(const Corners& s, const Corners& t) {
     regular =
         std::max(size2_s / area_of(s), size2_t / area_of(t)) < 2 * slim && !(at.common < 3 && is_narrow(s, t, at));
   }
-  if (regular) return add_by(touching_rule(Common(at.common), accuracy_.touching), s, t, at);
+  // A triangle and itself need a point more than an edge or a corner for the same error, derivatives two more at edges.
+  const int more = at.common == 3 ? 0 : !form_.has_gradient() ? -1 : at.common == 2 ? 1 : 0;
+  if (regular) return add_by(touching_rule(Common(at.common), accuracy_.touching + more), s, t, at);
   add_near_pair(s, t, form_, near_);
 }
 

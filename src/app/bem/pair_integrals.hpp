@@ -18,7 +18,7 @@ struct PairIntegral {
 /// Orders of quadrature for a relative accuracy.
 struct PairAccuracy {
   explicit PairAccuracy(double accuracy);
-  int touching;           ///< Gauss points in each variable
+  int touching;           ///< Gauss points in each variable for a triangle and itself
   double seven, sixteen;  ///< distances of centroids, in longest edges, from which so many points on each are enough
 };
 
