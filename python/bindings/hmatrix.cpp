@@ -134,6 +134,22 @@ EntrySource source_of(const nb::object& entries) {
   return entries;
 }
 
+/// Sets what follows from where the entries come from. `square`: rows and columns are the same points.
+void suit(op::HMatrixRequest& request, const EntrySource& source, bool square) {
+  request.matrix.concurrent = !std::holds_alternative<nb::object>(source);  // Python runs on one thread at a time
+  const auto* const named = std::get_if<op::PointKernel>(&source);
+  request.matrix.smooth = named != nullptr;
+  request.matrix.mirrors = named && square && named->derivative != op::KernelDerivative::target;
+  const int components = named ? op::components_of(named->kernel) : 1;
+  if (components == 1) return;
+  // The components of a point stay together; where they are not coupled, crosses of one do not lead to the others, and
+  // so many samples seldom miss one.
+  constexpr int samples = 6;
+  request.matrix.compress.samples = std::max(samples, request.matrix.compress.samples);
+  if (request.tree.leaf_size >= components)
+    request.tree.quantum = request.tree.leaf_size >= 16 * components ? 16 * components : components;
+}
+
 template <Scalar T>
 op::EntryFunction<T> compiled_entries(const EntrySource& source, const Sides& sides) {
   if (const auto* const named = std::get_if<op::PointKernel>(&source))
@@ -223,15 +239,7 @@ void bind_scalar(nb::module_& m) {
            bool pairwise, op::HMatrixRequest request) {
           const auto source = source_of(entries);
           const bool python = std::holds_alternative<nb::object>(source);
-          request.matrix.concurrent = !python;  // Python runs on one thread at a time
-          request.matrix.smooth = std::holds_alternative<op::PointKernel>(source);
-          if (const auto* const named = std::get_if<op::PointKernel>(&source)) {
-            request.matrix.mirrors = sources.size() == 0 && named->derivative != op::KernelDerivative::target;
-            // The components of a point stay together.
-            const int components = op::components_of(named->kernel);
-            if (components > 1 && request.tree.leaf_size >= components)
-              request.tree.quantum = request.tree.leaf_size >= 16 * components ? 16 * components : components;
-          }
+          suit(request, source, sources.size() == 0);
           return together(comm, [&] {
             check_values(op::hmatrix_options(), request);
             Sides sides(points, boxes, sources, source_boxes, request.tree);

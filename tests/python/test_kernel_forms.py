@@ -179,6 +179,14 @@ def test_matrices_of_tensors(name: str, given: Any, form: Any) -> None:
         assert A.report["error_bound"] < 2e-4
 
 
+def test_components_that_are_hardly_coupled() -> None:
+    """Of spheres that all overlap: crosses of one component do not lead to another."""
+    p = np.random.default_rng(0).random((800, 3))
+    A = tacit.hmatrix(p, "rpy", nugget=100.0)
+    assert A.report["entries_evaluated"] < 0.9  # blocks are not made twice
+    assert error(A, tensor(p, p, "rpy") + 100 * np.eye(2400)) < 1e-4
+
+
 @pytest.mark.parametrize(("m", "n"), [(40, 900), (900, 40), (1, 300)])
 def test_slim_matrices_of_tensors(m: int, n: int) -> None:
     rng = np.random.default_rng(0)
