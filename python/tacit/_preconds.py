@@ -438,7 +438,7 @@ class Direct(Preconditioner):
 
 class Hlu(Preconditioner):
     """Approximate triangular factors in hierarchical form: the strong one, a direct solver where its tolerance is
-    small; on several ranks of each rank's diagonal block.
+    small.
 
     Parameters
     ----------

@@ -14,8 +14,8 @@ For :func:`tacit.hmatrix` operators:
 jacobi             divides by the diagonal                                                    absolute
 block-jacobi       inverts the near field of clusters of at most `size` points (400)          size, precision
 hlu                approximate triangular factors in hierarchical form; with a small          tolerance, rank,
-                   tolerance a direct solver (:func:`factorise`). On several ranks: of each   leaf_size, factors,
-                   rank's diagonal block                                                      precision
+                   tolerance a direct solver (:func:`factorise`)                              leaf_size, factors,
+                                                                                              precision
 inner              20 iterations of bicgstab, with jacobi, on a copy of the matrix whose      see :func:`inner`
                    low-rank blocks are cut to rank one
 ================== ========================================================================== ========================
@@ -42,9 +42,20 @@ from ._described import HMATRIX_PRECOND, HMATRIX_PRECOND_NAMES, PRECOND, PRECOND
 from ._options import Described, Preconditioner, agree, fill, of_its_kind
 from ._preconds import *  # noqa: F403
 from ._support import Array, agreed, as_array, choose, core, refuse_unknown, to_scalar, utf8, vectors_of, whole_number
-from .op import Csr, DeviceCsr, DeviceHMatrix, HMatrix, Operator, as_operator, stored
+from .op import Composed, Csr, DeviceCsr, DeviceHMatrix, HMatrix, Operator, as_operator, low_rank, stored
 
-__all__ = ["HFactors", "Reporting", "amg", "build", "factorise", "inner", "make", "names", "rigid_body_modes"]
+__all__ = [
+    "HFactors",
+    "Reporting",
+    "UpdatedFactors",
+    "amg",
+    "build",
+    "factorise",
+    "inner",
+    "make",
+    "names",
+    "rigid_body_modes",
+]
 __all__ += _preconds.__all__
 
 N = TypeVar("N", bound="Named")
@@ -123,7 +134,8 @@ class Reporting(Named):
     def report(self) -> dict[str, Any]:
         """For "hlu": ``bytes``, ``dense_blocks``, ``low_rank_blocks``, ``mean_rank``, ``max_rank``,
         ``replaced_pivots``, ``precision``, ``factors`` ("lu", "cholesky"), ``shift`` (added to the diagonal, where the
-        matrix was not positive definite to the tolerance), ``log_determinant``, ``sign``, ``seconds``, ``note``. For
+        matrix was not positive definite to the tolerance), ``log_determinant``, ``sign``, ``most_bytes`` of a
+        rank, ``messages`` and ``message_bytes`` of the construction, ``seconds``, ``note``. For
         "block-jacobi": ``bytes``, ``blocks``, ``note``. For "amg" (on a GPU without what is measured in cycles):
         ``levels`` (of each the ``rows`` and ``entries``, the ``prolongation_entries`` towards it, the ``ranks`` that
         have rows, and of this rank the ``setup_seconds`` until the next level was there and the ``seconds`` of cycles),
@@ -143,14 +155,21 @@ class HFactors(Reporting):
 
     __slots__ = ()
 
+    def solve(self, B: Any) -> Array:
+        """A^-1 B for one vector or k columns, by the factors: ``F @ B``. They are read once for all columns.
+        Collective; on several ranks as many messages as for one column, k times as long.
+
+        :func:`tacit.solve` with ``precond=F`` has the residual checked.
+        """
+        return np.asarray(self @ B)
+
     def slogdet(self) -> tuple[Any, float]:
         """The sign (of modulus 1) and log |det| of the factors, as of :func:`numpy.linalg.slogdet`. Local.
 
         Raises
         ------
         ValueError
-            Where the factors are not those of all of A: on several ranks, or where pivots were replaced (A is singular
-            to its tolerance), or they could not be made.
+            Where pivots were replaced (A is singular to its tolerance), or the factors could not be made.
 
         Warns
         -----
@@ -164,10 +183,44 @@ class HFactors(Reporting):
         if kept["replaced_pivots"]:
             raise ValueError(f"no determinant of A is known: {kept['note']}, so that A is singular to its tolerance")
         if not np.isfinite(kept["log_determinant"]):
-            why = kept["note"] or f"on {self.comm.size} ranks these are factors of diagonal blocks"
-            raise ValueError(f"no determinant of A is known: {why}; one rank factorises all of A")
+            raise ValueError(f"no determinant of A is known: {kept['note'] or 'the factors have a pivot of zero'}")
         sign = kept["sign"]
         return (sign if self.dtype.kind == "c" else sign.real), float(kept["log_determinant"])
+
+    def updated(self, U: Any, V: Any = None) -> UpdatedFactors:
+        """The inverse and the determinant of A + U V^H, by those of A: no new factors. Without V it is A + U U^H.
+
+        (A + U V^H)^-1 = A^-1 - W S^-1 Z^H with W = A^-1 U, Z = A^-H V and S = I + V^H W; det(A + U V^H) = det A det S
+        (Sherman, Morrison, Woodbury: Hager 1989, doi 10.1137/1031049).
+
+        Parameters
+        ----------
+        U, V : array_like
+            (n, k), or (n,) for k = 1, whole and the same on every rank: as of :func:`tacit.low_rank`.
+
+        Returns
+        -------
+        UpdatedFactors
+            ``A + tacit.low_rank(U, V)`` is the matrix: ``tacit.solve(A + tacit.low_rank(U, V), b, precond=F.updated(U,
+            V))``. 2 k solves with F, and as many columns of memory. Collective. Where A + U V^H is much closer to
+            singular than A digits are lost, as ``condition`` tells; ``factorise(A + tacit.low_rank(U, V))`` loses none.
+
+        Raises
+        ------
+        ValueError
+            For arrays of another shape, and where A + U V^H is singular.
+
+        Examples
+        --------
+        >>> import numpy as np, tacit
+        >>> x = np.linspace(0, 1, 300)
+        >>> A = tacit.hmatrix(x, "matern32", length=0.1, nugget=0.1, tolerance=1e-8, symmetry="hermitian")
+        >>> F = tacit.precond.factorise(A).updated(np.ones(300))
+        >>> b = A @ x + x.sum()
+        >>> bool(np.allclose(F.solve(b), x, atol=1e-5))
+        True
+        """
+        return UpdatedFactors(self, U, V)
 
     def logdet_error(self, samples: int = 20, seed: int = 0) -> float:
         """How far log |det| of the factors is from that of A, an estimate to first order: the trace of
@@ -187,6 +240,65 @@ class HFactors(Reporting):
             z = rng.choice([-1.0, 1.0], n).astype(self.dtype)
             found[i] = np.real(np.vdot(z, z - np.asarray(self @ (A @ z))))
         return float(abs(found.mean()) + 2 * found.std(ddof=1) / count**0.5)
+
+
+class UpdatedFactors(Composed):
+    """The inverse of A + U V^H by factors of A. Made by :meth:`HFactors.updated`.
+
+    Attributes
+    ----------
+    condition : float
+        (1 + |V^H A^-1 U|) / the smallest singular value of S: results have up to so many times the error of F.
+    """
+
+    __slots__ = ("_given", "_sign", "condition", "for_cg")
+
+    def __init__(self, F: HFactors, U: Any, V: Any = None) -> None:
+        def look() -> tuple[Array, Array]:
+            both = [_columns_of(U, "U", F), _columns_of(U if V is None else V, "V", F)]
+            if both[0].shape != both[1].shape:
+                raise ValueError(f"U has shape {both[0].shape} and V {both[1].shape}; both need as many columns")
+            return both[0], both[1]
+
+        u, v = agreed(F.comm, look)
+        W = F.solve(u)
+        Z = W if V is None and F.report["factors"] == "cholesky" else np.asarray(F.H @ v)
+        part = v.conj().T @ W
+        S = np.eye(u.shape[1]) + part
+        least = float(np.linalg.norm(S, -2))
+        self.condition = (1 + float(np.linalg.norm(part, 2))) / least if least > 0 else float("inf")
+        if not self.condition < 1 / np.finfo(F.dtype).eps:
+            raise ValueError("A + U V^H is singular: I + V^H A^-1 U has no inverse")
+        correction = low_rank(-np.linalg.solve(S.T, W.T).T, Z, comm=F.comm, scalar=F.dtype)
+        one = F.dtype.type(1).item()
+        super().__init__("sum", (one, F, one, correction), F.comm, F.dtype)
+        self.for_cg = F.for_cg and V is None
+        self._given = F, U, V
+        self._sign = np.linalg.slogdet(S)
+
+    def solve(self, B: Any) -> Array:
+        """(A + U V^H)^-1 B for one vector or k columns. Collective."""
+        return np.asarray(self @ B)
+
+    def slogdet(self) -> tuple[Any, float]:
+        """The sign and log |det| of A + U V^H; as :meth:`HFactors.slogdet`. Local."""
+        sign, log = self._given[0].slogdet()
+        return sign * self._sign[0], log + float(self._sign[1])
+
+    def _state(self) -> tuple[Any, ...]:
+        return self._given
+
+    @classmethod
+    def _made_from(cls, comm: _core.Communicator, *state: Any) -> UpdatedFactors:
+        return cls(*state)
+
+
+def _columns_of(a: Any, name: str, F: Operator) -> Array:
+    array = as_array(a, name)
+    array = to_scalar(array.reshape(-1, 1) if array.ndim == 1 else array, F._scalar, name)
+    if array.ndim != 2 or len(array) != F.shape[0] or array.shape[1] == 0:
+        raise ValueError(f"{name} has shape {array.shape}; ({F.shape[0]},) or ({F.shape[0]}, k) with k > 0 is needed")
+    return array
 
 
 class Multilevel(Reporting):
@@ -378,8 +490,11 @@ def make(A: Any, name: str, **options: Any) -> Operator | None:
             refuse_unknown("precond 'none'", options, ())
         if chosen in ("none", "inner"):
             return chosen, None, {}
-        if chosen == "hlu" and not isinstance(A, HMatrix):
-            raise ValueError(f"precond 'hlu' is of tacit.hmatrix operators; this is a {A.name} operator")
+        if chosen == "hlu" and _multiple_and_shift(A) is None:
+            raise ValueError(
+                f"precond 'hlu' is of tacit.hmatrix operators, their multiples and shifts; this is a {A.name} operator"
+                + (": compressed() makes one H-matrix of others" if isinstance(A, Composed) else "")
+            )
         if isinstance(A, DeviceHMatrix):
             refuse_on_gpus(chosen, "A.to('host') has others")
             return chosen, _of_hmatrix(chosen, options), HMATRIX_PRECOND
@@ -388,7 +503,7 @@ def make(A: Any, name: str, **options: Any) -> Operator | None:
                 f"precond {chosen!r} works in host memory, and the {A.name} operator is in that of {A.device}; for a"
                 f" DeviceCsr there are {', '.join(n for n in PRECOND_NAMES if n != 'none')}"
             )
-        if isinstance(A, HMatrix) and chosen != "jacobi":
+        if (isinstance(A, HMatrix) and chosen != "jacobi") or chosen == "hlu":
             choose("preconditioner of an H-matrix", chosen, HMATRIX_PRECOND_NAMES)
             return chosen, _of_hmatrix(chosen, options), HMATRIX_PRECOND
         return chosen, _filled(chosen, options), PRECOND
@@ -404,6 +519,20 @@ def make(A: Any, name: str, **options: Any) -> Operator | None:
     return _noted(_made(A, chosen, o), A, chosen, options)
 
 
+def _multiple_and_shift(A: Operator) -> tuple[complex, HMatrix, complex] | None:
+    """scale, H and shift for A = scale H + shift I with an H-matrix H; None for any other A. Local."""
+    if isinstance(A, HMatrix):
+        return 1, A, 0
+    if not isinstance(A, Composed) or A.how not in ("multiple", "shift"):
+        return None
+    part, number = A.parts if A.how == "shift" else A.parts[::-1]
+    found = _multiple_and_shift(part)
+    if found is None:
+        return None
+    scale, matrix, shift = found
+    return (scale, matrix, shift + number) if A.how == "shift" else (number * scale, matrix, number * shift)
+
+
 def _made(A: Operator, chosen: str, o: Any) -> Named:
     """The preconditioner of this name, with options that have been checked. Collective."""
     scalar = A._scalar
@@ -411,21 +540,27 @@ def _made(A: Operator, chosen: str, o: Any) -> Named:
         return Named(core("precondition", scalar)(A._handle, chosen, o), A, _core.precond_is_symmetric(chosen, o))
     if chosen == "jacobi" and not isinstance(A, Csr):
         return Named(core("jacobi", scalar)(A._handle, bool(o.absolute)), A, True)
+    if chosen == "hlu":
+        found = _multiple_and_shift(A)
+        assert found is not None
+        scale, matrix, shift = found
+        made = core("hlu", scalar)(matrix._handle, o, complex(scale), complex(shift))
+        return HFactors(made, A, made.report["factors"] == "cholesky")
     if isinstance(A, HMatrix):
-        if chosen == "hlu":
-            made = core("hlu", scalar)(A._handle, o)
-            return HFactors(made, A, made.report["factors"] == "cholesky")
         return Reporting(core("block_diagonal", scalar)(A._handle, o), A, chosen in _SYMMETRIC_OF_HMATRICES)
     A = stored(A, f"the preconditioner {chosen!r}")
     return Named(core("precondition", scalar)(A._handle, chosen, o), A, _core.precond_is_symmetric(chosen, o))
 
 
-def factorise(A: HMatrix, tolerance: float | None = None, **options: Any) -> HFactors:
+def factorise(A: Operator, tolerance: float | None = None, **options: Any) -> HFactors:
     """Triangular factors of an H-matrix, in hierarchical form: for solves, and for its determinant. Collective.
 
     Parameters
     ----------
-    A : HMatrix
+    A : HMatrix, or composed of H-matrices
+        Of a multiple and a shift, ``factorise((2 * A).shifted(0.1))``, the factors are made from the numbers of A, for
+        which no entry is evaluated and nothing is stored. Other sums and products become one H-matrix first
+        (:meth:`Composed.compressed`).
     tolerance : float, optional
         Of the truncation of low-rank blocks at each step, relative to their norm; default: that of A.
     **options
@@ -435,9 +570,9 @@ def factorise(A: HMatrix, tolerance: float | None = None, **options: Any) -> HFa
     Returns
     -------
     HFactors
-        F: ``tacit.solve(A, b, precond=F)`` (verified), ``F @ b`` (one solve with the factors), ``F.slogdet()``,
-        ``F.logdet_error()``, ``F.report``. On several ranks of each rank's diagonal block: a preconditioner. Cost:
-        O(n log^2 n) times the square of ranks; memory some times that of the matrix.
+        F: ``tacit.solve(A, b, precond=F)`` (verified), ``F.solve(b)`` or ``F @ b`` (one solve with the factors),
+        ``F.slogdet()``, ``F.logdet_error()``, ``F.updated(U, V)``, ``F.report``. Cost: O(n log^2 n) times the square of
+        ranks; memory some times that of the matrix. Ranks share both; results agree to the tolerance.
 
     References
     ----------
@@ -458,9 +593,18 @@ def factorise(A: HMatrix, tolerance: float | None = None, **options: Any) -> HFa
     >>> bool(np.isclose(log, np.linalg.slogdet(covariance(everything, everything))[1], rtol=1e-6))
     True
     """
-    if not isinstance(A, HMatrix):
-        raise TypeError(f"factorise takes a tacit.hmatrix operator; this is a {type(A).__name__}")
-    made = make(A, "hlu", tolerance=A.tolerance if tolerance is None else tolerance, **options)
+    if not isinstance(A, (HMatrix, Composed)):
+        raise TypeError(
+            f"factorise takes a tacit.hmatrix operator, or one composed of them; this is a {type(A).__name__}"
+        )
+    found = _multiple_and_shift(A)
+    if found is None:
+        assert isinstance(A, Composed)
+        matrix: HMatrix = A.compressed(tolerance)
+        A = matrix
+    else:
+        matrix = found[1]
+    made = make(A, "hlu", tolerance=matrix.tolerance if tolerance is None else tolerance, **options)
     assert isinstance(made, HFactors)
     return made
 
@@ -725,7 +869,7 @@ def build(
             return None, True
         if isinstance(A, DeviceHMatrix):
             return make(A, name, **options), True
-        if name == "inner" or isinstance(A, HMatrix):
+        if name in ("inner", "hlu") or isinstance(A, HMatrix):
             return make(A, name, **options), name in _SYMMETRIC_OF_HMATRICES
         if name == "amg":
             near_null, coordinates = (options.pop(key, None) for key in AMG_ARRAYS)
@@ -758,4 +902,4 @@ def build(
         raise ValueError(f"precond has shape {M.shape}; the matrix has {A.shape}")
     if renumbered is not None:
         M = Operator(core("in_numbers_of", A._scalar)(A._handle, M._handle, renumbered[1]), A.comm, A.dtype)
-    return M, not isinstance(given, Named) or given.for_cg
+    return M, getattr(given, "for_cg", True)

@@ -23,10 +23,11 @@ class PendingMessages {
     for (auto& item : items_)
       if (item.ticket.active) state_.transport->cancel(item.ticket, item.out ? item.buffer : nullptr);
   }
-  void send(int to, int tag, Bytes bytes) {
+  void send(int to, int tag, Bytes bytes) { share(to, tag, std::make_shared<Bytes>(std::move(bytes))); }
+  void share(int to, int tag, std::shared_ptr<Bytes> bytes) {
     const auto lock = state_.transport_lock->take();
     state_.begin();
-    auto& item = items_.emplace_back(std::make_shared<Bytes>(std::move(bytes)), true);
+    auto& item = items_.emplace_back(std::move(bytes), true);
     item.ticket = state_.transport->send(to, tag, item.buffer->data(), item.buffer->size());
   }
   /// The buffer that will hold the message once done() is true or finish() returned.
@@ -40,6 +41,10 @@ class PendingMessages {
     for (auto& item : items_)
       if (item.ticket.active && !state_.transport->test(item.ticket)) return false;
     return true;
+  }
+  /// Frees the buffers of the messages that are done.
+  void tidy() {
+    std::erase_if(items_, [&](Item& item) { return !item.ticket.active || state_.transport->test(item.ticket); });
   }
   void finish() {
     state_.wait_until([&] { return done(); });

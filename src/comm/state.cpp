@@ -1,6 +1,7 @@
 #include "state.hpp"
 #include "collective/sums.hpp"
 #include "exchange/exchanges.hpp"
+#include "mailbox.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -15,7 +16,8 @@ State::State(std::shared_ptr<Transport> t)
       size(transport->size()),
       agreement(*this, rank, size, transport->largest_tag() / channels),
       sums(std::make_unique<Sums>(*this)),
-      exchanges(std::make_unique<Exchanges>()) {}
+      exchanges(std::make_unique<Exchanges>()),
+      mailbox(std::make_unique<Mailbox>()) {}
 
 State::~State() = default;
 
@@ -104,6 +106,7 @@ void State::give_up() {
   const std::lock_guard in_use(exchanges->in_use);
   for (Exchange* exchange : exchanges->all) exchange->give_up();
   sparse_started = 0;
+  mailbox->give_up(*transport);
   // Measurements may have been completed on some ranks only.
   exchanges->fastest.clear();
   if (!topology_given) topology = nullptr;

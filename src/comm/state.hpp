@@ -20,6 +20,7 @@ namespace tacit::comm::detail {
 
 class Sums;
 struct Exchanges;
+struct Mailbox;
 
 struct State final : Agreement::Services, std::enable_shared_from_this<State> {
   explicit State(std::shared_ptr<Transport> t);
@@ -51,7 +52,7 @@ struct State final : Agreement::Services, std::enable_shared_from_this<State> {
 
   int tag(int channel) const { return agreement.epoch() * channels + channel; }
   static constexpr int channels = 4096, sum_channels = 512, sparse_channel = 512, gather_channel = 640,
-                       exchange_channel = 704, exchange_channels = 3300;
+                       exchange_channel = 704, exchange_channels = 3300, mail_channel = 4004;
 
   /// Called at the beginning of every operation.
   void begin() {
@@ -118,6 +119,8 @@ struct State final : Agreement::Services, std::enable_shared_from_this<State> {
   void renumber() override;
   int renew() override;
   std::weak_ptr<Agreement> shared() override { return std::shared_ptr<Agreement>(shared_from_this(), &agreement); }
+
+  const std::unique_ptr<Mailbox> mailbox;
 
  private:
   bool in_progress_ = false;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <tacit/comm/communicator.hpp>
 #include <tacit/comm/exchange.hpp>
+#include <tacit/comm/mail.hpp>
 #include <tacit/layout/space.hpp>
 
 #include "support/communicators.hpp"
@@ -122,6 +123,72 @@ TEST(SparseExchange, DeliversWithoutKnowingTheSenders) {
       std::vector<int> expected;
       for (int r = std::max(0, c.rank() - 2); r <= c.rank(); ++r) expected.push_back(r);
       EXPECT_EQ(senders, expected);
+    }
+  });
+}
+
+TEST(Mail, BringsMessagesOfAnySizeByLabel) {
+  on_ranks([](const Communicator& c) {
+    const auto bytes = [](int from, int to, int which) {
+      return comm::Mail::Bytes(std::size_t(which == 1 ? 100000 : 3 * from + which), std::byte(16 * from + to + which));
+    };
+    const auto before = c.counters();
+    std::int64_t sent = 0;
+    for (int round = 0; round < 3; ++round) {
+      comm::collective(c, [&] {
+        comm::Mail first(c), second(c);
+        for (int which = 0; which < 3; ++which)
+          for (int to = 0; to < c.size(); ++to) {
+            if (to == c.rank()) continue;
+            const int ranks[] = {to};
+            first.send(ranks, 10 * c.rank() + which, bytes(c.rank(), to, which));
+            sent += std::int64_t(bytes(c.rank(), to, which).size());
+          }
+        std::vector<int> others;
+        for (int r = 0; r < c.size(); ++r)
+          if (r != c.rank()) others.push_back(r);
+        second.send(others, c.rank(), bytes(c.rank(), 0, 2));
+        sent += std::int64_t(bytes(c.rank(), 0, 2).size() * others.size());
+        // In another order than they were sent, and those of the second mail first.
+        for (int which = 2; which >= 0; --which)
+          for (const int from : others) {
+            if (which == 2) {
+              EXPECT_EQ(second.take(from), bytes(from, 0, 2));
+            }
+            const Global label[] = {10 * from + which};
+            first.wait_for_one(label);
+            EXPECT_TRUE(first.has(label[0]));
+            EXPECT_EQ(first.take(label[0]), bytes(from, c.rank(), which));
+            EXPECT_FALSE(first.has(label[0]));
+          }
+        first.finish(), second.finish();
+      });
+    }
+    const auto counted = c.counters() - before;
+    EXPECT_EQ(counted.messages, 3 * 4 * (c.size() - 1));
+    EXPECT_EQ(counted.bytes, sent);
+  });
+}
+
+TEST(Mail, EndsOnAllRanksWhenOneFails) {
+  on_ranks([](const Communicator& c) {
+    if (c.size() == 1) return;
+    for (int failing : {0, c.size() - 1}) {
+      EXPECT_THROW(comm::collective(c,
+                                    [&] {
+                                      comm::Mail mail(c);
+                                      require(c.rank() != failing, "rank ", failing, " fails");
+                                      mail.take(7);  // which nobody sends
+                                    }),
+                   Error);
+      // What was on its way has gone: a label means a new message.
+      comm::collective(c, [&] {
+        comm::Mail mail(c);
+        const int next[] = {(c.rank() + 1) % c.size()};
+        mail.send(next, 7, comm::Mail::Bytes(5, std::byte(c.rank())));
+        EXPECT_EQ(mail.take(7), comm::Mail::Bytes(5, std::byte((c.rank() + c.size() - 1) % c.size())));
+        mail.finish();
+      });
     }
   });
 }

@@ -28,6 +28,7 @@ PUBLICATIONS = {
     "10.1137/S106482750038146X": "Cortez 2001",
     "10.1145/3072959.3073595": "de Goes 2017",
     "10.1063/1.1670977": "Rotne 1969",
+    "10.1137/1031049": "Hager 1989, updating the inverse of a matrix",
     "10.1109/TPDS.2022.3223512": "Alappat 2023, matrix powers by levels of the graph",
     "10.1177/10943420251319332": "Lacey 2025, matrix powers by levels on ranks",
     "10.1137/10079687X": "Fong 2011, LSMR",

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from . import algebra as algebra
 from .assembler import Assembler
 from .base import Operator
 from .base import structure_of as structure_of

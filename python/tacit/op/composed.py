@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,7 @@ class Composed(Operator):
     """
 
     __slots__ = ("_assembled", "how", "parts")
+    _compressed: ClassVar[Callable[[Any, float | None], Any]]  # set by algebra.py, which needs this module
 
     def __init__(self, how: str, parts: tuple[Any, ...], comm: _core.Communicator, dtype: npt.DTypeLike) -> None:
         scalar = np.dtype(dtype).name
@@ -104,6 +106,42 @@ class Composed(Operator):
         if self._assembled is None or self._assembled[0] != versions:
             self._assembled = (versions, _assembled(self))
         return self._assembled[1]
+
+    def compressed(self, tolerance: float | None = None) -> Any:
+        """The same matrix as one :class:`HMatrix`, where it is made of H-matrices, :func:`tacit.low_rank`, diagonal
+        matrices (:func:`tacit.csr`) and numbers, by sums, products, multiples and shifts. No entry is evaluated.
+
+        Parameters
+        ----------
+        tolerance : float, optional
+            Each block of low rank is truncated to this error, relative to its norm (Frobenius), in each sum and
+            product. Default: the largest tolerance of the H-matrices.
+
+        Returns
+        -------
+        HMatrix
+            ``report["estimated_error"]`` has the errors of its parts and of the last truncation, relative to its norm.
+            Sums, multiples and shifts keep the symmetry of their parts, which have the same; products have none. Sums
+            cost O(k^2 n) operations for ranks k, products O(k^2 n log^2 n). Collective: sums on several ranks send the
+            blocks of one of the matrices, products those of both.
+
+        Raises
+        ------
+        ValueError
+            On every rank: for any other operator in it, H-matrices of other points or trees or of two sets of points,
+            symmetries that differ, a correction that does not have the symmetry of the matrix.
+
+        Examples
+        --------
+        >>> import numpy as np, tacit
+        >>> x = np.linspace(0, 1, 500)
+        >>> A, B = (tacit.hmatrix(x, "matern32", length=length, tolerance=1e-8) for length in (0.1, 1.0))
+        >>> C = (2 * A + A @ B).shifted(0.5).compressed(1e-6)
+        >>> y = 2 * (A @ x) + A @ (B @ x) + 0.5 * x
+        >>> bool(np.linalg.norm(C @ x - y) < 1e-5 * np.linalg.norm(y)), C.report["entries_evaluated"]
+        (True, 0.0)
+        """
+        return type(self)._compressed(self, tolerance)
 
     def _structure(self) -> str:
         parts = (f"({p._structure()})" if isinstance(p, Operator) else repr(p) for p in self.parts)

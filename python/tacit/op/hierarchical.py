@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, Unpack
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +43,7 @@ class HMatrix(Operator):
     """A dense matrix in hierarchical form. See :func:`tacit.hmatrix`."""
 
     __slots__ = ("symmetry", "tolerance")
+    _inverse: ClassVar[Callable[[Any, float | None], HMatrix]]  # set by algebra.py, which needs this module
 
     def __init__(
         self, handle: Any, comm: _core.Communicator, dtype: npt.DTypeLike, tolerance: float, symmetry: str = "none"
@@ -209,6 +210,50 @@ class HMatrix(Operator):
         kept = first["tolerance"]
         handle = core("coarse_hmatrix", self._scalar)(self._handle, most, kept)
         return HMatrix(handle, self.comm, self.dtype, kept, self.symmetry)
+
+    def compressed(self, tolerance: float) -> HMatrix:
+        """A copy whose blocks of low rank are truncated to `tolerance`, relative to their norms: :meth:`coarse` of any
+        rank. Sums, products and shifts of H-matrices have the same method. Collective.
+
+        Examples
+        --------
+        >>> import numpy as np, tacit
+        >>> A = tacit.hmatrix(np.linspace(0, 1, 500), "matern32", length=0.1, tolerance=1e-8)
+        >>> B = A.compressed(1e-3)
+        >>> B.report["bytes"] < A.report["bytes"], B.report["estimated_error"] < 2e-3
+        (True, True)
+        """
+        return self.coarse(None, tolerance)
+
+    def inverse(self, tolerance: float | None = None) -> HMatrix:
+        """A^-1 as an H-matrix in the blocks of A, truncated at each step to `tolerance` (default: that of A), relative
+        to the norms of blocks. One rank.
+
+        The factors of :func:`tacit.precond.factorise` take a third of the time, and solve on any number of ranks; the
+        inverse is for what needs its blocks: sums and products with it, its diagonal.
+
+        Returns
+        -------
+        HMatrix
+            Without symmetry. ``report["estimated_error"]`` is that of the last truncation; the error of A^-1 is that of
+            A times the condition number. Cost: O(n log^2 n) times the square of ranks. Collective.
+
+        Raises
+        ------
+        ValueError
+            On several ranks; with two sets of points.
+        tacit.InputError
+            For a matrix that is singular to rounding.
+
+        Examples
+        --------
+        >>> import numpy as np, tacit
+        >>> x = np.linspace(0, 1, 300)
+        >>> A = tacit.hmatrix(x, "matern32", length=0.1, nugget=0.1, tolerance=1e-8)
+        >>> bool(np.allclose(A.inverse() @ (A @ x), x, atol=1e-4))
+        True
+        """
+        return type(self)._inverse(self, tolerance)
 
     def _state(self) -> tuple[Any, ...]:
         return self._scalar, self.tolerance, self.symmetry, {n: np.array(a) for n, a in self._handle.parts.items()}

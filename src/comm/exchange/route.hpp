@@ -44,6 +44,8 @@ class Route {
         int tag, Path path, std::string& why);
   ~Route();
   Route(const Route&) = delete;
+  /// The state of a communicator, for what sends messages.
+  static State& state_of(const Communicator& comm) { return *comm.state_; }
 
   Path path() const { return path_; }
   Slot slots[2];

@@ -997,13 +997,35 @@ void HMatrix<T>::assemble(const EntryFunction<T>& entry, BlockMaker<T>* maker) {
   warn_of_nothing_far<T>(*parts_->rows, options_, report_);
 }
 
-// The blocks of `fine`, each truncated relative to its own norm.
+// Stores `count` blocks, which next(i) gives with their compressed form, in options_.tolerance relative to their norms.
 template <Scalar T>
-void HMatrix<T>::coarsen(const HMatrix& fine, const CoarseOptions& coarse) {
+template <class Next>
+void HMatrix<T>::store(std::size_t count, Next&& next, double error) {
   const auto& comm = this->range().comm();
   std::vector<detail::Packed<T>> packed;
   double error2 = 0, norm2 = 0, bytes = 0;
-  for (auto& m : fine.parts_->storage->unpack([](const Block&) { return true; })) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto [block, c] = next(i);
+    auto p = detail::pack(block, c, storage_share * options_.tolerance * c.norm, options_.storage);
+    if (c.dense) p.largest = largest_entry(c.u);
+    const double places = two_sided() && !block.is_diagonal() ? 2 : 1;
+    error2 += places * p.error * p.error, norm2 += places * c.norm * c.norm, bytes += p.bytes();
+    packed.push_back(std::move(p));
+  }
+  const auto sums = sum_over_ranks(comm, std::vector<double>{error2, norm2});
+  report_ = {};
+  report_.norm = std::sqrt(sums[1]);
+  report_.estimated_error = sums[1] > 0 ? std::hypot(error, std::sqrt(sums[0])) / report_.norm : 0;
+  report_.least_bytes = -comm.all_max(-bytes), report_.most_bytes = comm.all_max(bytes);
+  describe(std::move(packed), 0);
+}
+
+// The blocks of `fine`, each truncated relative to its own norm.
+template <Scalar T>
+void HMatrix<T>::coarsen(const HMatrix& fine, const CoarseOptions& coarse) {
+  auto blocks = fine.parts_->storage->unpack([](const Block&) { return true; });
+  const auto cut = [&](std::size_t at) {
+    auto& m = blocks[at];
     Compressed<T> c;
     c.rows = m.block.rows(), c.columns = m.block.columns();
     c.dense = m.dense;
@@ -1039,22 +1061,32 @@ void HMatrix<T>::coarsen(const HMatrix& fine, const CoarseOptions& coarse) {
       }
     }
     c.u = std::move(m.u);
-    auto p = detail::pack(m.block, c, storage_share * coarse.tolerance * c.norm, options_.storage);
-    if (c.dense) p.largest = largest_entry(c.u);
-    const double places = two_sided() && !m.block.is_diagonal() ? 2 : 1;
-    error2 += places * p.error * p.error, norm2 += places * c.norm * c.norm, bytes += p.bytes();
-    packed.push_back(std::move(p));
-  }
-  const auto sums = sum_over_ranks(comm, std::vector<double>{error2, norm2});
-  report_ = {};
-  report_.norm = std::sqrt(sums[1]);
-  report_.estimated_error = std::hypot(fine.report_.estimated_error, sums[1] > 0 ? std::sqrt(sums[0] / sums[1]) : 0);
-  report_.least_bytes = -comm.all_max(-bytes), report_.most_bytes = comm.all_max(bytes);
-  describe(std::move(packed), 0);
+    return std::pair(m.block, std::move(c));
+  };
+  store(blocks.size(), cut, fine.report_.estimated_error * fine.report_.norm);
 }
 
-#define TACIT_INSTANTIATE(T)                                                  \
-  template void HMatrix<T>::coarsen(const HMatrix<T>&, const CoarseOptions&); \
+// Blocks made by arithmetic, truncated to options_.tolerance; and the diagonal of those that have some of it.
+template <Scalar T>
+void HMatrix<T>::store_blocks(std::vector<BlockMatrix<T>> blocks, double error) {
+  const bool square = parts_->rows == parts_->columns;
+  parts_->diagonal.assign(square ? std::size_t(parts_->count) : 0, T(0));
+  const auto next = [&](std::size_t at) {
+    const Block b = blocks[at].block;
+    auto c = truncated(std::move(blocks[at]), cut_share * options_.tolerance);
+    blocks[at] = {};
+    if (square && c.dense)
+      for (Local l = std::max(b.row_begin, b.column_begin); l < std::min(b.row_end, b.column_end); ++l)
+        parts_->diagonal[std::size_t(l - parts_->first)] =
+            c.u[std::size_t(l - b.row_begin) + std::size_t(l - b.column_begin) * std::size_t(c.rows)];
+    return std::pair(b, std::move(c));
+  };
+  store(blocks.size(), next, error);
+}
+
+#define TACIT_INSTANTIATE(T)                                                   \
+  template void HMatrix<T>::coarsen(const HMatrix<T>&, const CoarseOptions&);  \
+  template void HMatrix<T>::store_blocks(std::vector<BlockMatrix<T>>, double); \
   template void HMatrix<T>::assemble(const EntryFunction<T>&, BlockMaker<T>*);
 TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 

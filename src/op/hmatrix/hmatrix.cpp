@@ -54,16 +54,40 @@ HMatrix<T>::HMatrix(const HMatrix& fine, const CoarseOptions& coarse)
     require(coarse.tolerance > 0 && coarse.tolerance < 1, "a coarse hmatrix with a tolerance of ", coarse.tolerance,
             "; a number above 0 and below 1 is needed");
     options_.tolerance = coarse.tolerance;
-    parts_->rows = fine.parts_->rows;
-    parts_->columns = fine.parts_->columns;
-    parts_->cuts = fine.parts_->cuts;
-    parts_->first = fine.parts_->first;
-    parts_->count = fine.parts_->count;
+    place_as(fine);
     parts_->diagonal = fine.parts_->diagonal;
     coarsen(fine, coarse);
     exchange_patterns();
     report_.set_up_seconds = comm.all_max(wall_time() - start);
   });
+}
+
+template <Scalar T>
+HMatrix<T>::HMatrix(const HMatrix& like, std::vector<BlockMatrix<T>> blocks, Symmetry symmetry, double tolerance,
+                    double error)
+    : Operator<T, Host>(like.range(), like.domain()), options_(like.options_), parts_(std::make_unique<Parts>()) {
+  const auto& comm = this->range().comm();
+  comm::collective(comm, [&] {
+    const Span span("hmatrix of blocks", "op");
+    const double start = wall_time();
+    require(tolerance > 0 && tolerance < 1, "an hmatrix truncated to ", tolerance,
+            "; a number above 0 and below 1 is needed");
+    options_.tolerance = tolerance, options_.symmetry = symmetry;
+    place_as(like);
+    store_blocks(std::move(blocks), error);
+    exchange_patterns();
+    report_.set_up_seconds = comm.all_max(wall_time() - start);
+  });
+}
+
+// The trees, and which rank has which rows.
+template <Scalar T>
+void HMatrix<T>::place_as(const HMatrix& other) {
+  parts_->rows = other.parts_->rows;
+  parts_->columns = other.parts_->columns;
+  parts_->cuts = other.parts_->cuts;
+  parts_->first = other.parts_->first;
+  parts_->count = other.parts_->count;
 }
 
 template <Scalar T>
@@ -97,9 +121,9 @@ const std::vector<T>& HMatrix<T>::own_diagonal() const {
 }
 
 template <Scalar T>
-std::vector<BlockMatrix<T>> HMatrix<T>::own_square(const std::function<bool(const Block&)>& wanted) const {
+std::vector<BlockMatrix<T>> HMatrix<T>::blocks_within(Local first, Local last,
+                                                      const std::function<bool(const Block&)>& wanted) const {
   require(parts_->rows == parts_->columns, "the square part of an hmatrix whose rows and columns have two trees");
-  const Local first = parts_->first, last = first + parts_->count;
   const bool both = two_sided();
   const auto clipped = [&](Block b) {
     b.column_begin = std::max(b.column_begin, first), b.column_end = std::min(b.column_end, last);

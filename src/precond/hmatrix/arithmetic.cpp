@@ -250,6 +250,17 @@ void LowRank<F>::append(const F* u_from, Local ldu, const F* v_from, Local ldv, 
 }
 
 template <Scalar F>
+void LowRank<F>::append_within(const LowRank& part, Local row, Local column) {
+  const std::size_t at = std::size_t(rank), height = std::size_t(rows), width = std::size_t(columns);
+  rank += part.rank;
+  u.resize(std::size_t(rank) * height, F(0)), v.resize(std::size_t(rank) * width, F(0));
+  for (std::size_t k = 0; k < std::size_t(part.rank); ++k) {
+    std::copy_n(part.u.data() + k * std::size_t(part.rows), part.rows, u.data() + (at + k) * height + row);
+    std::copy_n(part.v.data() + k * std::size_t(part.columns), part.columns, v.data() + (at + k) * width + column);
+  }
+}
+
+template <Scalar F>
 void HArithmetic<F>::truncate(LowRank<F>& b) const {
   const Local m = b.rows, n = b.columns, r = b.rank;
   if (r == 0) return;
@@ -280,10 +291,23 @@ LowRank<F> HArithmetic<F>::compress(F* a, Local rows, Local columns) const {
   return b;
 }
 
+// A truncation of the sum of a block of m x n and rank k with as many pending terms takes some 32 (m + n) k^2
+// operations, a dense update 2 m n k, and the truncation of a dense matrix, once, 6 m n k.
+template <Scalar F>
+bool HArithmetic<F>::sums_densely(Block& c) {
+  if (c.kind != HBlockKind::low) return false;
+  if (!c.sum.empty()) return true;
+  constexpr Local part = 12;
+  if (part * c.low.rank < std::min(c.rows, c.columns)) return false;
+  c.sum.assign(std::size_t(c.rows) * std::size_t(c.columns), F(0));
+  return true;
+}
+
 template <Scalar F>
 void HArithmetic<F>::add(Block& c, const F* u, Local ldu, const F* v, Local ldv, Local k, F scale) {
   if (k == 0 || c.rows == 0 || c.columns == 0) return;
   if (c.kind == HBlockKind::dense && k >= 8) return add_outer(u, ldu, v, ldv, c.rows, c.columns, k, scale, c.a, c.rows);
+  if (k >= 8 && sums_densely(c)) return add_outer(u, ldu, v, ldv, c.rows, c.columns, k, scale, c.sum.data(), c.rows);
   auto& p = c.pending;
   p.rows = c.rows, p.columns = c.columns;
   p.append(u, ldu, v, ldv, k, scale);
@@ -299,6 +323,14 @@ void HArithmetic<F>::add(Block& c, const F* u, Local ldu, const F* v, Local ldv,
 template <Scalar F>
 void HArithmetic<F>::flush(Block& c) {
   auto& p = c.pending;
+  if (!c.sum.empty()) {
+    add_outer(c.low.u.data(), c.rows, c.low.v.data(), c.columns, c.rows, c.columns, c.low.rank, F(1), c.sum.data(),
+              c.rows);
+    add_outer(p.u.data(), c.rows, p.v.data(), c.columns, c.rows, c.columns, p.rank, F(1), c.sum.data(), c.rows);
+    c.low = compress(c.sum.data(), c.rows, c.columns);
+    c.sum = {}, p = {};
+    return;
+  }
   if (p.rank == 0) return;
   if (c.kind == HBlockKind::dense) {
     add_outer(p.u.data(), c.rows, p.v.data(), c.columns, c.rows, c.columns, p.rank, F(1), c.a, c.rows);
@@ -425,6 +457,12 @@ template <bool Adjoint>
 void HArithmetic<F>::subtract_product(const Block& a, const Block& b, Block& c) {
   if (failed_) return;
   using enum HBlockKind;
+  if (c.kind == low && a.kind == dense && b.kind == dense && sums_densely(c)) {
+    if constexpr (Adjoint)
+      add_outer(a.a, a.rows, b.a, b.rows, a.rows, b.rows, a.columns, F(-1), c.sum.data(), c.rows, 'C');
+    else times(a.a, a.rows, a.columns, F(-1), b.a, b.rows, c.sum.data(), c.rows, c.columns);
+    return;
+  }
   if (a.kind == low || b.kind == low || c.kind == low) {
     const auto p = a.kind == low || b.kind == low ? low_product<Adjoint>(a, b) : product<Adjoint>(a, b);
     return add(c, p.u.data(), p.rows, p.v.data(), p.columns, p.rank, F(-1));
@@ -471,19 +509,7 @@ LowRank<F> HArithmetic<F>::product(const Block& a, const Block& b) const {
         const auto part = p.kind == low || q.kind == low ? low_product<Adjoint>(p, q) : product<Adjoint>(p, q);
         sum.append(part.u.data(), part.rows, part.v.data(), part.columns, part.rank, F(1));
       }
-      if (sum.rank == 0) continue;
-      // Places the sum within the whole matrix, with zeros around it.
-      const std::size_t at = std::size_t(whole.rank);
-      whole.rank += sum.rank;
-      whole.u.resize(std::size_t(whole.rank) * std::size_t(whole.rows), F(0));
-      whole.v.resize(std::size_t(whole.rank) * std::size_t(whole.columns), F(0));
-      const Local top = a.at(i, 0).row - a.row, left = Adjoint ? first.row - b.row : first.column - b.column;
-      for (std::size_t k = 0; k < std::size_t(sum.rank); ++k) {
-        std::copy_n(sum.u.data() + k * std::size_t(sum.rows), sum.rows,
-                    whole.u.data() + (at + k) * std::size_t(whole.rows) + top);
-        std::copy_n(sum.v.data() + k * std::size_t(sum.columns), sum.columns,
-                    whole.v.data() + (at + k) * std::size_t(whole.columns) + left);
-      }
+      whole.append_within(sum, a.at(i, 0).row - a.row, Adjoint ? first.row - b.row : first.column - b.column);
     }
   truncate(whole);
   return whole;
@@ -538,7 +564,6 @@ void HArithmetic<F>::factorise_hermitian(Block& d) {
   factorise_hermitian(d22);
 }
 
-// C -= A A^H, of which blocks above the diagonal are left out.
 template <Scalar F>
 void HArithmetic<F>::subtract_square(const Block& a, Block& c) {
   if (failed_) return;
@@ -555,7 +580,6 @@ void HArithmetic<F>::subtract_square(const Block& a, Block& c) {
   });
 }
 
-// B := B L^-H
 template <Scalar F>
 void HArithmetic<F>::solve_adjoint(const Block& l, Block& b) {
   if (failed_) return;
@@ -583,7 +607,6 @@ void HArithmetic<F>::solve_adjoint(const Block& l, Block& b) {
         divides(b), [&] { row(0); }, [&] { row(1); });
 }
 
-// B := L^-1 B
 template <Scalar F>
 void HArithmetic<F>::solve_lower(const Block& l, Block& b) {
   if (failed_) return;
@@ -602,7 +625,6 @@ void HArithmetic<F>::solve_lower(const Block& l, Block& b) {
         divides(b), [&] { column(0); }, [&] { column(1); });
 }
 
-// B := B U^-1
 template <Scalar F>
 void HArithmetic<F>::solve_upper(const Block& u, Block& b) {
   if (failed_) return;
@@ -623,6 +645,33 @@ void HArithmetic<F>::solve_upper(const Block& u, Block& b) {
   else
     together(
         divides(b), [&] { row(0); }, [&] { row(1); });
+}
+
+template <Scalar F>
+void HArithmetic<F>::solve_upper_left(const Block& u, Block& b) {
+  if (failed_) return;
+  flush(b);
+  if (b.kind == HBlockKind::low) return upper(u, b.low.u.data(), b.rows, b.low.rank);
+  if (b.kind == HBlockKind::dense) return upper(u, b.a, b.rows, b.columns);
+  const auto column = [&](int j) {
+    for (int i = b.down; i-- > 0;) {
+      for (int k = i + 1; k < b.down; ++k) subtract_product<false>(u.at(i, k), *b.child[k][j], *b.child[i][j]);
+      solve_upper_left(b.down == 1 ? u : u.at(i, i), *b.child[i][j]);
+    }
+  };
+  if (b.across == 1) column(0);
+  else
+    together(
+        divides(b), [&] { column(0); }, [&] { column(1); });
+}
+
+template <Scalar F>
+void HArithmetic<F>::finish(Block& b) {
+  flush(b);
+  if (!b.is_cut()) return;
+  for (int i = 0; i < b.down; ++i)
+    for (int j = 0; j < b.across; ++j)
+      if (b.child[i][j]) finish(*b.child[i][j]);
 }
 
 template <Scalar F>
@@ -718,9 +767,11 @@ std::pair<double, F> HArithmetic<F>::log_determinant(const Block& a, bool hermit
   return {sum, sign};
 }
 
-#define TACIT_INSTANTIATE(F)  \
-  template struct LowRank<F>; \
-  template class HArithmetic<F>;
+#define TACIT_INSTANTIATE(F)                                                                             \
+  template struct LowRank<F>;                                                                            \
+  template class HArithmetic<F>;                                                                         \
+  template void HArithmetic<F>::subtract_product<false>(const HBlock<F>&, const HBlock<F>&, HBlock<F>&); \
+  template void HArithmetic<F>::subtract_product<true>(const HBlock<F>&, const HBlock<F>&, HBlock<F>&);
 TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 
 }  // namespace tacit::precond::detail

@@ -2,7 +2,9 @@
 //
 // Updates of a block are collected in a low-rank matrix (`pending`) until the block is needed: then they are passed on
 // to its children, or added and truncated to the tolerance at once. So truncations are fewer and more accurate
-// (accumulators: Borm, Christophersen, Kriemann 2019, arXiv:1911.07531).
+// (accumulators: Borm, Christophersen, Kriemann 2019, arXiv:1911.07531). Those of a block whose rank is more than a
+// small part of its size are collected in a dense matrix (`sum`) instead: a truncation of its many terms costs more
+// than that.
 #pragma once
 
 #include <tacit/base/types.hpp>
@@ -24,6 +26,8 @@ struct LowRank {
   void clear() { rank = 0, u.clear(), v.clear(); }
   /// Adds scale * (rows [row, row + rows) of u) * (rows [column, column + columns) of v)^T, u and v of `k` columns.
   void append(const F* u_from, Local ldu, const F* v_from, Local ldv, Local k, F scale);
+  /// Adds a smaller matrix, whose first element is here at (row, column), with zeros around it.
+  void append_within(const LowRank& part, Local row, Local column);
 };
 
 enum class HBlockKind { dense, low, cut };
@@ -42,6 +46,7 @@ struct HBlock {
   LowRank<F> low;
   LowRank<F> pending;
   Local pending_limit = 16;
+  std::vector<F> sum;  // of low rank: dense updates, or empty
 
   bool is_cut() const { return kind == Kind::cut; }
   /// Child (i, j); the block itself where it is not cut.
@@ -76,41 +81,53 @@ class HArithmetic {
   /// The number of pivots that were too small and replaced; failed(): whether a factor is not finite.
   Global perturbed() const { return perturbed_; }
   bool failed() const { return failed_; }
+  /// Ends the work of this and later calls early: a factor that it needs is not finite.
+  void fail() { failed_ = true; }
   /// log |det| and the sign (of modulus 1) of L U, or L L^H.
   std::pair<double, F> log_determinant(const Block& a, bool hermitian) const;
+
+  // The steps of a factorisation by cells. op(B) = B or B^H:
+  /// C -= A op(B)
+  template <bool Adjoint>
+  void subtract_product(const Block& a, const Block& b, Block& c);
+  /// C -= A A^H, of which blocks above the diagonal are left out.
+  void subtract_square(const Block& a, Block& c);
+  /// B := L^-1 B, B U^-1, B L^-H
+  void solve_lower(const Block& l, Block& b);
+  void solve_upper(const Block& u, Block& b);
+  void solve_adjoint(const Block& l, Block& b);
+  /// B := U^-1 B
+  void solve_upper_left(const Block& u, Block& b);
+  /// Adds what is pending in a block and all blocks within it.
+  void finish(Block& b);
+  /// Y += alpha A X, and with A^T; X and Y of k columns.
+  void apply(const Block& a, F alpha, const F* x, Local ldx, F* y, Local ldy, Local k) const;
+  void apply_transposed(const Block& a, F alpha, const F* x, Local ldx, F* y, Local ldy, Local k) const;
+  /// X := L^-1 X, L^-T X, U^-1 X, U^-T X
+  void lower(const Block& l, F* x, Local ldx, Local k) const;
+  void lower_transposed(const Block& l, F* x, Local ldx, Local k) const;
+  void upper(const Block& u, F* x, Local ldx, Local k) const;
+  void upper_transposed(const Block& u, F* x, Local ldx, Local k) const;
   /// Whether there is enough work for several threads in factorise(a), and in solve(a).
   static bool divides(const Block& a) { return a.rows + a.columns >= 512; }
   static bool solve_divides(const Block& a) { return a.rows + a.columns >= 4096; }
 
  private:
   void flush(Block& b);
+  // Whether updates of a block of low rank are collected in a dense matrix, which this makes.
+  static bool sums_densely(Block& c);
   void add(Block& c, const F* u, Local ldu, const F* v, Local ldv, Local k, F scale);
-  // C -= A op(B), op(B) = B or B^H; and A op(B) as a low-rank matrix, where one of them is one, or neither is.
-  template <bool Adjoint>
-  void subtract_product(const Block& a, const Block& b, Block& c);
+  // A op(B) as a low-rank matrix, where one of them is one, or neither is.
   template <bool Adjoint>
   LowRank<F> low_product(const Block& a, const Block& b) const;
   template <bool Adjoint>
   LowRank<F> product(const Block& a, const Block& b) const;
   template <bool Adjoint>
   std::vector<F> turned_times(const Block& b, const std::vector<F>& v, Local k) const;
-  void subtract_square(const Block& a, Block& c);
-  void solve_lower(const Block& l, Block& b);
-  void solve_upper(const Block& u, Block& b);
-  void solve_adjoint(const Block& l, Block& b);
-
-  // Y += alpha A X, and with A^T; X and Y of k columns.
-  void apply(const Block& a, F alpha, const F* x, Local ldx, F* y, Local ldy, Local k) const;
-  void apply_transposed(const Block& a, F alpha, const F* x, Local ldx, F* y, Local ldy, Local k) const;
-  void lower(const Block& l, F* x, Local ldx, Local k) const;
-  void lower_transposed(const Block& l, F* x, Local ldx, Local k) const;
-  void upper(const Block& u, F* x, Local ldx, Local k) const;
-  void upper_transposed(const Block& u, F* x, Local ldx, Local k) const;
-
-  double tolerance_;
   template <class G, class H>
   void together(bool large, G&& g, H&& h) const;
 
+  double tolerance_;
   std::atomic<Global> perturbed_ = 0;
   std::atomic<bool> failed_ = false;
 };

@@ -194,7 +194,7 @@ void BlockDiagonal<T>::finish(const Vector<T, Host>& x, Vector<T, Host>& y, bool
   {
     const Span span("near-field inverses", "precond", Trace::on() ? std::int64_t(cost().bytes) : 0);
     const auto multiply = [&] { inverses_->multiply(rows.data(), result.data(), k, adjoint); };
-    if (single_) detail::near_one(rows.data(), result.data(), rows.size(), multiply);
+    if (single_) detail::near_one(rows.data(), result.data(), rows.size(), multiply, [](double most) { return most; });
     else multiply();
   }
   rows_->finish_put(k, rows_->start_put(result.data(), k, y.data()), y.data());

@@ -10,7 +10,7 @@ std::span<const Described> hmatrix_kinds() {
       {"block-jacobi", "size precision", "inverts the near field of clusters", ""},
       {"hlu", "tolerance rank leaf_size factors precision",
        "approximate triangular factors in hierarchical form: the strong one, a direct solver where its tolerance is "
-       "small; on several ranks of each rank's diagonal block",
+       "small",
        "Grasedyck, Hackbusch (2003), doi 10.1007/s00607-003-0019-1"},
       {"inner", "method iterations rtol precond rank tolerance",
        "a few iterations of a method, of an H-matrix on a coarse copy (by default of rank one, as in the paper, scaled "

@@ -16,7 +16,8 @@ using SingleOf = std::conditional_t<is_complex<T>, std::complex<float>, float>;
 
 template <Scalar F, Scalar T>
 F as_scalar(const T& v) {
-  if constexpr (is_complex<T>) return F(real_t<F>(v.real()), real_t<F>(v.imag()));
+  if constexpr (is_complex<T> && !is_complex<F>) return F(v.real());
+  else if constexpr (is_complex<T>) return F(real_t<F>(v.real()), real_t<F>(v.imag()));
   else return F(v);
 }
 
@@ -26,15 +27,17 @@ inline bool fits_single(double size) {
 }
 
 /// Calls f(), which computes `to` from `from`. Where single precision cannot hold these numbers, `from` is scaled by a
-/// power of two that brings them near 1 before the call, and `to` is scaled back after it.
-template <Scalar T, class F>
-void near_one(T* from, T* to, std::size_t count, const F& f) {
+/// power of two that brings them near 1 before the call, and `to` is scaled back after it. largest(m) is the largest m
+/// of the ranks whose numbers f() combines.
+template <Scalar T, class F, class Largest>
+void near_one(T* from, T* to, std::size_t count, const F& f, Largest&& largest) {
   using R = real_t<T>;
-  R most(0);
+  R own(0);
   for (std::size_t i = 0; i < count; ++i) {
-    if constexpr (is_complex<T>) most = std::max({most, std::abs(from[i].real()), std::abs(from[i].imag())});
-    else most = std::max(most, std::abs(from[i]));
+    if constexpr (is_complex<T>) own = std::max({own, std::abs(from[i].real()), std::abs(from[i].imag())});
+    else own = std::max(own, std::abs(from[i]));
   }
+  const R most = R(largest(double(own)));
   if (most == R(0) || !std::isfinite(most) || fits_single(double(most))) return f();
   const int exponent = std::ilogb(most);
   const auto scale = [count](T* v, int e) {

@@ -7,6 +7,7 @@
 #include <tacit/comm/exchange.hpp>
 #include <tacit/op/hmatrix/batched.hpp>
 #include <tacit/op/hmatrix/block_maker.hpp>
+#include <tacit/op/hmatrix/block_matrix.hpp>
 #include <tacit/op/hmatrix/block_tree.hpp>
 #include <tacit/op/hmatrix/cluster_tree.hpp>
 #include <tacit/op/hmatrix/compress.hpp>
@@ -80,15 +81,6 @@ struct HMatrixOptions {
   /// The largest number of rounds of load balancing: while a rank has less than 0.97 of another's bytes, the cuts
   /// between ranks are moved towards equal bytes, and blocks that a cut has changed are compressed again.
   int balance_rounds = 2;
-};
-
-/// A block of an HMatrix: all entries, or U V^H of low rank.
-template <Scalar T>
-struct BlockMatrix {
-  Block block;
-  bool dense = false;
-  Local rank = 0;
-  std::vector<T> u, v;  ///< rows x rank, columns x rank, by columns, the largest terms first; dense: u has all entries
 };
 
 /// Options of a coarse copy of an HMatrix.
@@ -168,6 +160,12 @@ class HMatrix final : public Operator<T, Host> {
   /// the only messages are reductions for the report, whose measured errors are 0 (not measured). Collective.
   /// Error(usage) unless rank >= 0 and 0 < tolerance < 1.
   HMatrix(const HMatrix& fine, const CoarseOptions& coarse);
+  /// A matrix of other blocks, for arithmetic (algebra.hpp): with the spaces, the trees and the rows of each rank of
+  /// `like`. The blocks cover this rank's rows once (with symmetry on and below the diagonal); those of low
+  /// rank are truncated, and all stored, to `tolerance` relative to their norms. `error`: that of all blocks so far
+  /// (Frobenius, absolute, the same on all ranks), which the report adds. Collective. Error(usage) unless 0 < tolerance
+  /// < 1.
+  HMatrix(const HMatrix& like, std::vector<BlockMatrix<T>> blocks, Symmetry symmetry, double tolerance, double error);
   /// This rank's part of a matrix, as saved() gives it: the same bits. Numbers are not copied; the owners of the parts
   /// are kept. Collective. Error(input) for parts of another version, machine or number of ranks, or that do not fit
   /// together. Spaces as at the construction; equal ones for a matrix of one tree.
@@ -201,7 +199,13 @@ class HMatrix final : public Operator<T, Host> {
   /// The blocks of the square part of A with own_rows() as rows and columns; with symmetry both triangles. Only those
   /// for which `wanted` is true (empty: all). Local; memory: the blocks returned. Error(usage) unless rows and columns
   /// have one tree.
-  std::vector<BlockMatrix<T>> own_square(const std::function<bool(const Block&)>& wanted = {}) const;
+  std::vector<BlockMatrix<T>> own_square(const std::function<bool(const Block&)>& wanted = {}) const {
+    return blocks_within(own_rows().first, own_rows().second, wanted);
+  }
+  /// The same of the columns [begin, end) by position: those of own_rows() and, with symmetry, their mirror blocks,
+  /// whose columns are own_rows().
+  std::vector<BlockMatrix<T>> blocks_within(Local begin, Local end,
+                                            const std::function<bool(const Block&)>& wanted = {}) const;
   std::shared_ptr<const ClusterTree> row_tree() const;
   /// The vector element at each position of the column tree.
   std::span<const Global> column_order() const;
@@ -230,7 +234,11 @@ class HMatrix final : public Operator<T, Host> {
   void take(Assembly& assembly);
   template <class Packed>
   void describe(std::vector<Packed> packed, int exponent);
+  void place_as(const HMatrix& other);
   void coarsen(const HMatrix& fine, const CoarseOptions& coarse);
+  void store_blocks(std::vector<BlockMatrix<T>> blocks, double error);
+  template <class Next>
+  void store(std::size_t count, Next&& next, double error);
   void exchange_patterns();
   bool two_sided() const { return options_.symmetry != Symmetry::none; }
   void multiply_both(const T* x, T* y, int k, bool adjoint) const;

@@ -7,7 +7,6 @@
 #include <tacit/op/noted.hpp>
 
 #include <complex>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -43,38 +42,47 @@ struct HluOptions {
   std::optional<Local> leaf_size{};
   FactorPrecision precision = FactorPrecision::automatic;
   Factors factors = Factors::automatic;
+  /// The factors are those of scale A + shift I, for which no entry is evaluated.
+  std::complex<double> scale = 1, shift = 0;
 };
 
 struct HluReport {
-  double bytes = 0;  ///< of numbers in the factors, all ranks
+  double bytes = 0;       ///< of numbers in the factors, all ranks
+  double most_bytes = 0;  ///< of the rank that has most of them
   Global dense_blocks = 0, low_rank_blocks = 0;
   double mean_rank = 0;
   int max_rank = 0;
   Global perturbed = 0;   ///< pivots replaced
   bool single = false;    ///< kept in single precision
   bool cholesky = false;  ///< the factors are L L^H
-  double shift = 0;       ///< added to the diagonal before cholesky, the largest of all ranks
-  /// log |det| of the factors and its sign (of modulus 1), where they are those of all of A: on one rank.
-  double log_determinant = std::numeric_limits<double>::quiet_NaN();
-  std::complex<double> sign = 0;
-  double seconds = 0;  ///< of the slowest rank
+  double shift = 0;       ///< added to the diagonal before cholesky
+  /// log |det| of the factors and its sign (of modulus 1); NaN and 0 where they could not be made.
+  double log_determinant = 0;
+  std::complex<double> sign = 1;
+  double messages = 0, message_bytes = 0;  ///< of the construction, all ranks
+  double seconds = 0;                      ///< of the slowest rank
 };
 
-/// y = (L U)^-1 x, where L U, or L L^H, approximates the block of A with each rank's own rows and the same columns (on
-/// one rank all of A).
+/// y = (L U)^-1 x, where L U, or L L^H, approximates A (or scale A + shift I, as the options say).
 ///
 /// Block LU in the operator's block tree: dense blocks by LAPACK with rows exchanged within a leaf, low-rank ones by
 /// truncated sums and products. Updates of a block are collected, and truncated when it is needed. A pivot of at most
 /// epsilon times the largest entry of its leaf becomes sqrt(epsilon) times it; note() gives the number of such pivots.
 /// Cholesky factors that fail, since A is not positive definite or is not after truncation, are made again with a shift
 /// of the diagonal by the size of the truncation, tolerance norm(A) / sqrt(n), then by 10 and 100 times that, as note()
-/// says. Where factors leave the range of their precision the rank divides by its diagonal instead, as note() says.
+/// says. Where factors leave the range of their precision it divides by the diagonal instead, as note() says.
 ///
-/// Construction: O(k^2 n log^2 n), local but for agreement on errors and on the report; its memory is that of A in this
-/// precision and again as much while it runs. Threads share the work; any number of them gives the same bits. An apply
-/// reads the factors once for all columns; distributed, elements of x travel to the ranks that have their rows, and
-/// back. Error(usage): tolerance not in (0, 1), rank < 0, leaf_size < 1, an operator over two trees; cholesky of an
-/// operator that is not stored as Hermitian.
+/// On several ranks factors are divided into cells, pairs of clusters, which are dealt to a grid of p x p' ranks: a
+/// rank sends its cells to at most p + p' - 2 others, and has about its part of all numbers. Results for different
+/// numbers of ranks agree to the tolerance; those for one number are always the same bits.
+///
+/// Construction: O(k^2 n log^2 n) in all; its memory is that of A in this precision and again as much while it runs.
+/// Threads share the work; any number of them gives the same bits. An apply reads the factors once for all columns. On
+/// several ranks elements of x travel to the ranks that have their cells of the diagonal, from cell to cell, and back:
+/// about two messages for each cluster and each rank of a row or column of the grid, one after the other
+/// (cost().messages). Error(usage): tolerance not in (0, 1), rank < 0, leaf_size < 1, an operator over two trees;
+/// cholesky of an operator that is not stored as Hermitian, or with a scale or shift that is not real; a scale of 0,
+/// and a scale or shift that is not finite, or complex for a real matrix.
 template <Scalar T>
 class Hlu final : public op::Operator<T, Host>, public op::Noted {
  public:
@@ -83,7 +91,8 @@ class Hlu final : public op::Operator<T, Host>, public op::Noted {
 
   std::string name() const override { return name_; }
   bool has_adjoint() const override { return true; }
-  op::Cost cost() const override;
+  op::Cost cost() const override { return cost_of(false); }
+  op::Cost adjoint_cost() const override { return cost_of(true); }
   const HluReport& report() const { return report_; }
 
  protected:
@@ -97,6 +106,7 @@ class Hlu final : public op::Operator<T, Host>, public op::Noted {
   template <Scalar F>
   std::unique_ptr<Triangles> make(const op::HMatrix<T>& A, const HluOptions& options);
   void agree(const comm::Communicator& comm);
+  op::Cost cost_of(bool adjoint) const;
   HluReport report_;
   std::string name_;
   std::unique_ptr<op::OwnRows<T>> rows_;
