@@ -8,11 +8,14 @@ Needs Debian's packages simgrid and libsimgrid-dev, and the target bench_smpi. T
 and both sides have the same latency, overhead, gap and times of kernels. Every setting of SMPI that changes its times is
 given; by default it stands for an old Ethernet cluster and measures this computer.
 
-    python bench/clock_errors.py wire [--ranks 2 4] [--delays 200 500 1000] [--n 64 256] [--repeats 5] [--json FILE]
+    python bench/clock_errors.py here [--ranks 2] [--n 64 256 512] [--json FILE]
+    python bench/clock_errors.py wire [--ranks 2 4] [--delays 200 500 1000] [--n 64 256] [--repeats 9] [--json FILE]
 
-As root: scripts/with_delay.sh joins MPI ranks by wires of so many microseconds one way. Each run first measures the
+Real ranks, as root, before everything else on the machine: on this machine as it is, and joined by wires of so many
+microseconds one way (scripts/with_delay.sh). Each run first measures the
 machine's parameters (comm::measure_machine), which the simulator then takes; nothing is fitted to a solve. A time
-is that of an iteration, from solves of 40 and 80 of them.
+is that of an iteration, from solves of 40 and 80 of them, the lower quartiles of --repeats:
+what else runs on the machine only adds to it. The clock has no interruptions.
 """
 
 from __future__ import annotations
@@ -126,58 +129,63 @@ def compared_with_smpi(options: Any) -> list[dict[str, Any]]:
                 ours = lines(harness.output([options.build / "bench/bench_clock", f"ranks={ranks}", *words]))
                 for mine, theirs in zip(ours, smpi.run(module, words), strict=True):
                     rows.append(compared(problem, mine, theirs))
+                harness.write(options.json, "clock_errors_smpi/1", machine=machine, rows=rows)
     worst = max(rows, key=lambda row: abs(row["error"]))
     mean = sum(abs(row["error"]) for row in rows) / len(rows)
     print(f"largest error {100 * worst['error']:.2f} % ({worst['tacit']['method']}), mean {100 * mean:.2f} %")
-    harness.write(options.json, "clock_errors_smpi/1", machine=machine, rows=rows)
     return rows
-
-
-def an_iteration(runs: list[dict[str, Any]], key: str = "seconds") -> float:
-    """Seconds of an iteration, from solves of two numbers of them, in turn."""
-    few, many = (
-        statistics.median(run[key] for run in runs if run["iterations"] == k)
-        for k in sorted({r["iterations"] for r in runs})
-    )
-    return (many - few) / FEW
 
 
 FEW = 40  # iterations of the shorter solve; the longer one has twice as many
 
 
-def on_wires(options: Any, ranks: int, delay: int, words: list[str]) -> list[dict[str, Any]]:
-    # Before everything else on the machine, but the wires.
-    command = ["chrt", "-r", "10", "sh", harness.ROOT / "scripts/with_delay.sh", delay]
-    command += [options.build / "bench/bench_clock", *words]
+def an_iteration(runs: list[dict[str, Any]]) -> float:
+    """Seconds of an iteration, from the lower quartiles of solves of two numbers of them."""
+
+    def quartile(iterations: int) -> float:
+        seconds = sorted(run["seconds"] for run in runs if run["iterations"] == iterations)
+        return float(seconds[len(seconds) // 4])
+
+    return (quartile(2 * FEW) - quartile(FEW)) / FEW
+
+
+def on_ranks(options: Any, ranks: int, delay: int, words: list[str]) -> list[dict[str, Any]]:
+    """What real ranks print: on wires, or where the delay is 0 on this machine as it is."""
+    command = ["sh", harness.ROOT / "scripts/with_delay.sh", delay]
+    if not delay:
+        command = ["mpirun.openmpi", "--bind-to", "core", "-np", ranks]
+    command = ["chrt", "-r", "10", *command, options.build / "bench/bench_clock", *words]
     text = harness.output(command, accepted=(0, 77), RANKS=str(ranks))
     return lines(text) or skip("needs root, /dev/net/tun and the command ip")
 
 
-def compared_with_wires(options: Any) -> list[dict[str, Any]]:
+def compared_with_ranks(options: Any) -> list[dict[str, Any]]:
     clock = options.build / "bench/bench_clock"
     rows = []
     for ranks in options.ranks:
         for delay in options.delays:
             for n in options.n:
-                rows += case_on_wires(options, clock, ranks, delay, n)
+                rows += case_on_ranks(options, clock, ranks, delay, n)
+                harness.write(options.json, f"clock_errors_{options.against}/1", rows=rows)
     worst = max(rows, key=lambda row: abs(row["error"]))
     mean = statistics.mean(abs(row["error"]) for row in rows)
     print(f"largest error {100 * worst['error']:.1f} % ({worst['method']}), mean {100 * mean:.1f} %")
-    harness.write(options.json, "clock_errors_wire/1", rows=rows)
     return rows
 
 
-def case_on_wires(options: Any, clock: pathlib.Path, ranks: int, delay: int, n: int) -> list[dict[str, Any]]:
-    """The methods on wires of one delay. Printed: the measured time of an iteration and the clock's, in both modes of
+def case_on_ranks(options: Any, clock: pathlib.Path, ranks: int, delay: int, n: int) -> list[dict[str, Any]]:
+    """The methods on wires of one delay (0: none). Printed: the measured time of an iteration and the clock's, in both modes of
     progress; and how many pairs of methods, whose times differ by a tenth, the clock has in their order."""
     methods = [m for m in METHODS if not options.only or m in options.only]
     words = ["problem=2d5", f"n={n}", *HOW, f"iterations={FEW},{2 * FEW}"]
     words += [f"methods={','.join(methods)}", f"before={FEW}"]
-    found = on_wires(options, ranks, delay, [*words, "measure=1", f"repeats={options.repeats}"])
+    found = on_ranks(options, ranks, delay, [*words, "measure=1", f"repeats={options.repeats}"])
     machine = found[0]["machine"]
-    print(f"{ranks} ranks, {delay} us one way, {n} x {n}: L {1e6 * machine['latency']:.0f} us, o "
+    where = f"{delay} us one way" if delay else "this machine"
+    print(f"{ranks} ranks, {where}, {n} x {n}: L {1e6 * machine['latency']:.0f} us, o "
           f"{1e6 * machine['overhead']:.1f} us, {1e-9 * machine['bandwidth']:.1f} GB/s")  # fmt: skip
     print(f"  {'method':20} {'measured us':>12} {'polled':>9} {'error':>8} {'ideal':>9}")
+    machine |= {"noise_interval": 0, "noise_duration": 0}
     words += [f"ranks={ranks}", *(f"{key}={value}" for key, value in machine.items())]
     clocks = {how: lines(harness.output([clock, *words, f"progress={how}"])) for how in ("poll", "ideal")}
     rows = []
@@ -196,11 +204,11 @@ def case_on_wires(options: Any, clock: pathlib.Path, ranks: int, delay: int, n: 
 
 def main() -> None:
     parser = harness.parser(__doc__, build=True)
-    parser.add_argument("against", choices=["smpi", "wire"])
+    parser.add_argument("against", choices=["smpi", "wire", "here"])
     parser.add_argument("--ranks", type=int, nargs="+")
     parser.add_argument("--delays", type=int, nargs="+", default=[200, 500, 1000], metavar="US")
-    parser.add_argument("--n", type=int, nargs="+", default=[64, 256])
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--n", type=int, nargs="+")
+    parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--machine", default="hopper")
     parser.add_argument("--set", nargs="+", default=[], metavar="PARAMETER=VALUE")
     parser.add_argument("--iterations", type=int, default=60)
@@ -208,8 +216,11 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=[])
     options = parser.parse_args()
     options.build = options.build.resolve()
-    options.ranks = options.ranks or ([2, 4] if options.against == "wire" else [8, 16, 64])
-    (compared_with_wires if options.against == "wire" else compared_with_smpi)(options)
+    options.ranks = options.ranks or {"smpi": [8, 16, 64], "wire": [2, 4], "here": [2]}[options.against]
+    options.n = options.n or ([64, 256] if options.against == "wire" else [64, 256, 512])
+    if options.against == "here":
+        options.delays = [0]
+    (compared_with_smpi if options.against == "smpi" else compared_with_ranks)(options)
 
 
 if __name__ == "__main__":

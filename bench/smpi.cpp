@@ -178,7 +178,13 @@ class SmpiTransport final : public comm::Transport {
     t.active = false;
     return true;
   }
-  void cancel(comm::Ticket& t, std::shared_ptr<void>) override { t.active = false; }
+  void cancel(comm::Ticket& t, std::shared_ptr<void>) override {
+    if (!t.active) return;
+    t.active = false;
+    const auto it = me_.posted.find(t.words[0]);
+    if (!it->second.done) MPI_Request_free(&it->second.request);
+    me_.posted.erase(it);
+  }
   std::optional<Arrival> probe(int tag) override {
     me_.probes();
     int flag = 0;

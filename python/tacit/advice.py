@@ -35,7 +35,7 @@ _GENERAL: tuple[tuple[str, dict[str, Any], int], ...] = (
 #: Iterations times ranks that are simulated whole; more are extrapolated from two short solves.
 _WHOLE = 40_000
 _FEW = 8  # ranks on which iterations are counted, where solves are extrapolated
-#: How far the clock was from SMPI's at 64 ranks, at most (docs/theory/simulator.md).
+#: More than the clock was off another simulator, and off two real ranks on a delayed wire (docs/theory/simulator.md).
 _CLOCK = 0.125
 #: What is varied to see what would change the answer: parameters, and in words.
 _VARIED: tuple[tuple[str, Mapping[str, float]], ...] = (
@@ -60,7 +60,7 @@ class Candidate(NamedTuple):
         Simulated, of the solve without its set-up; NaN unless it converges.
     least, most : float
         The interval: with messages that advance by themselves and that advance when they are polled, and 12.5 % more
-        or less, by which the clock was off against another simulator.
+        or less: the clock was off by less against another simulator, and against two real ranks.
     shares : dict
         "sums", "halo" and "kernels": of the simulated time.
     extrapolated : bool

@@ -11,9 +11,12 @@ thread_local std::chrono::steady_clock::time_point crowded_until{};
 }  // namespace
 
 void Backoff::pause() noexcept {
-  if (++turns_ <= spins) return relax_processor();
+  // What is done between two pauses may take long (a call of MPI over TCP, microseconds): the spinning ends by time,
+  // too.
+  if (++turns_ == 1) begin_ = Clock::now();
+  if (turns_ <= spins && (turns_ % 8 != 0 || Clock::now() - begin_ < 20us)) return relax_processor();
+  turns_ = spins;
   const auto now = Clock::now();
-  if (turns_ == spins + 1) begin_ = now;
   const auto waited = now - begin_;
   if (now < crowded_until) {
     std::this_thread::sleep_for(std::clamp<Clock::duration>(waited / 8, 20us, 1ms));

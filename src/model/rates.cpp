@@ -3,6 +3,7 @@
 #include <tacit/layout/vector.hpp>
 #include <tacit/model/memory.hpp>
 #include <tacit/model/rates.hpp>
+#include "base/registers.hpp"
 
 #include <algorithm>
 #include <array>
@@ -37,11 +38,19 @@ double axpy_seconds(const Communicator& comm, Global n) {
   layout::Vector<double> x(space), y(space);
   layout::fill(x, 1.0), layout::fill(y, 1.0);
   const auto once = [&] { layout::axpy(1e-9, x, y); };
-  const double about = seconds_of(1, once);
-  const int repeats = std::max(1, int(2e-3 / (about + 1e-9)));
-  (void)comm.all_sum(Global(0));  // all ranks work at the same time
+  const double about = comm.all_max(seconds_of(1, once));
+  const int repeats = std::max(1, int(15e-3 / (about + 1e-9)));
+  // All ranks work at the same time, until the last has ended: they may share cores.
   std::vector<double> times;
-  for (int i = 0; i < 7; ++i) times.push_back(seconds_of(repeats, once));
+  for (int i = 0; i < 3; ++i) {
+    (void)comm.all_sum(Global(0));
+    times.push_back(seconds_of(1,
+                               [&] {
+                                 for (int k = 0; k < repeats; ++k) once();
+                                 (void)comm.all_sum(Global(0));
+                               }) /
+                    repeats);
+  }
   return comm.all_max(median(times));
 }
 
@@ -66,29 +75,37 @@ void measure_sweeps(const Communicator& comm, KernelRates& m) {
   for (const auto& [bytes, rate] : rates) best = std::max(best, rate);
   for (const auto& [bytes, rate] : rates)
     if (rate * rate > best * m.bandwidth) m.cache = bytes;
-  std::vector<double> within;
+  // One rate for all caches: the harmonic mean.
+  double seconds = 0;
+  int sizes = 0;
   for (const auto& [bytes, rate] : rates)
-    if (bytes <= m.cache) within.push_back(rate);
-  m.cache_bandwidth = within.empty() ? 0 : median(within);
+    if (bytes <= m.cache) seconds += 1 / rate, ++sizes;
+  m.cache_bandwidth = sizes > 0 ? sizes / seconds : 0;
   if (m.cache_bandwidth <= m.bandwidth) m.cache = m.cache_bandwidth = 0;  // no cache shows
 }
 
-/// Operations per second of y += A x with a matrix in the first cache.
+/// Operations per second of products and sums in registers that do not depend on each other.
 double measured_flops(const Communicator& comm) {
-  constexpr std::size_t n = 48;
-  std::vector<double> a(n * n, 1e-3), x(n, 1.0), y(n, 0.0);
+  using Four = Registers<double, 4>;
+  constexpr int chains = 8, steps = 20000;
+  volatile double unknown = 1;  // so that the compiler does not know the result
+  double used = 0;
   const auto once = [&] {
-    for (std::size_t j = 0; j < n; ++j) {
-      const double xj = x[j];
-      const double* const column = a.data() + j * n;
-      double* const out = y.data();
-      for (std::size_t i = 0; i < n; ++i) out[i] += column[i] * xj;
+    const Four one = Four{} + unknown;
+    Four a = one, b = one * 2.0, c = one * 3.0, d = one * 4.0, e = one * 5.0, f = one * 6.0, g = one * 7.0,
+         h = one * 8.0;
+    for (int i = 0; i < steps; ++i) {
+      a = a * 0.5 + one, b = b * 0.5 + one, c = c * 0.5 + one, d = d * 0.5 + one;
+      e = e * 0.5 + one, f = f * 0.5 + one, g = g * 0.5 + one, h = h * 0.5 + one;
     }
-    x[0] = y[0] * 1e-6;  // so that no pass can be left out
+    double all[4];
+    (a + b + c + d + e + f + g + h).store(all);
+    used += all[0];
   };
   std::vector<double> times;
-  for (int i = 0; i < 7; ++i) times.push_back(seconds_of(500, once));
-  return 2.0 * n * n / comm.all_max(median(times));
+  for (int i = 0; i < 7; ++i) times.push_back(seconds_of(5, once));
+  [[maybe_unused]] volatile const double kept = used;
+  return 2.0 * 4 * chains * steps / comm.all_max(median(times));
 }
 
 }  // namespace

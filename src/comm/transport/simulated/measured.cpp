@@ -151,8 +151,11 @@ void measure_links(const Communicator& comm, MachineModel& m) {
   m.eager_limit = comm.all_max(eager_limit_of(*transport, 0, alike ? node : 1));
   // What the library adds to the messages of a reduction. Many in turn: a rank that is late by some time waits as much
   // less in every second one, so single ones take any time up to two latencies.
+  constexpr int several = 20;
+  const double about = comm.all_max(seconds_of_sums(comm, several));
   std::vector<double> sums;
-  for (int i = 0; i < 11; ++i) sums.push_back(seconds_of_sums(comm, 20));
+  for (int i = std::clamp(int(0.3 / (several * about)), 11, 101); i > 0; --i)
+    sums.push_back(seconds_of_sums(comm, several));
   const double whole = comm.all_max(median(sums)), outer = rounds(comm.size()) - inner;
   const double known =
       outer * (m.latency + 2 * m.overhead) + (alike ? inner * (m.levels[0].latency + 2 * m.levels[0].overhead) : 0);
@@ -161,22 +164,23 @@ void measure_links(const Communicator& comm, MachineModel& m) {
   if (alike) m.levels[0].overhead += more;
 }
 
-/// Pauses of a loop: mean seconds between them, and of each.
+/// Pauses of a loop, mean seconds between them and of each: of those that come often enough to be seen many times.
 void measure_noise(const Communicator& comm, MachineModel& m) {
-  constexpr double shortest = 5e-6, span = 0.1;
-  const double from = wall_time();
-  double before = from, lost = 0;
+  constexpr double shortest = 5e-6, longest = 1e-3, span = 0.1;
+  double before = wall_time(), left = span, lost = 0;
   int pauses = 0;
-  while (before - from < span) {
-    const double now = wall_time();
-    if (now - before > shortest) lost += now - before, ++pauses;
+  while (left > 0) {
+    const double now = wall_time(), pause = now - before;
     before = now;
+    if (pause > longest) continue;  // and no part of the span
+    left -= pause;
+    if (pause > shortest) lost += pause, ++pauses;
   }
-  const double all = comm.all_sum(double(pauses)), ranks = comm.size();
+  const double all = comm.all_sum(double(pauses));
   lost = comm.all_sum(lost);
   if (all == 0) return;
   m.noise_duration = lost / all;
-  m.noise_interval = std::max(m.noise_duration, (span * ranks - lost) / all);
+  m.noise_interval = std::max(m.noise_duration, (span * comm.size() - lost) / all);
 }
 
 }  // namespace
