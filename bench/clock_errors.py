@@ -13,7 +13,7 @@ given; by default it stands for an old Ethernet cluster and measures this comput
 
 Real ranks, as root, before everything else on the machine: on this machine as it is, and joined by wires of so many
 microseconds one way (scripts/with_delay.sh). Each run first measures the
-machine's parameters (comm::measure_machine), which the simulator then takes; nothing is fitted to a solve. A time
+machine's parameters (comm::measure_machine), which the simulator then takes; none comes from a solve. A time
 is that of an iteration, from solves of 40 and 80 of them, the lower quartiles of --repeats:
 what else runs on the machine only adds to it. The clock has no interruptions.
 """
