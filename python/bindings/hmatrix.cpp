@@ -212,6 +212,7 @@ void bind_scalar(nb::module_& m) {
   using HMatrix = op::HMatrix<T>;
   nb::class_<HMatrix, Base>(m, named<T>("HMatrix").c_str())
       .def_prop_ro("report", [](const HMatrix& a) { return report_of(a.report()); })
+      .def_prop_ro("nested", [](const HMatrix& a) { return a.options().nested; })
       .def("use_batches",
            [](HMatrix& a, const std::string& order, const std::string& cut, Local count, std::vector<Local> least,
               bool padded, int queues) {
@@ -242,7 +243,7 @@ void bind_scalar(nb::module_& m) {
           suit(request, source, sources.size() == 0);
           return together(comm, [&] {
             check_values(op::hmatrix_options(), request);
-            Sides sides(points, boxes, sources, source_boxes, request.tree);
+            Sides sides(points, boxes, sources, source_boxes, request.tree_options());
             const Space range = Space::distributed(comm, sides.rows->size());
             const Space domain = sides.square() ? range : Space::distributed(comm, sides.columns->size());
             const auto make = [&](const op::EntryFunction<T>& entry, op::BlockMaker<T>* maker = nullptr) {
