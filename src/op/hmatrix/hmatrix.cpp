@@ -505,6 +505,10 @@ Cost HMatrix<T>::cost() const {
     c.messages = double(columns.send_ranks.size() + rows.receive_ranks.size());
     c.message_bytes = double(columns.send_index.size() + rows.ghosts.size()) * sizeof(T);
   }
+  if (parts_->nested) {
+    c.messages += double(parts_->nested->pattern()->send_ranks.size());
+    c.message_bytes += double(parts_->nested->pattern()->send_index.size()) * sizeof(T);
+  }
   return c;
 }
 
@@ -519,6 +523,10 @@ Cost HMatrix<T>::adjoint_cost() const {
   } else {
     c.messages = double(rows.send_ranks.size() + columns.receive_ranks.size());
     c.message_bytes = double(rows.send_index.size() + columns.ghosts.size()) * sizeof(T);
+  }
+  if (parts_->nested) {
+    c.messages += double(parts_->nested->pattern()->receive_ranks.size());
+    c.message_bytes += double(parts_->nested->pattern()->ghosts.size()) * sizeof(T);
   }
   return c;
 }
