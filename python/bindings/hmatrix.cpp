@@ -136,6 +136,7 @@ EntrySource source_of(const nb::object& entries) {
 
 /// Sets what follows from where the entries come from. `square`: rows and columns are the same points.
 void suit(op::HMatrixRequest& request, const EntrySource& source, bool square) {
+  request.tree = request.tree_options();
   request.matrix.concurrent = !std::holds_alternative<nb::object>(source);  // Python runs on one thread at a time
   const auto* const named = std::get_if<op::PointKernel>(&source);
   request.matrix.smooth = named != nullptr;

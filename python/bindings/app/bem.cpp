@@ -117,7 +117,7 @@ void bind_boundary(nb::module_& m) {
         check_values(op::hmatrix_options(), request);
         auto made = unlocked([&] {
           return bem::boundary_matrix<T>(comm, mesh_of(vertices, triangles), elements_of(elements),
-                                         form_of<in_double_t<T>>(form, wavenumber), quadrature, request.tree,
+                                         form_of<in_double_t<T>>(form, wavenumber), quadrature, request.tree_options(),
                                          request.matrix);
         });
         return std::make_tuple(std::move(made.matrix), array_of(std::move(made.order)), array_of(std::move(made.root)));
