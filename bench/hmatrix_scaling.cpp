@@ -8,6 +8,10 @@
 //                             rows gathered, bytes, iterations of bicgstab; 0: none
 //     mesh=23                 mesh of `ranks`: CUTS of a geodesic sphere, or a file
 //     tolerance=1e-4  quadrature=0.05  rtol=1e-7  rounds=2   (of balancing)
+//     nested=0                with 1 nested bases
+//     leaf=0                  the largest number of triangles of a leaf; 0: 64, with nested bases 32
+//
+// Peak is the largest resident memory during the assembly, less that before it, over the bytes of the matrix.
 //
 // The right-hand side is the sum of a constant and a uniform field: for a constant alone, iterations on a sphere only
 // depend on the errors of compression. Times on ranks are not measured, because there are more ranks than cores.
@@ -16,7 +20,7 @@
 #include <tacit/app/bem/single_layer.hpp>
 #include <tacit/base/trace.hpp>
 #include <tacit/krylov/solve.hpp>
-#include <tacit/op/hmatrix/hmatrix.hpp>
+#include <tacit/op/hmatrix/request.hpp>
 #include <tacit/precond/jacobi.hpp>
 
 #include <algorithm>
@@ -24,6 +28,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -39,8 +44,9 @@ using layout::Vector;
 
 namespace {
 
-bench::Words given{{"cuts", "23,32,45,64,90"}, {"ranks", "1,2,4,8,16"}, {"mesh", "23"}, {"tolerance", "1e-4"},
-                   {"quadrature", "0.05"},     {"rtol", "1e-7"},        {"rounds", "2"}};
+bench::Words given{
+    {"cuts", "23,32,45,64,90"}, {"ranks", "1,2,4,8,16"}, {"mesh", "23"},  {"tolerance", "1e-4"}, {"quadrature", "0.05"},
+    {"rtol", "1e-7"},           {"rounds", "2"},         {"nested", "0"}, {"leaf", "0"}};
 
 // Values without zeros, which stand for none.
 std::vector<int> numbers(const char* name) {
@@ -60,6 +66,26 @@ struct Processor {
   }
 };
 
+// Resident memory in bytes: now (VmRSS), or the largest since begin_peak() (VmHWM). 0 where Linux does not say.
+double resident(const std::string& name) {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;)
+    if (double kilobytes = 0; word == name + ":" && status >> kilobytes) return 1024 * kilobytes;
+  return 0;
+}
+void begin_peak() {
+  std::ofstream("/proc/self/clear_refs") << 5;
+}
+
+op::HMatrixRequest request() {
+  op::HMatrixRequest made;
+  made.matrix.tolerance = given.number("tolerance");
+  made.matrix.balance_rounds = int(given.number("rounds"));
+  made.matrix.nested = given.number("nested") != 0;
+  if (given.number("leaf") > 0) made.leaf_size = Local(given.number("leaf"));
+  return made;
+}
+
 struct Problem {
   app::bem::Mesh mesh;
   std::shared_ptr<const op::ClusterTree> tree;
@@ -67,25 +93,28 @@ struct Problem {
       : mesh(from.find_first_not_of("0123456789") == std::string::npos
                  ? app::bem::geodesic_sphere(std::atoi(from.c_str()))
                  : app::bem::read_mesh(from)) {
-    const op::ClusterTree first(mesh.geometry());
+    const auto options = request().tree_options();
+    const op::ClusterTree first(mesh.geometry(), options);
     mesh = mesh.reordered(first.order());
-    tree = std::make_shared<const op::ClusterTree>(mesh.geometry());
+    tree = std::make_shared<const op::ClusterTree>(mesh.geometry(), options);
   }
 };
 
 void growth() {
-  std::printf("%9s %10s %9s | %9s %9s %9s %9s | %11s %11s %11s | %7s %9s\n", "n", "MB", "error", "user s", "system s",
-              "prod. ms", "cpu ms", "B/n log2 n", "ns/n log2 n", "ns/n log2 n", "rank", "GB/s");
+  std::printf("%9s %10s %5s %9s | %9s %9s %9s %9s | %11s %11s %11s | %7s %9s\n", "n", "MB", "peak", "error", "user s",
+              "system s", "prod. ms", "cpu ms", "B/n log2 n", "ns/n log2 n", "ns/n log2 n", "rank", "GB/s");
   double least[3] = {1e300, 1e300, 1e300}, most[3] = {};
   for (const int cuts : numbers("cuts")) {
     const Problem p(std::to_string(cuts));
-    op::HMatrixOptions options;
-    options.tolerance = given.number("tolerance");
+    const op::HMatrixOptions options = request().matrix;
     const app::bem::SingleLayer layer(p.mesh, given.number("quadrature") * options.tolerance);
     const auto space = layout::Space::distributed(comm::Communicator::self(), layer.size());
+    const double before = resident("VmRSS");
+    begin_peak();
     const auto processor = Processor::now();
     const op::HMatrix<double> A(space, p.tree, app::bem::entries(layer), options);
     const auto after = Processor::now();
+    const double peak = resident("VmHWM") - before;
     const double cpu = after.user - processor.user, system = after.system - processor.system;
     Vector<double> x(space), y(space);
     layout::fill(x, 1.0);
@@ -101,9 +130,9 @@ void growth() {
     const double n = double(layer.size()), unit = n * std::log2(n);
     const double each[3] = {r.bytes / unit, 1e9 * cpu / unit, 1e9 * product_cpu / unit};
     for (int k = 0; k < 3; ++k) least[k] = std::min(least[k], each[k]), most[k] = std::max(most[k], each[k]);
-    std::printf("%9.0f %10.2f %9.2e | %9.3f %9.3f %9.3f %9.3f | %11.2f %11.1f %11.3f | %7.2f %9.2f\n", n, r.bytes / 1e6,
-                r.measured_error, cpu, system, 1e3 * product, 1e3 * product_cpu, each[0], each[1], each[2], r.mean_rank,
-                r.bytes / product / 1e9);
+    std::printf("%9.0f %10.2f %5.2f %9.2e | %9.3f %9.3f %9.3f %9.3f | %11.2f %11.1f %11.3f | %7.2f %9.2f\n", n,
+                r.bytes / 1e6, peak / r.bytes, r.measured_error, cpu, system, 1e3 * product, 1e3 * product_cpu, each[0],
+                each[1], each[2], r.mean_rank, r.bytes / product / 1e9);
     std::fflush(stdout);
   }
   std::printf("largest over smallest per n log2 n: memory %.3f, assembly %.3f, product %.3f\n", most[0] / least[0],
@@ -112,9 +141,7 @@ void growth() {
 
 void ranks() {
   const Problem p(given["mesh"]);
-  op::HMatrixOptions options;
-  options.tolerance = given.number("tolerance");
-  options.balance_rounds = int(given.number("rounds"));
+  const op::HMatrixOptions options = request().matrix;
   const app::bem::SingleLayer layer(p.mesh, given.number("quadrature") * options.tolerance);
   const Local n = layer.size();
   std::vector<double> b;

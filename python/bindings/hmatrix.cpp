@@ -136,6 +136,7 @@ EntrySource source_of(const nb::object& entries) {
 
 /// Sets what follows from where the entries come from. `square`: rows and columns are the same points.
 void suit(op::HMatrixRequest& request, const EntrySource& source, bool square) {
+  request.tree = request.tree_options();
   request.matrix.concurrent = !std::holds_alternative<nb::object>(source);  // Python runs on one thread at a time
   const auto* const named = std::get_if<op::PointKernel>(&source);
   request.matrix.smooth = named != nullptr;
@@ -212,6 +213,7 @@ void bind_scalar(nb::module_& m) {
   using HMatrix = op::HMatrix<T>;
   nb::class_<HMatrix, Base>(m, named<T>("HMatrix").c_str())
       .def_prop_ro("report", [](const HMatrix& a) { return report_of(a.report()); })
+      .def_prop_ro("nested", [](const HMatrix& a) { return a.options().nested; })
       .def("use_batches",
            [](HMatrix& a, const std::string& order, const std::string& cut, Local count, std::vector<Local> least,
               bool padded, int queues) {
@@ -242,7 +244,7 @@ void bind_scalar(nb::module_& m) {
           suit(request, source, sources.size() == 0);
           return together(comm, [&] {
             check_values(op::hmatrix_options(), request);
-            Sides sides(points, boxes, sources, source_boxes, request.tree);
+            Sides sides(points, boxes, sources, source_boxes, request.tree_options());
             const Space range = Space::distributed(comm, sides.rows->size());
             const Space domain = sides.square() ? range : Space::distributed(comm, sides.columns->size());
             const auto make = [&](const op::EntryFunction<T>& entry, op::BlockMaker<T>* maker = nullptr) {

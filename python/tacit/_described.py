@@ -102,13 +102,14 @@ HMATRIX: Mapping[str, Option] = {
     'compression': Option('choice', 'aca+', ('aca+', 'aca', 'svd'), -INFINITY, INFINITY, False, 0, 'a number', 'crosses (aca+, aca) or the singular values of all entries (svd)', '', ()),
     'admissibility': Option('choice', 'smaller', ('smaller', 'larger', 'weak', 'none'), -INFINITY, INFINITY, False, 0, 'a number', 'blocks are far where the smaller or the larger diameter is at most eta times the distance; weak: where they do not overlap; none: nowhere', '', ()),
     'eta': Option('real', 3.0, (), 0.0, INFINITY, True, 0, 'a number > 0', 'admissibility smaller, larger: a block is far where its diameter is at most so many times the distance', '', ()),
-    'leaf_size': Option('whole', 64, (), 1.0, INFINITY, False, 0, 'at least 1 point', 'largest number of points of a leaf cluster', '', ()),
+    'leaf_size': Option('whole', None, (), 1.0, INFINITY, False, 0, 'at least 1 point', 'largest number of points of a leaf cluster', '64; with nested bases 32', ()),
     'bisection': Option('choice', 'median', ('median', 'midpoint'), -INFINITY, INFINITY, False, 0, 'a number', 'clusters are cut into halves of equal number, or of equal size', '', ()),
     'recompress': Option('flag', True, (), -INFINITY, INFINITY, False, 0, 'a number', 'ranks become those of the singular values of each low-rank block', '', ()),
     'verify': Option('flag', True, (), -INFINITY, INFINITY, False, 0, 'a number', 'rows and columns that no cross has used are sampled before a block is accepted', '', ()),
     'max_rank': Option('whole', 0, (), 0.0, INFINITY, False, 0, 'at least 0 (0: no limit)', 'blocks that need a higher rank stay dense', '', ()),
     'cut_rank': Option('whole', 0, (), 0.0, INFINITY, False, 0, 'at least 0 (0: no limit)', 'low-rank blocks are truncated to this rank, whatever the error: for preconditioning', '', ()),
     'symmetry': Option('choice', 'none', ('none', 'symmetric', 'hermitian'), -INFINITY, INFINITY, False, 0, 'a number', 'symmetric (A = A^T) or hermitian: blocks above the diagonal are neither evaluated nor stored', '', ()),
+    'nested': Option('flag', False, (), -INFINITY, INFINITY, False, 0, 'a number', 'one basis for all far blocks of a cluster, made of those of its children: less memory and faster products, for smooth kernels', '', ()),
     'sampled_rows': Option('whole', 32, (), 1.0, INFINITY, False, 0, 'at least 1 row', 'rows by which the norm is estimated and the error measured', '', ()),
 }
 HMATRIX_PRECOND: Mapping[str, Option] = {
@@ -319,13 +320,14 @@ class HmatrixOptions(TypedDict, total=False):
     compression: Literal['aca+', 'aca', 'svd']
     admissibility: Literal['smaller', 'larger', 'weak', 'none']
     eta: float
-    leaf_size: int
+    leaf_size: int | None
     bisection: Literal['median', 'midpoint']
     recompress: bool
     verify: bool
     max_rank: int
     cut_rank: int
     symmetry: Literal['none', 'symmetric', 'hermitian']
+    nested: bool
     sampled_rows: int
 
 

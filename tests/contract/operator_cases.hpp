@@ -240,7 +240,7 @@ struct GroupOf<Group<Each>> {
 /// In a group's memory: on `devices` devices.
 template <class T, Memory M = Host>
 OperatorCase<T, M> hmatrix_case(std::string name, Global m, Global n, bool replicated, bool symmetric = false,
-                                const GroupOf<M>& group = {}) {
+                                const GroupOf<M>& group = {}, bool nested = false) {
   const std::uint64_t other = symmetric ? 0 : 1;
   const auto value = [m, n, other](Global i, Global j) {
     return number<T>(20, std::uint64_t(i)) * number<T>(20 + other, std::uint64_t(j)) +
@@ -266,6 +266,7 @@ OperatorCase<T, M> hmatrix_case(std::string name, Global m, Global n, bool repli
             op::HMatrixOptions options;
             options.tolerance = 4 * epsilon<T>();
             if (symmetric) options.symmetry = op::Symmetry::symmetric;
+            options.nested = nested;
             const op::EntryFunction<T> entry = [=](auto i, auto j, T* out) {
               for (const Global c : j)
                 for (const Global r : i) *out++ = value(r, c);
@@ -548,6 +549,8 @@ void add_hmatrices(std::vector<OperatorCase<T>>& cases) {
   cases.push_back(hmatrix_case<T>("wide, replicated", 38, 61, true));
   cases.push_back(hmatrix_case<T>("one triangle", 53, 53, false, true));
   cases.push_back(hmatrix_case<T>("one triangle, replicated", 41, 41, true, true));
+  cases.push_back(hmatrix_case<T>("nested", 53, 53, false, false, {}, true));
+  cases.push_back(hmatrix_case<T>("nested, tall, replicated", 61, 38, true, false, {}, true));
 }
 
 /// H-matrices on groups of devices.

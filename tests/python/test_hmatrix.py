@@ -52,6 +52,61 @@ def test_products(scalar: str) -> None:
     assert np.linalg.norm(unit - a) < 1.1e-5 * np.linalg.norm(a)
 
 
+@pytest.mark.parametrize("scalar", SCALARS)
+def test_nested_bases(scalar: str, tmp_path: Any) -> None:
+    p, q = sphere(500), 1.5 * sphere(400) + 0.2
+    entries = kernel(p, 3.0, scalar, q)
+    a = whole(entries, 500, 400)
+    A = tacit.hmatrix(p, entries, sources=q, tolerance=1e-4, leaf_size=20, nested=True)
+    assert A.nested
+    assert A.report["max_rank"] < 40
+    unit = A @ np.eye(400, dtype=scalar)
+    assert np.linalg.norm(unit - a) < 1e-4 * np.linalg.norm(a)
+    x, y = (np.sin(np.arange(n)).astype(scalar) for n in (400, 500))
+    left, right = np.vdot(y, A @ x), np.vdot(A.H @ y, x)
+    assert abs(left - right) < 100 * np.finfo(scalar).eps * np.linalg.norm(a)
+    A.save(tmp_path / "nested.hmatrix")
+    assert (tacit.HMatrix.load(tmp_path / "nested.hmatrix") @ x == A @ x).all()
+
+
+def test_nested_bases_of_named_kernels() -> None:
+    p = sphere(3000)
+    options: Any = {"length": 0.5, "nugget": 1.0, "tolerance": 1e-5}
+    A, B = (tacit.hmatrix(p, "matern32", nested=nested, **options) for nested in (False, True))
+    assert B.report["bytes"] < A.report["bytes"]
+    assert B.report["measured_error"] < 1e-5
+    x = tacit.solve(B, np.ones(3000), method="cg", precond="jacobi", rtol=1e-5)
+    assert x.converged
+    assert np.linalg.norm(A @ x.x - 1) < 1e-3 * np.sqrt(3000)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"symmetry": "symmetric"}, "both triangles"),
+        ({"measure": "block"}, "measure matrix"),
+        ({"compression": "svd"}, "svd"),
+        ({"max_rank": 3}, "max_rank 0"),
+        ({"cut_rank": 3}, "cut_rank 0"),
+        ({"recompress": False}, "recompression"),
+    ],
+)
+def test_nested_bases_refuse(options: Any, text: str) -> None:
+    p = sphere(100)
+    with pytest.raises(ValueError, match=text):
+        tacit.hmatrix(p, kernel(p), nested=True, **options)
+
+
+def test_nested_bases_have_no_blocks() -> None:
+    p = sphere(200)
+    A = tacit.hmatrix(p, kernel(p), nested=True)
+    for name in ("hlu", "block-jacobi", "inner"):
+        with pytest.raises(ValueError, match="nested bases"):
+            tacit.solve(A, np.ones(200), precond=name)
+    with pytest.raises(ValueError, match="nested bases"):
+        A.coarse()
+
+
 def test_report() -> None:
     p = sphere(2000)
     A = tacit.hmatrix(p, kernel(p), tolerance=1e-3)

@@ -83,7 +83,7 @@ void bind_system(nb::module_& m) {
            const op::Point& mirrors, const Elements<double>& contrast) {
           check_values(bem::system_options(), o);
           check_values(op::hmatrix_options(), request);
-          o.gpu = gpu, o.plane = plane_of(plane), o.tree = request.tree, o.matrix = request.matrix;
+          o.gpu = gpu, o.plane = plane_of(plane), o.tree = request.tree_options(), o.matrix = request.matrix;
           o.images = images_of(images, mirrors), o.contrast.assign(contrast.data(), contrast.data() + contrast.size());
           const auto system = unlocked([&] { return bem::System<T>(comm, mesh_of(vertices, triangles), o); });
           const auto copy = [](const auto& v) { return array_of(std::vector(v.begin(), v.end())); };
@@ -117,7 +117,7 @@ void bind_boundary(nb::module_& m) {
         check_values(op::hmatrix_options(), request);
         auto made = unlocked([&] {
           return bem::boundary_matrix<T>(comm, mesh_of(vertices, triangles), elements_of(elements),
-                                         form_of<in_double_t<T>>(form, wavenumber), quadrature, request.tree,
+                                         form_of<in_double_t<T>>(form, wavenumber), quadrature, request.tree_options(),
                                          request.matrix);
         });
         return std::make_tuple(std::move(made.matrix), array_of(std::move(made.order)), array_of(std::move(made.root)));

@@ -688,6 +688,12 @@ def _assembly(device: str, options: Any) -> dict[str, Any]:
             )
         if "assembly" not in own:
             system.assembly = "cuda"
+    if o.nested and galerkin:
+        raise ValueError("nested bases and galerkin, which stores one triangle; take collocation, or nested=False")
+    if o.nested and (kind == "cuda" or system.assembly != "host"):
+        raise ValueError(
+            f"nested bases are made and multiplied by the host; device is {device!r} and assembly {system.assembly!r}"
+        )
     if system.assembly != "host" and (galerkin or o.compression == "svd"):
         raise ValueError(
             f"assembly is {system.assembly!r}: a device makes the collocation matrix by aca or aca+, and"

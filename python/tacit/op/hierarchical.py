@@ -52,6 +52,8 @@ class HMatrix(Operator):
         self.tolerance = tolerance  #: the relative error that was requested
         self.symmetry = symmetry  #: "none", "symmetric" or "hermitian", as requested at construction
 
+    nested = FromHandle[bool](bool, "nested")  #: whether far blocks share nested bases, as requested
+
     def is_hermitian(self) -> bool:
         return self.symmetry == "hermitian" or (self.symmetry == "symmetric" and self.dtype.kind != "c")
 
@@ -75,7 +77,7 @@ class HMatrix(Operator):
         ------
         ValueError, TypeError
             Before anything is copied: for a complex matrix, one that is not square, one with ``symmetry`` (which is
-            stored by one triangle), and for an option with "host".
+            stored by one triangle) or ``nested`` bases, and for an option with "host".
         tacit.EnvironmentFailure
             Without a GPU, without CUDA in this build, and for too little memory there.
 
@@ -95,7 +97,7 @@ class HMatrix(Operator):
                 raise ValueError(f"{', '.join(options)} is of an H-matrix on GPUs; the device is 'host'")
             o = fill(core("DeviceProductOptions")(), "to", DEVICE_PRODUCT, options, ("device",))
             if kind == "cuda":
-                refuse_on_gpus(self.dtype, self.symmetry)
+                refuse_on_gpus(self.dtype, self.symmetry, self.nested)
                 if self.shape[0] != self.shape[1]:
                     raise ValueError(f"an H-matrix on GPUs is square; this one has shape {self.shape}")
             return kind, o
@@ -329,11 +331,13 @@ class HMatrix(Operator):
 
         ``bytes`` of stored numbers (of which ``bytes_float64``, ``bytes_float32``, ``bytes_int16``; ``index_bytes`` are
         in addition), ``dense_fraction``: bytes relative to the full matrix; ``dense_blocks``, ``low_rank_blocks``,
-        ``ranks`` (how many low-rank blocks have rank 0, 1, ...), ``mean_rank``, ``max_rank``; ``entries_evaluated``,
+        ``ranks`` (how many low-rank blocks have rank 0, 1, ...; with ``nested`` how many clusters), ``mean_rank``,
+        ``max_rank``; ``entries_evaluated``,
         relative to the number of entries; ``norm`` (Frobenius); the relative errors ``estimated_error`` and
         ``measured_error`` (the larger of that on sampled rows, with a random vector, and that of entries at random
-        places; ``measured_error_ones``: on sampled rows, with ones); ``error_bound``, an upper estimate of the error
-        with ``confidence`` (1 where all entries were compared; 0 where no block was: the larger of the other two);
+        places; ``measured_error_ones``: on sampled rows, with ones; with ``nested`` those of all entries of sampled
+        columns, and of their sums); ``error_bound``, an upper estimate of the error with ``confidence`` (1 where all
+        entries were compared; 0 where no block was: the larger of the other two);
         ``seconds`` of the construction; ``least_bytes`` and ``most_bytes`` of a rank; ``warnings``.
         """
         return dict(self._handle.report)
@@ -345,7 +349,7 @@ class HMatrix(Operator):
         return f"hierarchical ({', '.join(kinds) or 'empty'})"
 
 
-def refuse_on_gpus(dtype: npt.DTypeLike, symmetry: str) -> None:
+def refuse_on_gpus(dtype: npt.DTypeLike, symmetry: str, nested: bool) -> None:
     """ValueError for a matrix that cannot be on GPUs. Local."""
     if np.dtype(dtype).kind == "c":
         raise ValueError(f"an H-matrix on GPUs is of float32 or float64; this one is {np.dtype(dtype)}")
@@ -353,6 +357,10 @@ def refuse_on_gpus(dtype: npt.DTypeLike, symmetry: str) -> None:
         raise ValueError(
             f"symmetry is {symmetry!r}: the matrix is stored by one triangle, and GPUs need both; make it with"
             " symmetry='none'"
+        )
+    if nested:
+        raise ValueError(
+            "an H-matrix on GPUs has blocks of low rank, and this one nested bases; make it without nested=True"
         )
 
 
@@ -539,8 +547,8 @@ def hmatrix(
         Rows are compressed on its ranks, in parts of equal bytes; vectors are spread in equal blocks.
     **options
         ``tolerance`` (1e-4), ``measure``, ``storage``, ``compression``, ``admissibility``, ``eta``, ``leaf_size``,
-        ``bisection``, ``recompress``, ``verify``, ``max_rank``, ``cut_rank``, ``symmetry``, ``sampled_rows``: see
-        docs/reference/h-matrices.md.
+        ``bisection``, ``recompress``, ``verify``, ``max_rank``, ``cut_rank``, ``symmetry``, ``nested``,
+        ``sampled_rows``: see docs/reference/h-matrices.md.
 
     Returns
     -------
@@ -571,6 +579,9 @@ def hmatrix(
     >>> A.report["measured_error"] < 1e-6
     True
     >>> A.report["dense_fraction"] < 0.1
+    True
+    >>> N = tacit.hmatrix(x, lambda i, j: np.exp(-np.abs(x[i, None] - x[None, j])), tolerance=1e-6, nested=True)
+    >>> N.report["bytes"] < A.report["bytes"] and N.report["measured_error"] < 1e-6
     True
     >>> B = tacit.hmatrix(x, "matern12", length=0.5, nugget=1e-3, tolerance=1e-6)
     >>> bool(np.allclose(B @ x, np.exp(-2 * np.abs(x[:, None] - x)) @ x + 1e-3 * x, rtol=1e-4))

@@ -7,6 +7,7 @@
 #include "row_cost.hpp"
 #include "sampled_entries.hpp"
 #include "sampled_lines.hpp"
+#include "sampled_rows.hpp"
 #include "waves.hpp"
 
 #include <algorithm>
@@ -22,8 +23,15 @@
 namespace tacit::op {
 namespace {
 
+using detail::exponent_of;
+using detail::largest_entry;
+using detail::none;
 using detail::RowCost;
+using detail::Sample;
+using detail::shifted;
+using detail::sign_of;
 using detail::sum_over_ranks;
+using detail::Wide;
 
 // The share of a block's tolerance for its storage in low precision (compress.cpp has the other shares).
 constexpr double storage_share = 0.56;
@@ -69,65 +77,6 @@ double bytes_wanted(const Block& b) {
 std::size_t class_of(const Block& b) {
   return std::size_t(std::bit_width(std::uint64_t(b.rows()) * std::uint64_t(b.columns())));
 }
-
-// 1 or -1, depending on the index only.
-double sign_of(Global i) {
-  std::uint64_t z = (std::uint64_t(i) + 1) * 0x9e3779b97f4a7c15u;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return (z >> 63) != 0 ? 1.0 : -1.0;
-}
-
-// v 2^e.
-template <Scalar T>
-T shifted(const T& v, int e) {
-  if constexpr (is_complex<T>) return {std::ldexp(v.real(), e), std::ldexp(v.imag(), e)};
-  else return std::ldexp(v, e);
-}
-// The largest exponent of `count` entries; `none` where all are 0.
-constexpr int none = std::numeric_limits<int>::min();
-template <Scalar T>
-int exponent_of(const T* v, std::size_t count) {
-  const auto* const parts = reinterpret_cast<const real_t<T>*>(v);
-  real_t<T> most(0);
-#pragma omp simd reduction(max : most)
-  for (std::size_t k = 0; k < count * (sizeof(T) / sizeof(real_t<T>)); ++k) most = std::max(most, std::abs(parts[k]));
-  return most > 0 ? std::ilogb(most) : none;
-}
-
-// Squares are in range, as those of the sampled rows are.
-template <Scalar T>
-double largest_entry(const std::vector<T>& v) {
-  if constexpr (is_complex<T>) {
-    double largest2 = 0;
-    const auto* const parts = reinterpret_cast<const real_t<T>*>(v.data());
-#pragma omp simd reduction(max : largest2)
-    for (std::size_t k = 0; k < v.size(); ++k) {
-      const double re = parts[2 * k], im = parts[2 * k + 1];
-      largest2 = std::max(largest2, re * re + im * im);
-    }
-    return std::sqrt(largest2);
-  } else {
-    const T* const a = v.data();
-    T largest(0);
-#pragma omp simd reduction(max : largest)
-    for (std::size_t k = 0; k < v.size(); ++k) largest = std::max(largest, std::abs(a[k]));
-    return double(largest);
-  }
-}
-
-template <Scalar T>
-using Wide = std::conditional_t<is_complex<T>, std::complex<double>, double>;
-
-// A sampled row of A in units of 2^exponent: its norm, and its products with two vectors.
-template <Scalar T>
-struct Sample {
-  Local position;
-  int exponent;
-  double size2;
-  Wide<T> random, ones;
-  double unlike2;  // of the row minus the column, for symmetric matrices
-};
 
 // Computes the blocks of one HMatrix. The constructor and run() are collective.
 template <Scalar T>
@@ -188,15 +137,12 @@ class Assembly {
 
  private:
   using R = real_t<T>;
-  // Numbers from 2^-safe to 2^safe, of which sums of squares stay in range, and of doubles their squares: floats are
-  // squared in double precision.
-  static constexpr int safe = std::numeric_limits<R>::max_exponent * 3 / (std::is_same_v<R, float> ? 8 : 16);
+  static constexpr int safe = detail::safe_exponent<real_t<T>>;
 
   // The number of blocks of A that a stored block stands for: 2 with its mirror block.
   double places(const Block& b) const { return options.symmetry != Symmetry::none && !b.is_diagonal() ? 2 : 1; }
 
   void take_samples();
-  Sample<T> sampled_row(Local position, std::span<const Global> all);
   void check_symmetry(double mean) const;
   std::vector<std::size_t> keep_known(std::vector<double>& budget);
   std::span<const Global> rows_of(const Block& b) const {
@@ -273,68 +219,13 @@ Global Assembly<T>::count_rough(Global from) const {
   });
 }
 
-// Evaluates sampled rows, spread over all positions and shared by the ranks; finds the scale and norm of A from them.
+// Evaluates sampled rows; finds the scale and norm of A from them.
 template <Scalar T>
 void Assembly<T>::take_samples() {
-  const Local m = rows_.size(), s = Local(std::min<Global>(options.sampled_rows, m));
-  std::vector<Global> all(static_cast<std::size_t>(columns_.size()));
-  std::iota(all.begin(), all.end(), Global(0));
-  std::vector<Sample<T>> own;
-  for (Local i = comm_.rank(); i < s; i += comm_.size()) {
-    const Local from = Local(Global(m) * i / s), to = Local(Global(m) * (i + 1) / s);
-    own.push_back(sampled_row(from + Local((std::uint64_t(i) * 0x9e3779b9u) % std::uint64_t(to - from)), all));
-  }
-  samples = comm_.all_gather(std::span<const Sample<T>>(own));
-  std::sort(samples.begin(), samples.end(), [](const auto& a, const auto& b) { return a.position < b.position; });
-
-  int top = none;
-  for (const auto& sample : samples) top = std::max(top, sample.exponent);
-  scaled_ = top != none && std::abs(top) > safe;
-  exponent = scaled_ ? top : 0;
-  // The norm, with a safety margin below the estimate of the sampled rows.
-  const double k = double(samples.size());
-  double mean = 0, spread = 0;
-  const auto size2 = [&](const auto& sample) {
-    return sample.exponent == none ? 0.0 : std::ldexp(sample.size2, 2 * (sample.exponent - exponent));
-  };
-  for (const auto& sample : samples) mean += size2(sample) / k;
-  for (const auto& sample : samples) spread += (size2(sample) - mean) * (size2(sample) - mean);
-  spread = k > 1 ? std::sqrt(spread / (k * (k - 1))) : 0;
-  norm_ = std::sqrt(std::max(mean - spread, mean / 4) * m);
-
-  if (options.symmetry != Symmetry::none) check_symmetry(mean);
-}
-
-// Evaluates a row, and for symmetric matrices also the column.
-template <Scalar T>
-Sample<T> Assembly<T>::sampled_row(Local position, std::span<const Global> all) {
-  const Local n = columns_.size();
-  const Global index = rows_.order()[std::size_t(position)];
-  std::vector<T> row(static_cast<std::size_t>(n));
-  entry_({&index, 1}, all, row.data());
-  evaluated += n;
-  for (Local j = 0; j < n; ++j)
-    if (!is_finite(row[std::size_t(j)]))
-      throw Error(ErrorKind::input, message("the entry at row ", index, ", column ", j, " is ", row[std::size_t(j)]));
-  Sample<T> sample{position, exponent_of(row.data(), row.size()), 0, 0, 0, 0};
-  // Keeps 2^-exponent (possibly subnormal) and its inverse finite.
-  if (sample.exponent != none) sample.exponent = std::max(sample.exponent, std::numeric_limits<R>::min_exponent);
-  const R unit = sample.exponent == none ? R(1) : std::ldexp(R(1), -sample.exponent);
-  for (Local j = 0; j < n; ++j) {
-    const Wide<T> a(row[std::size_t(j)] * unit);
-    sample.size2 += abs2(a);
-    sample.random += a * sign_of(j);
-    sample.ones += a;
-  }
-  if (options.symmetry == Symmetry::none) return sample;
-  std::vector<T> column(static_cast<std::size_t>(n));
-  entry_(all, {&index, 1}, column.data());
-  evaluated += n;
-  for (Local j = 0; j < n; ++j) {
-    const T mirror = options.symmetry == Symmetry::hermitian ? conj(column[std::size_t(j)]) : column[std::size_t(j)];
-    sample.unlike2 += abs2(Wide<T>(row[std::size_t(j)] * unit) - Wide<T>(mirror * unit));
-  }
-  return sample;
+  samples = detail::sample_rows<T>(comm_, rows_, columns_, entry_, options, evaluated);
+  const auto scale = detail::scale_of<T>(samples, rows_.size());
+  scaled_ = scale.scaled, exponent = scale.exponent, norm_ = scale.norm;
+  if (options.symmetry != Symmetry::none) check_symmetry(scale.mean2);
 }
 
 // `mean`: of the squares of the sampled rows' norms.
@@ -1087,6 +978,7 @@ void HMatrix<T>::store_blocks(std::vector<BlockMatrix<T>> blocks, double error) 
 #define TACIT_INSTANTIATE(T)                                                   \
   template void HMatrix<T>::coarsen(const HMatrix<T>&, const CoarseOptions&);  \
   template void HMatrix<T>::store_blocks(std::vector<BlockMatrix<T>>, double); \
+  template void HMatrix<T>::describe(std::vector<detail::Packed<T>>, int);     \
   template void HMatrix<T>::assemble(const EntryFunction<T>&, BlockMaker<T>*);
 TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 

@@ -34,8 +34,13 @@ HMatrix<T>::HMatrix(Space range, Space domain, std::shared_ptr<const ClusterTree
             "a symmetric hmatrix needs one cluster tree and one space for rows and columns");
     parts_->rows = std::move(rows);
     parts_->columns = std::move(columns);
-    assemble(entry, maker);
-    exchange_patterns();
+    if (options.nested) {
+      check_nested(maker != nullptr);
+      assemble_nested(entry);
+    } else {
+      assemble(entry, maker);
+      exchange_patterns();
+    }
     report_.set_up_seconds = comm.all_max(wall_time() - start);
   });
 }
@@ -50,6 +55,7 @@ HMatrix<T>::HMatrix(const HMatrix& fine, const CoarseOptions& coarse)
   comm::collective(comm, [&] {
     const Span span("hmatrix coarse copy", "op");
     const double start = wall_time();
+    fine.require_blocks("a coarse copy of");
     require(coarse.rank >= 0, "a coarse hmatrix of rank ", coarse.rank);
     require(coarse.tolerance > 0 && coarse.tolerance < 1, "a coarse hmatrix with a tolerance of ", coarse.tolerance,
             "; a number above 0 and below 1 is needed");
@@ -111,7 +117,15 @@ std::span<const Global> HMatrix<T>::column_order() const {
 }
 
 template <Scalar T>
+void HMatrix<T>::require_blocks(const char* what) const {
+  require(!parts_->nested, what,
+          " an hmatrix with nested bases, which has no low-rank blocks of its own; make it without"
+          " nested bases");
+}
+
+template <Scalar T>
 const detail::Storage<T>& HMatrix<T>::storage() const {
+  require_blocks("the blocks of");
   return *parts_->storage;
 }
 
@@ -123,6 +137,7 @@ const std::vector<T>& HMatrix<T>::own_diagonal() const {
 template <Scalar T>
 std::vector<BlockMatrix<T>> HMatrix<T>::blocks_within(Local first, Local last,
                                                       const std::function<bool(const Block&)>& wanted) const {
+  require_blocks("the square part of");
   require(parts_->rows == parts_->columns, "the square part of an hmatrix whose rows and columns have two trees");
   const bool both = two_sided();
   const auto clipped = [&](Block b) {
@@ -181,6 +196,7 @@ void HMatrix<T>::exchange_patterns() {
   const auto& comm = this->range().comm();
   auto& parts = *parts_;
   parts.own_rows = std::make_unique<OwnRows<T>>(this->range(), parts.rows, parts.cuts);
+  parts.column_exchange.clear(), parts.column_at.clear();
   if (comm.size() == 1) return;
   if (this->range().is_replicated()) {
     const auto shares = layout::Partition::blocks(parts.columns->size(), comm.size());
@@ -239,6 +255,7 @@ void declare_work(const HMatrix<T>& A, int columns) {
 
 template <Scalar T>
 void HMatrix<T>::use_batches(const BatchOptions& options) {
+  require_blocks("batches of");
   require(!two_sided(), "batches of an hmatrix that is stored by one triangle");
   (void)plan_batches({}, options);
   parts_->batched =
@@ -256,7 +273,7 @@ const BatchReport* HMatrix<T>::batches() const {
 
 template <Scalar T>
 bool HMatrix<T>::intact() const {
-  return parts_->storage->intact();
+  return parts_->storage->intact() && (!parts_->nested || parts_->nested->intact());
 }
 
 // This rank's rows of A x, with x in the caller's order.
@@ -264,8 +281,35 @@ template <Scalar T>
 void HMatrix<T>::multiply_rows(const T* x, T* rows, int k) const {
   const auto& comm = this->domain().comm();
   const auto order = parts_->columns->order();
-  if (parts_->batched) parts_->batched->multiply(x, order, rows, k, comm);
-  else parts_->storage->multiply(x, order, rows, k, comm);
+  if (parts_->batched) {
+    parts_->batched->multiply(x, order, rows, k, comm);
+  } else if (parts_->nested) {
+    // The near field is multiplied while coefficients of the far field travel.
+    parts_->nested->project(x, order, k, comm);
+    const int slot = parts_->nested->post(k, true);
+    parts_->storage->multiply(x, order, rows, k, comm);
+    parts_->nested->wait(slot, k, true);
+    parts_->nested->add_rows(rows, k, comm);
+  } else {
+    parts_->storage->multiply(x, order, rows, k, comm);
+  }
+  declare_work(*this, k);
+}
+
+// y: this rank's part of A^H x, all columns by position; rows: of x, in the order of the tree.
+template <Scalar T>
+void HMatrix<T>::multiply_adjoint(const T* rows, T* y, int k) const {
+  const auto& comm = this->domain().comm();
+  int slot = -1;
+  if (parts_->nested) {
+    parts_->nested->project_adjoint(rows, k, comm);
+    slot = parts_->nested->post(k, false);
+  }
+  parts_->storage->multiply_adjoint(rows, y, k, comm);
+  if (parts_->nested) {
+    parts_->nested->wait(slot, k, false);
+    parts_->nested->add_columns(y, k, comm);
+  }
   declare_work(*this, k);
 }
 
@@ -382,15 +426,13 @@ int HMatrix<T>::begin(const Vector<T, Host>& x, Vector<T, Host>& y, bool backwar
   parts.part.resize(std::size_t(parts.columns->size()) * k);
   parts.whole.resize(std::size_t(parts.count) * k);
   parts.own_rows->finish_get(x.data(), columns, -1, parts.whole.data());
-  parts.storage->multiply_adjoint(parts.whole.data(), parts.part.data(), columns, comm);
-  declare_work(*this, columns);
+  multiply_adjoint(parts.whole.data(), parts.part.data(), columns);
   return post_sums(columns);
 }
 
 template <Scalar T>
 void HMatrix<T>::finish(const Vector<T, Host>& x, Vector<T, Host>& y, bool backward, int slot) const {
   auto& parts = *parts_;
-  const auto& comm = this->domain().comm();
   const int columns = x.columns();
   const std::size_t k = std::size_t(columns), n = std::size_t(parts.columns->size());
   if (slot >= 0 && this->range().is_replicated()) {
@@ -405,8 +447,7 @@ void HMatrix<T>::finish(const Vector<T, Host>& x, Vector<T, Host>& y, bool backw
     parts.part.resize(n * k);
     {
       const Span span("hmatrix adjoint", "op", Trace::on() ? std::int64_t(cost().bytes) : 0);
-      parts.storage->multiply_adjoint(rows.data(), parts.part.data(), columns, comm);
-      declare_work(*this, columns);
+      multiply_adjoint(rows.data(), parts.part.data(), columns);
     }
   } else {
     const T* all = x.data();
@@ -444,8 +485,13 @@ Cost HMatrix<T>::cost() const {
   Cost c;
   const auto bytes = parts_->storage->bytes();
   c.flops = parts_->storage->flops() * (two_sided() ? 2 : 1);
-  c.bytes = bytes[0] + bytes[1] + bytes[2] + parts_->storage->index_bytes() +
-            double(sizeof(T)) * (double(parts_->columns->size()) + parts_->count);
+  if (const auto* const far = parts_->nested.get()) {
+    const auto more = far->bytes();
+    c.flops += far->flops();
+    c.bytes += more[0] + more[1] + more[2] + far->index_bytes();
+  }
+  c.bytes += bytes[0] + bytes[1] + bytes[2] + parts_->storage->index_bytes() +
+             double(sizeof(T)) * (double(parts_->columns->size()) + parts_->count);
   if (two_sided()) c.bytes += parts_->storage->factor_bytes();  // V is read both before and after U
   if (!parts_->column_pattern) return c;
   const auto &rows = *parts_->own_rows->pattern(), &columns = *parts_->column_pattern;
@@ -458,6 +504,10 @@ Cost HMatrix<T>::cost() const {
   } else {
     c.messages = double(columns.send_ranks.size() + rows.receive_ranks.size());
     c.message_bytes = double(columns.send_index.size() + rows.ghosts.size()) * sizeof(T);
+  }
+  if (parts_->nested) {
+    c.messages += double(parts_->nested->pattern()->send_ranks.size());
+    c.message_bytes += double(parts_->nested->pattern()->send_index.size()) * sizeof(T);
   }
   return c;
 }
@@ -473,6 +523,10 @@ Cost HMatrix<T>::adjoint_cost() const {
   } else {
     c.messages = double(rows.send_ranks.size() + columns.receive_ranks.size());
     c.message_bytes = double(rows.send_index.size() + columns.ghosts.size()) * sizeof(T);
+  }
+  if (parts_->nested) {
+    c.messages += double(parts_->nested->pattern()->receive_ranks.size());
+    c.message_bytes += double(parts_->nested->pattern()->ghosts.size()) * sizeof(T);
   }
   return c;
 }

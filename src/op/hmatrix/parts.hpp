@@ -4,6 +4,7 @@
 #include <tacit/op/hmatrix/hmatrix.hpp>
 
 #include "batched.hpp"
+#include "nested.hpp"
 #include "storage.hpp"
 
 #include <map>
@@ -19,6 +20,7 @@ struct HMatrix<T>::Parts {
   std::vector<Global> cuts;
   Local first = 0, count = 0;  // own rows, positions in the row tree's order
   std::unique_ptr<detail::Storage<T>> storage;
+  std::unique_ptr<detail::NestedField<T>> nested;  // the far field, where bases are nested: `storage` has the rest
   std::unique_ptr<detail::BatchedProduct<T>> batched;
   std::vector<T> diagonal;    // of the own rows
   std::vector<char> touched;  // columns that the own blocks read, by position

@@ -22,8 +22,8 @@ std::span<const Option<HMatrixRequest>> hmatrix_options() {
       option<O>("eta", within(&O::matrix, &M::admissibility, &Admissibility::eta), positive(),
                 "a block is far where its diameter is at most so many times the distance")
           .needing("admissibility=smaller,larger"),
-      option<O>("leaf_size", within(&O::tree, &TreeOptions::leaf_size), at_least(1, "point"),
-                "largest number of points of a leaf cluster"),
+      option<O>("leaf_size", &O::leaf_size, at_least(1, "point"), "largest number of points of a leaf cluster",
+                "64; with nested bases 32"),
       option<O>("bisection", within(&O::tree, &TreeOptions::bisection),
                 "clusters are cut into halves of equal number, or of equal size"),
       option<O>("recompress", within(&O::matrix, &M::compress, &CompressOptions::recompress),
@@ -36,6 +36,9 @@ std::span<const Option<HMatrixRequest>> hmatrix_options() {
                 "low-rank blocks are truncated to this rank, whatever the error: for preconditioning"),
       option<O>("symmetry", within(&O::matrix, &M::symmetry),
                 "symmetric (A = A^T) or hermitian: blocks above the diagonal are neither evaluated nor stored"),
+      option<O>("nested", within(&O::matrix, &M::nested),
+                "one basis for all far blocks of a cluster, made of those of its children: less memory and faster "
+                "products, for smooth kernels"),
       option<O>("sampled_rows", within(&O::matrix, &M::sampled_rows), at_least(1, "row"),
                 "rows by which the norm is estimated and the error measured"),
   };

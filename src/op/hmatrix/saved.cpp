@@ -16,7 +16,7 @@ namespace {
 using namespace detail;
 
 // To be raised with every change of what is saved.
-constexpr std::int64_t version = 1;
+constexpr std::int64_t version = 2;
 
 template <class Report>
 auto numbers_of(Report& r) {
@@ -158,6 +158,7 @@ std::vector<SavedPart> HMatrix<T>::saved() const {
   for (const std::string& warning : report_.warnings) text += warning + '\n';
   save_copy(parts, "warnings", std::vector<char>(text.begin(), text.end()));
   parts_->storage->save(parts);
+  if (parts_->nested) parts_->nested->save(parts);
   return parts;
 }
 
@@ -198,6 +199,10 @@ HMatrix<T>::HMatrix(Space range, Space domain, const std::vector<SavedPart>& sav
     parts_->first = Local(parts_->cuts[std::size_t(comm.rank())]);
     parts_->count = Local(parts_->cuts[std::size_t(comm.rank()) + 1]) - parts_->first;
     parts_->storage = std::make_unique<detail::Storage<T>>(saved);
+    if (options_.nested) {
+      parts_->nested = std::make_unique<detail::NestedField<T>>(saved);
+      parts_->nested->connect(comm);
+    }
     exchange_patterns();
   });
 }

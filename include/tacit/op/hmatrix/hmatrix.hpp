@@ -15,6 +15,7 @@
 #include <tacit/op/operator.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <functional>
 #include <map>
@@ -81,6 +82,12 @@ struct HMatrixOptions {
   /// The largest number of rounds of load balancing: while a rank has less than 0.97 of another's bytes, the cuts
   /// between ranks are moved towards equal bytes, and blocks that a cut has changed are compressed again.
   int balance_rounds = 2;
+  /// Nested bases (an H2-matrix): a cluster has one basis for all of its far blocks, made of those of its children, and
+  /// a far block is a small matrix between two of them. Less memory and a faster product than low rank by blocks, for
+  /// smooth entries; the bases are made from samples of the far field, and the error is measured on sampled columns
+  /// (docs/theory/hmatrix.md). Error(usage) with symmetry, measure block, svd, max_rank, cut_rank, without recompress,
+  /// and with a maker; own_square(), storage(), use_batches() and coarse copies are refused.
+  bool nested = false;
 };
 
 /// Options of a coarse copy of an HMatrix.
@@ -95,8 +102,8 @@ struct CoarseOptions {
 struct HMatrixReport {
   Global rows = 0, columns = 0;
   Global dense_blocks = 0, low_rank_blocks = 0;
-  std::vector<Global> ranks;  ///< ranks[r]: low-rank blocks of rank r
-  double mean_rank = 0;       ///< over the low-rank blocks
+  std::vector<Global> ranks;  ///< ranks[r]: low-rank blocks of rank r; with nested bases, clusters
+  double mean_rank = 0;       ///< over the low-rank blocks, or clusters
   int max_rank = 0;
   double bytes = 0;                                          ///< of stored numbers
   double full_bytes = 0, single_bytes = 0, fixed_bytes = 0;  ///< of these, by precision
@@ -240,9 +247,18 @@ class HMatrix final : public Operator<T, Host> {
   template <class Next>
   void store(std::size_t count, Next&& next, double error);
   void exchange_patterns();
+  // With nested bases (nested_assembly.cpp).
+  void check_nested(bool by_maker) const;
+  void assemble_nested(const EntryFunction<T>& entry);
+  void describe_nested(const HMatrixReport& near, Global far_blocks, const std::vector<Local>& row_rank,
+                       const std::vector<Local>& column_rank);
+  std::array<double, 4> compare_columns(const EntryFunction<T>& entry, const std::vector<Local>& positions,
+                                        int exponent, Global& evaluated) const;
+  void require_blocks(const char* what) const;
   bool two_sided() const { return options_.symmetry != Symmetry::none; }
   void multiply_both(const T* x, T* y, int k, bool adjoint) const;
   void multiply_rows(const T* x, T* rows, int k) const;
+  void multiply_adjoint(const T* rows, T* y, int k) const;
   int post_sums(int k) const;
   void finish_sums(int k, int slot, T* y) const;
   HMatrixOptions options_;
