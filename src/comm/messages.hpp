@@ -42,7 +42,7 @@ class PendingMessages {
     return true;
   }
   void finish() {
-    state_.wait_until([&] { return done(); });
+    state_.wait_until<State::Condition::looks>([&] { return done(); });
     items_.clear();
   }
 
