@@ -1,10 +1,12 @@
 // tacit::op::HMatrix for Python.
 #include "described.hpp"
+#include "on_ranks.hpp"
 
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <tacit/comm/simulate.hpp>
 #include <tacit/op/hmatrix/pairs.hpp>
 #include <tacit/op/hmatrix/point_kernels.hpp>
 #include <tacit/op/hmatrix/request.hpp>
@@ -164,11 +166,17 @@ op::EntryFunction<T> compiled_entries(const EntrySource& source, const Sides& si
                                sides.others());
 }
 
+/// call_python where the interpreter has stack enough: a simulated rank has little.
+template <class F>
+void on_outer_stack(const Communicator& comm, F&& f) {
+  comm::on_outer_stack(comm, [&] { call_python(comm.size(), f); });
+}
+
 /// `entries` and the communicator are kept by reference.
 template <Scalar T>
 op::EntryFunction<T> entries_of_python(const Communicator& comm, const nb::object& entries) {
   return [&](std::span<const Global> i, std::span<const Global> j, T* out) {
-    call_python(comm.size(), [&] {
+    on_outer_stack(comm, [&] {
       const nb::object result =
           entries(array_of(std::vector<Global>(i.begin(), i.end())), array_of(std::vector<Global>(j.begin(), j.end())));
       const auto values = nb::cast<nb::ndarray<const T, nb::ndim<2>, nb::device::cpu>>(result);
@@ -181,7 +189,7 @@ op::EntryFunction<T> entries_of_python(const Communicator& comm, const nb::objec
 template <Scalar T>
 op::PairFunction<T> pairs_of_python(const Communicator& comm, const nb::object& entries) {
   return [&](std::span<const Global> i, std::span<const Global> j, T* out) {
-    call_python(comm.size(), [&] {
+    on_outer_stack(comm, [&] {
       const nb::object result =
           entries(array_of(std::vector<Global>(i.begin(), i.end())), array_of(std::vector<Global>(j.begin(), j.end())));
       const auto values = nb::cast<nb::ndarray<const T, nb::ndim<1>, nb::device::cpu>>(result);
@@ -206,6 +214,46 @@ nb::object entries_of_kernel(const Columns<double>& points, const Columns<double
   op::kernel_entries<T>(kernel, all, sources.size() > 0 ? tree(sources) : nullptr)(rows, columns, out.data());
   return array_of(std::move(out));
 }
+/// What an H-matrix is made of but for its points. `entries`: a named kernel, a compiled one, or a Python function,
+/// which gives a matrix of any strides, or with `pairwise` a vector.
+template <Scalar T>
+class Assembly {
+  using HMatrix = op::HMatrix<T>;
+
+ public:
+  Assembly(const nb::object& entries, bool pairwise, bool square, const op::HMatrixRequest& request)
+      : source_(source_of(entries)), pairwise_(pairwise), request_(request) {
+    suit(request_, source_, square);
+  }
+  /// `sources` is empty where rows and columns are the same points.
+  Sides sides(const Columns<double>& points, const Columns<double>& boxes, const Columns<double>& sources,
+              const Columns<double>& source_boxes) const {
+    check_values(op::hmatrix_options(), request_);
+    return {points, boxes, sources, source_boxes, request_.tree_options()};
+  }
+  /// Collective.
+  std::shared_ptr<HMatrix> make(const Communicator& comm, const Sides& sides) const {
+    const Space range = Space::distributed(comm, sides.rows->size());
+    const Space domain = sides.square() ? range : Space::distributed(comm, sides.columns->size());
+    const auto made = [&](const op::EntryFunction<T>& entry, op::BlockMaker<T>* maker = nullptr) {
+      return std::make_shared<HMatrix>(range, domain, sides.rows, sides.columns, entry, request_.matrix, maker);
+    };
+    if (!python()) return made(compiled_entries<T>(source_, sides));
+    if (!pairwise_) return made(entries_of_python<T>(comm, std::get<nb::object>(source_)));
+    const auto pairs = pairs_of_python<T>(comm, std::get<nb::object>(source_));
+    const auto entry = op::blocks_of_pairs<T>(pairs);
+    if (request_.matrix.compress.method == op::Compression::svd) return made(entry);
+    const auto maker = op::make_by_pairs<T>(pairs, entry, sides.rows->order(), sides.columns->order(),
+                                            [&] { comm.check(), comm.check_interrupt(); });
+    return made(entry, maker.get());
+  }
+
+ private:
+  bool python() const { return std::holds_alternative<nb::object>(source_); }
+  EntrySource source_;
+  bool pairwise_;
+  op::HMatrixRequest request_;
+};
 
 template <Scalar T>
 void bind_scalar(nb::module_& m) {
@@ -233,33 +281,24 @@ void bind_scalar(nb::module_& m) {
       });
   m.def(named<T>("restored_hmatrix").c_str(), &restored<T>);
   m.def(named<T>("kernel_entries").c_str(), &entries_of_kernel<T>);
-  // `sources` is empty where rows and columns are the same points. `entries`: a named kernel, a compiled one, or a
-  // Python function, which gives a matrix of any strides, or with `pairwise` a vector.
-  m.def(named<T>("hmatrix").c_str(),
-        [](const Communicator& comm, const Columns<double>& points, const Columns<double>& boxes,
-           const Columns<double>& sources, const Columns<double>& source_boxes, const nb::object& entries,
-           bool pairwise, op::HMatrixRequest request) {
-          const auto source = source_of(entries);
-          const bool python = std::holds_alternative<nb::object>(source);
-          suit(request, source, sources.size() == 0);
-          return together(comm, [&] {
-            check_values(op::hmatrix_options(), request);
-            Sides sides(points, boxes, sources, source_boxes, request.tree_options());
-            const Space range = Space::distributed(comm, sides.rows->size());
-            const Space domain = sides.square() ? range : Space::distributed(comm, sides.columns->size());
-            const auto make = [&](const op::EntryFunction<T>& entry, op::BlockMaker<T>* maker = nullptr) {
-              return std::make_shared<HMatrix>(range, domain, sides.rows, sides.columns, entry, request.matrix, maker);
-            };
-            if (!python) return make(compiled_entries<T>(source, sides));
-            if (!pairwise) return make(entries_of_python<T>(comm, std::get<nb::object>(source)));
-            const auto pairs = pairs_of_python<T>(comm, std::get<nb::object>(source));
-            const auto entry = op::blocks_of_pairs<T>(pairs);
-            if (request.matrix.compress.method == op::Compression::svd) return make(entry);
-            const auto maker = op::make_by_pairs<T>(pairs, entry, sides.rows->order(), sides.columns->order(),
-                                                    [&] { comm.check(), comm.check_interrupt(); });
-            return make(entry, maker.get());
-          });
-        });
+  m.def(named<T>("hmatrix").c_str(), [](const Communicator& comm, const Columns<double>& points,
+                                        const Columns<double>& boxes, const Columns<double>& sources,
+                                        const Columns<double>& source_boxes, const nb::object& entries, bool pairwise,
+                                        const op::HMatrixRequest& request) {
+    const Assembly<T> assembly(entries, pairwise, sources.size() == 0, request);
+    return together(comm, [&] { return assembly.make(comm, assembly.sides(points, boxes, sources, source_boxes)); });
+  });
+  // The same for square matrices on ranks that are not there yet.
+  nb::class_<OnRanks<T>>(m, named<T>("OnRanks").c_str()).def_ro("size", &OnRanks<T>::size);
+  m.def(named<T>("hmatrix_on_ranks").c_str(), [](const Columns<double>& points, const Columns<double>& boxes,
+                                                 const nb::object& entries, bool pairwise,
+                                                 const op::HMatrixRequest& request) {
+    const Assembly<T> assembly(entries, pairwise, true, request);
+    const Sides sides = unlocked([&] { return assembly.sides(points, boxes, Columns<double>(), Columns<double>()); });
+    constexpr std::size_t stack_bytes = std::size_t(1) << 20;  // reserved; used where touched
+    return OnRanks<T>{sides.rows->size(), stack_bytes,
+                      [=](const Communicator& comm) { return assembly.make(comm, sides); }};
+  });
 }
 
 }  // namespace

@@ -43,14 +43,13 @@ void bind_scalar(nb::module_& m) {
   m.def(named<T>("hlu").c_str(),
         [](const HMatrix& a, const HMatrixRequest& o, std::complex<double> scale, std::complex<double> shift) {
           return in_turn(a.range().comm(), [&] {
-            return std::make_shared<Hlu>(a, precond::HluOptions{o.tolerance, o.rank.value_or(0), o.leaf_size,
-                                                                o.precision, o.factors, scale, shift});
+            precond::HluOptions hlu = o.hlu();
+            hlu.scale = scale, hlu.shift = shift;
+            return std::make_shared<Hlu>(a, hlu);
           });
         });
   m.def(named<T>("block_diagonal").c_str(), [](const HMatrix& a, const HMatrixRequest& o) {
-    return in_turn(a.range().comm(), [&] {
-      return std::make_shared<BlockDiagonal>(a, precond::BlockDiagonalOptions{o.size, o.precision});
-    });
+    return in_turn(a.range().comm(), [&] { return std::make_shared<BlockDiagonal>(a, o.block_diagonal()); });
   });
   m.def(named<T>("coarse_hmatrix").c_str(), [](const HMatrix& a, Local rank, double tolerance) {
     return in_turn(a.range().comm(), [&] { return std::make_shared<HMatrix>(a, op::CoarseOptions{rank, tolerance}); });

@@ -834,15 +834,32 @@ def inner(A: Any, **options: Any) -> Reporting:
     return _noted(Reporting(handle, matrix, False), A, "inner", options)
 
 
-def named(given: Any, where: str) -> tuple[str, _core.PrecondOptions, bool]:
-    """The name and options that ``precond=given`` stands for, and whether cg may use it for a positive definite
-    matrix. `where`: what accepts names only, for the error.
+class NamedChoice(NamedTuple):
+    """What ``precond=given`` stands for where only names are taken."""
+
+    name: str
+    options: _core.PrecondOptions
+    of_hmatrices: _core.HMatrixPrecondOptions
+    symmetric: bool  #: whether cg may use it for a positive definite matrix
+
+
+def named(given: Any, where: str, hierarchical: bool = False) -> NamedChoice:
+    """The name and options that ``precond=given`` stands for, of stored matrices or of H-matrices. `where`: what
+    accepts names only, for the error.
     """
     if given is not None and not isinstance(given, (str, dict, Described)):
         raise ValueError(f"precond is a {type(given).__name__}; {where} it is given by name")
     name, options = split(given)
-    filled = _filled(name, options)
-    return name, filled, _core.precond_is_symmetric(name, filled)
+    plain, of_hmatrices = _core.PrecondOptions(), core("HMatrixPrecondOptions")()
+    if not hierarchical:
+        filled = _filled(name, options)
+        return NamedChoice(name, filled, of_hmatrices, _core.precond_is_symmetric(name, filled))
+    known = [kind for kind in HMATRIX_PRECOND_NAMES if kind != "inner"]
+    if name == "inner":
+        raise ValueError(f"precond 'inner' solves with another matrix; {where} there are {', '.join(known)}")
+    choose("preconditioner of an H-matrix", name, known)
+    of_hmatrices = _of_hmatrix(name, options)
+    return NamedChoice(name, plain, of_hmatrices, name in _SYMMETRIC_OF_HMATRICES)
 
 
 def _is_with(given: Operator, A: Operator) -> None:

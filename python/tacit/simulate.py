@@ -8,8 +8,9 @@ which step or depth, and on which network.
 from __future__ import annotations
 
 import json
+import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Unpack
 
 import numpy as np
@@ -21,6 +22,7 @@ from ._described import MACHINE, MACHINE_LEVEL, SOLVE, SOLVE_NAMES, SolveOptions
 from ._files import reading
 from ._options import Method, fill, named
 from ._support import (
+    as_array,
     as_vector,
     choose,
     chosen_scalar,
@@ -30,9 +32,11 @@ from ._support import (
     unknown_option,
     whole_number,
 )
-from .op import as_operator, stored
+from .op import Csr, HMatrix, as_operator, csr, stored
 
-__all__ = ["Phase", "Simulated", "machine", "machines", "measure", "solve"]
+__all__ = [
+    "Phase", "Replayed", "Simulated", "boxes", "machine", "machines", "measure", "ranks_of", "replay", "solve",
+]  # fmt: skip
 
 # Options of a solve that do not apply to simulated ranks, which have no threads and no transport of their own.
 _REAL = ("engine", "schedule", "remote_threads", "job_rows")
@@ -169,6 +173,15 @@ class Phase(NamedTuple):
     times: float
 
 
+def _table(phases: list[Phase], whole: float) -> list[str]:
+    """A line for each phase, the longest first."""
+    lines = []
+    for phase in sorted(phases, key=lambda p: -p.seconds):
+        share = 100 * phase.seconds / whole if whole else 0.0
+        lines.append(f"  {phase.name:24s} {phase.seconds:.3e} s {share:5.1f} %  {phase.times:9.1f} times")
+    return lines
+
+
 class Simulated:
     """A simulated solve. All times are simulated, in seconds.
 
@@ -211,9 +224,7 @@ class Simulated:
             f"  {self.seconds:.4g} s; {r.counts['reductions']} sums and {r.counts['exchanges']} exchanges of a rank,"
             f" {self.messages} messages and {self.bytes} bytes in all",
         ]
-        for phase in sorted(self.phases, key=lambda p: -p.seconds):
-            share = 100 * phase.seconds / self.seconds if self.seconds else 0.0
-            lines.append(f"  {phase.name:24s} {phase.seconds:.3e} s {share:5.1f} %  {phase.times:9.1f} times")
+        lines += _table(self.phases, self.seconds)
         lines += [f"  {text}" for text in (r.detail, r.advice) if text]
         lines += [f"  warning: {text}" for text in r.warnings]
         return "\n".join(lines)
@@ -235,10 +246,10 @@ def solve(
 
     Parameters
     ----------
-    A : sparse matrix, array, or matrix or stencil of Tacit on one rank
-        Square.
+    A : sparse matrix, array, or matrix, stencil or H-matrix of Tacit on one rank
+        Square. An H-matrix is compressed again on the simulated ranks, from its points and entries, as on real ones.
     b : array_like
-        Shape (n,) or (n, 1).
+        Shape (n,), or (n, k) for k right-hand sides, which advance together (:func:`tacit.solve`).
     ranks : int
     machine : str or dict
         See :func:`machine`.
@@ -246,10 +257,12 @@ def solve(
     precond : str, dict or object, optional
         By name or with options, no operators. Incomplete factors are those of each rank's diagonal block.
     scalar : dtype, optional
+        Of a stored matrix.
     trace : bool
         Record the begin and end of kernels and messages in simulated time, for ``result.save_trace(path)``.
     **options
-        Those of :func:`tacit.solve`, except the engine and the schedule.
+        Those of :func:`tacit.solve`, except the engine and the schedule. With k right-hand sides the cause of a failure
+        is looked into only with ``explain=True``, in simulated time.
 
     Returns
     -------
@@ -258,7 +271,8 @@ def solve(
     Raises
     ------
     TypeError, ValueError
-        For unknown options, and for those that simulated ranks do not have (threads, paths of exchanges, engines).
+        For unknown options, for those that simulated ranks do not have (threads, paths of exchanges, engines), and for
+        an H-matrix whose entries are not known (loaded from a file).
 
     Notes
     -----
@@ -275,47 +289,290 @@ def solve(
     >>> other = tacit.simulate.solve(A, np.ones(1600), ranks=32, method="pipelined-cg")
     >>> one.result.converged, other.seconds < one.seconds
     (True, True)
+    >>> K = tacit.hmatrix(np.linspace(0, 1, 400), "matern32", length=0.1, nugget=0.1)
+    >>> many = tacit.simulate.solve(K, np.eye(400)[:, :3], ranks=8, method="cg")
+    >>> many.result.x.shape, many.result.together
+    ((400, 3), 3)
     """
-    model = _model(machine)
+    return _solved(A, b, ranks, _model(machine), (method, precond, scalar), options, trace)[0]
+
+
+def _solved(
+    A: Any, b: Any, ranks: int, model: Any, how: tuple[Any, Any, Any], options: Any, trace: bool, recorded: bool = False
+) -> tuple[Simulated, Any]:
+    """A simulated solve, and its recording where one is made. `how`: method, precond and scalar."""
+    method, precond, scalar = how
     if whole_number(ranks, "ranks") < 1:
         raise ValueError(f"ranks is {ranks}; at least 1 is needed")
     choices = _core.Options()
     name, given = named("method", method, options)
     choices.method = choose("method", name, SOLVE_NAMES)
     fill(choices, "a simulated solve", _OPTIONS, given, ("method", "precond", "scalar", "trace"))
-    on = _comm.self_()
-    right = as_vector(b, "b")
-    matrix = stored(as_operator(A, on, chosen_scalar(scalar) or krylov.least_scalar(A, b=right)), "a simulated solve")
+    right = _right_sides(b)
+    if right.ndim == 2 and choices.explain is None:
+        choices.explain = False
+    matrix, on_ranks = _matrix_of(A, right, scalar)
     if matrix.shape[0] != matrix.shape[1] or matrix.shape[0] != len(right):
         raise ValueError(f"A has shape {matrix.shape}, b {right.shape}; a square matrix and as many values are needed")
     kind = matrix._scalar
-    name, preconditioner, symmetric = _precond.named(precond, "on simulated ranks")
-    hermitian = choices.method == "auto" and symmetric and matrix.is_hermitian()
+    of = _precond.named(precond, "on simulated ranks", isinstance(matrix, HMatrix))
+    hermitian = choices.method == "auto" and of.symmetric and matrix.is_hermitian()
     events = None
     try:
         given_b = to_scalar(right, kind, "b")
-        how = (model, name, preconditioner, choices, hermitian, bool(trace))
-        solution, report, times = core("simulate_solve", kind)(matrix._handle, given_b, int(ranks), *how)
+        further = (model, of.name, of.options, of.of_hmatrices, choices, hermitian, bool(trace), recorded)
+        solution, report, times, recording = core("simulate_solve", kind)(on_ranks(), given_b, int(ranks), *further)
     finally:
         if trace:  # also after a solve that has failed, so that the next trace begins empty
             _core.trace_stop()
             events = [krylov.TraceEvent(*event) for rank in range(ranks) for event in _core.take_events(rank, 0.0)]
             events.sort(key=lambda e: (e.rank, e.begin, -e.end))
-    result = krylov.Result(
-        like(solution.reshape(-1, 1) if len(np.shape(b)) == 2 else solution, b),
-        report,
-        krylov.Log([report]),
-        {
-            "seconds": {"setup": 0.0, "solve": report.seconds, "explain": report.explain_seconds},
-            "unknowns": matrix.shape[0],
-            "nonzeros": matrix.nnz,
-            "ranks": int(ranks),
-            "threads": 1,
-            "scalar": kind,
-            "device": "host",
-            "rtol": _core.default_rtol(kind) if choices.rtol is None else choices.rtol,
-            "atol": choices.atol,
-            "trace": events,
-        },
-    )
-    return Simulated(result, times, int(ranks), model)
+    facts = {
+        "seconds": {"setup": 0.0, "solve": report.seconds, "explain": report.explain_seconds},
+        "unknowns": matrix.shape[0],
+        "nonzeros": matrix.nnz,
+        "ranks": int(ranks),
+        "threads": 1,
+        "scalar": kind,
+        "device": "host",
+        "rtol": _core.default_rtol(kind) if choices.rtol is None else choices.rtol,
+        "atol": choices.atol,
+        "trace": events,
+    }
+    x = like(solution.reshape(len(right), -1) if len(np.shape(b)) == 2 else solution, b)
+    if right.ndim == 2:
+        result: krylov.Result = krylov.ColumnsResult(x, report, krylov.Log(report.columns), facts)
+    else:
+        result = krylov.Result(x, report, krylov.Log([report]), facts)
+    return Simulated(result, times, int(ranks), model), recording
+
+
+def _right_sides(b: Any) -> np.ndarray[Any, Any]:
+    """b as (n,) or (n, k), k > 1."""
+    array = as_array(b, "b")
+    if array.ndim != 2 or array.shape[1] == 1:
+        return as_vector(b, "b")
+    if array.shape[1] == 0:
+        raise ValueError(f"b has shape {array.shape}; at least one right-hand side is needed")
+    return array
+
+
+def _matrix_of(A: Any, b: Any, scalar: Any) -> tuple[Any, Callable[[], Any]]:
+    """A as an operator of one rank, and the function that gives what makes it on simulated ones."""
+    on = _comm.self_()
+    if isinstance(A, HMatrix):
+        if scalar is not None and chosen_scalar(scalar) != A._scalar:
+            raise ValueError(f"scalar is {scalar} and the H-matrix of {A._scalar}; make it with this dtype")
+        return A, A._on_ranks
+    kind = chosen_scalar(scalar) or krylov.least_scalar(A, b=b)
+    matrix = stored(as_operator(A, on, kind), "a simulated solve")
+    return matrix, lambda: core("csr_on_ranks", matrix._scalar)(matrix._handle)
+
+
+class Replayed:
+    """Simulated times of a solve that was played on many ranks from a recording on few. All times are simulated.
+
+    Attributes
+    ----------
+    seconds : float
+        The latest rank's clock at the end.
+    phases : list of Phase
+    messages, bytes : int
+        Of all ranks.
+    ranks : int
+    grid : tuple of int
+        Of the ranks.
+    iterations : int
+        That were played: the number asked for, or the nearest that whole periods of the method reach.
+    period : int
+        Iterations that are repeated; 0 where the recorded ones are played as they are.
+    recorded : Simulated
+        The solve that was recorded, on `recorded_grid`.
+    recorded_grid : tuple of int
+    machine : dict
+        All parameters.
+    """
+
+    def __init__(self, made: Any, grid: Any, recorded: Simulated, recorded_grid: Any, model: _core.MachineModel):
+        times, self.iterations, self.period = made
+        self.seconds: float = times.finish
+        self.phases = [Phase(*phase) for phase in times.phases]
+        self.messages: int = times.messages
+        self.bytes: int = times.bytes
+        self.grid: tuple[int, ...] = grid
+        self.ranks = math.prod(grid)
+        self.recorded, self.recorded_grid = recorded, recorded_grid
+        self.machine = _as_dict(model)
+        self._described: str = model.describe()
+
+    def __repr__(self) -> str:
+        return f"<tacit.simulate.Replayed: {self.seconds:.4g} s on {self.ranks} ranks, {self.iterations} iterations>"
+
+    def summary(self) -> str:
+        """Lines of text: what was played, on which machine, whose iterations, and the time of each phase."""
+        r = self.recorded.result
+        few, many = (" x ".join(map(str, grid)) for grid in (self.recorded_grid, self.grid))
+        made = f"those of the recording on {few} ranks"
+        if self.period:
+            made = f"recorded on {few} ranks were {r.iterations}; {self.period} of them are repeated"
+        return "\n".join(
+            [
+                f"SIMULATED by replay, without numbers: {self.ranks} ranks ({many}), {self._described}",
+                f"{r.method}, precond {r.precond}: {self.iterations} iterations ({made})",
+                f"  {self.seconds:.4g} s; {self.messages} messages and {self.bytes} bytes in all",
+                *_table(self.phases, self.seconds),
+            ]
+        )
+
+
+def replay(
+    A: Any,
+    b: Any,
+    *,
+    ranks: int | Sequence[int],
+    recorded: int | Sequence[int],
+    machine: str | os.PathLike[str] | Mapping[str, Any] = "modern",
+    method: str | Method = "auto",
+    precond: Any = None,
+    periodic: bool = False,
+    iterations: int | None = None,
+    progress: Callable[[float], Any] | None = None,
+    **options: Unpack[SolveOptions],
+) -> Replayed:
+    """The simulated time of a solve on very many ranks, each with as much work as those of a small solve.
+
+    The solve of A x = b is simulated on the `recorded` ranks (:func:`solve`). Then each of the many ranks does what the
+    recorded one in its position does (inside, or as near to the boundary of the grid): the same kernels, exchanges of
+    the same sizes with its own neighbours, and reductions over all ranks. No numbers are computed.
+
+    Parameters
+    ----------
+    A, b
+        As of :func:`solve`: the problem on the recorded ranks, such as that of :func:`boxes`.
+    ranks, recorded : int or sequence of int
+        The grids of ranks, up to three numbers, the first fastest: rank i + nx (j + ny k) at (i, j, k). A number is a
+        row of ranks, as with a matrix whose blocks of rows exchange with the next ones only.
+    machine, method, precond, **options
+        As of :func:`solve`.
+    periodic : bool
+        Whether ranks at opposite sides are neighbours.
+    iterations : int, optional
+        Larger problems mostly take more; the recorded iterations that repeat themselves are played more often. Default:
+        those of the recorded solve.
+    progress : callable, optional
+        Is called with the share that is done.
+
+    Returns
+    -------
+    Replayed
+
+    Raises
+    ------
+    ValueError
+        As of :func:`solve`; for grids of different dimensions; for messages that go further than the recorded grid can
+        tell (an H-matrix: to all ranks); for `iterations` where no two recorded ones were alike.
+
+    Notes
+    -----
+    On the recorded ranks themselves the times are those of :func:`solve`, to the last bit on a machine without noise.
+
+    Examples
+    --------
+    >>> import tacit
+    >>> A, b = tacit.simulate.boxes((4, 4, 4), (3, 3, 3))
+    >>> made = tacit.simulate.replay(A, b, ranks=(8, 8, 8), recorded=(3, 3, 3), method="cg", iterations=30)
+    >>> made.ranks, made.iterations
+    (512, 30)
+    """
+    model = _model(machine)
+    many, few = _grid(ranks, "ranks"), _grid(recorded, "recorded")
+    if len(many) != len(few):
+        raise ValueError(f"ranks is {ranks} and recorded {recorded}; both are grids of as many dimensions")
+    if iterations is not None and whole_number(iterations, "iterations") < 1:
+        raise ValueError(f"iterations is {iterations}; at least 1 is needed")
+    small, recording = _solved(A, b, math.prod(few), model, (method, precond, None), options, False, True)
+    of, to = ([*grid, 1, 1][:3] for grid in (few, many))
+    made = _core.replay(recording, model, of, to, bool(periodic), iterations, progress)
+    return Replayed(made, many, small, few, model)
+
+
+def ranks_of(grid: Sequence[int]) -> int:
+    """The number of ranks of a grid.
+
+    Examples
+    --------
+    >>> import tacit
+    >>> tacit.simulate.ranks_of((4, 4, 2))
+    32
+    """
+    return math.prod(_grid(grid, "grid"))
+
+
+def _grid(given: Any, what: str) -> tuple[int, ...]:
+    """A grid of ranks of one to three dimensions."""
+    numbers = tuple(whole_number(n, what) for n in (given if isinstance(given, (tuple, list)) else (given,)))
+    if not 1 <= len(numbers) <= 3 or min(numbers) < 1 or math.prod(numbers) > 2**20:
+        raise ValueError(f"{what} is {given!r}; one to three numbers of at least 1, of 2^20 ranks at most, are needed")
+    return numbers
+
+
+def boxes(
+    cells: Sequence[int], ranks: Sequence[int], *, periodic: bool = False, shift: float = 0.0
+) -> tuple[Csr, np.ndarray[Any, Any]]:
+    """A matrix of which each rank of a grid owns a box of cells, and a right-hand side: shift - Laplacian with 2 d + 1
+    points, mesh width 1, whose rows are numbered box by box.
+
+    Parameters
+    ----------
+    cells, ranks : sequence of int
+        Cells of a box and ranks along each of one to three axes, the first fastest.
+    periodic : bool
+        Needs a positive `shift`; else u = 0 outside.
+    shift : float
+
+    Returns
+    -------
+    (Csr, ndarray)
+        b has random numbers of a fixed seed, so that a solve takes as long as one with any data.
+
+    Examples
+    --------
+    >>> import tacit
+    >>> A, b = tacit.simulate.boxes((4, 4), (2, 2))
+    >>> A.shape, len(b)
+    ((64, 64), 64)
+    """
+    import scipy.sparse as sp  # 60 ms, which a solve does not need
+
+    box, grid = _grid(cells, "cells"), _grid(ranks, "ranks")
+    if len(box) != len(grid):
+        raise ValueError(f"cells is {cells} and ranks {ranks}; both have as many dimensions")
+    if not shift >= 0 or (periodic and shift == 0):
+        raise ValueError(f"shift is {shift}; {'a positive number' if periodic else 'a number >= 0'} is needed")
+    sides = [n * m for n, m in zip(box, grid, strict=True)]
+    each, n = math.prod(box), math.prod(sides)
+    number = np.arange(n)
+    at = []  # of each row the cell's place along each axis
+    inner, outer = number % each, number // each
+    for size, count in zip(box, grid, strict=True):
+        at.append(outer % count * size + inner % size)
+        inner, outer = inner // size, outer // count
+
+    def row_of(places: list[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+        inside, owner, stride, of = np.zeros(n, np.int64), np.zeros(n, np.int64), 1, 1
+        for place, size, count in zip(places, box, grid, strict=True):
+            inside, stride = inside + stride * (place % size), stride * size
+            owner, of = owner + of * (place // size), of * count
+        return np.asarray(owner * each + inside)
+
+    rows, columns = [number], [number]
+    for axis, side in enumerate(sides):
+        for step in (-1, 1):
+            moved = [place + step * (k == axis) for k, place in enumerate(at)]
+            there = (moved[axis] >= 0) & (moved[axis] < side) | periodic
+            moved[axis] = moved[axis] % side
+            rows.append(number[there])
+            columns.append(row_of(moved)[there])
+    values = np.concatenate([np.full(n, 2.0 * len(box) + shift), np.full(sum(map(len, rows[1:])), -1.0)])
+    matrix = sp.csr_array((values, (np.concatenate(rows), np.concatenate(columns))), shape=(n, n))
+    return csr(matrix, comm=_comm.self_()), np.random.default_rng(0).standard_normal(n)

@@ -32,6 +32,10 @@ VirtualClock* virtual_clock() noexcept {
   return this_clock;
 }
 
+void note_iteration() {
+  if (auto* const clock = dynamic_cast<IterationClock*>(this_clock)) clock->iteration();
+}
+
 void Trace::use(VirtualClock* clock) noexcept {
   if (!clock != !this_clock) on_.fetch_add(clock ? 2 : -2);
   this_clock = clock;

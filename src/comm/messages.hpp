@@ -47,7 +47,7 @@ class PendingMessages {
     std::erase_if(items_, [&](Item& item) { return !item.ticket.active || state_.transport->test(item.ticket); });
   }
   void finish() {
-    state_.wait_until([&] { return done(); });
+    state_.wait_until<State::Condition::looks>([&] { return done(); });
     items_.clear();
   }
 

@@ -50,6 +50,11 @@ void State::progress() {
   }
 }
 
+bool State::is_simple() const {
+  return !agreement.has_error() && !turns->contested.load(std::memory_order_relaxed) && !sums->awaits_values() &&
+         exchanges->deferred == 0;
+}
+
 bool State::push_on() {
   const auto lock = transport_lock->take();
   bool pending = false;
@@ -94,8 +99,9 @@ Global State::reduce(Global value, Operation operation) {
     explicit Owner(SumSlot& s) : slot(s) { slot.owned = true; }
     ~Owner() { slot.owned = false; }
   } const owner(slot);
+  if (simulated && simulated->recorder) simulated->recorder->wait(slot.recorded);
   const SimulatedRank::For phase(simulated, "agree");
-  wait_until([&] { return slot.done; });
+  if (!sums->wait_jointly(slot)) wait_until<Condition::looks>([&] { return slot.done; });
   if (simulated) simulated->sum_taken(*transport, slot.channel);
   std::memcpy(&value, slot.value.data(), sizeof value);
   return value;

@@ -74,8 +74,10 @@ struct State final : Agreement::Services, std::enable_shared_from_this<State> {
   void defer(int parts);
   void help_others();
 
-  template <class Condition>
-  void wait_until(Condition&& condition) {
+  /// What condition() may do: wait for other things itself, or look only, so that it can be called on any stack.
+  enum class Condition { waits, looks };
+  template <Condition kind = Condition::waits, class F>
+  void wait_until(F condition) {
     try {
       exec::Backoff idle;
       for (std::uint64_t spins = 0;; ++spins) {
@@ -91,7 +93,10 @@ struct State final : Agreement::Services, std::enable_shared_from_this<State> {
         }
         if (simulated) {
           agreement.look_around();
-          simulated->wait();
+          Looks<F> looks{*this, condition};
+          if (simulated->wait(kind == Condition::looks ? SimulatedRank::Check{&looks.call, &looks}
+                                                       : SimulatedRank::Check{}))
+            return;
           continue;
         }
         if (spins % 4 == 3) help_others();  // on a busy machine an iteration of this loop may take long
@@ -123,6 +128,22 @@ struct State final : Agreement::Services, std::enable_shared_from_this<State> {
   const std::unique_ptr<Mailbox> mailbox;
 
  private:
+  // An iteration of wait_until() for a simulated rank that waits, on any stack.
+  template <class F>
+  struct Looks {
+    using Found = SimulatedRank::Check::Found;
+    State& state;
+    F& condition;
+    static Found call(void* self) {
+      auto& [s, holds] = *static_cast<Looks*>(self);
+      if (!s.is_simple()) return Found::trouble;
+      if (holds()) return Found::all;
+      s.progress();
+      return s.agreement.has_error() ? Found::trouble : holds() ? Found::all : Found::nothing;
+    }
+  };
+  // Whether progress() does nothing but test messages and send.
+  bool is_simple() const;
   bool in_progress_ = false;
 };
 

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <ucontext.h>
 #include <unistd.h>
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
@@ -62,7 +63,7 @@ struct Exceptions {
 
 struct Fiber::Parts {
   std::function<void()> f;
-  void* stack = nullptr;
+  std::byte* stack = nullptr;   // its own, if any
   std::size_t stack_bytes = 0;  // with a guard page below
   Exceptions exceptions;
 #ifdef TACIT_OWN_SWITCH
@@ -103,23 +104,72 @@ Fiber::Fiber() : parts_(std::make_unique<Parts>()) {
 #endif
 }
 
+namespace {
+std::size_t page_bytes() {
+  static const auto bytes = std::size_t(sysconf(_SC_PAGESIZE));
+  return bytes;
+}
+std::byte* mapped(std::size_t bytes, const char* why) {
+  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED)
+    throw Error(ErrorKind::environment,
+                message("no memory for stacks of ", bytes, " bytes: ", std::strerror(errno), why));
+  return static_cast<std::byte*>(memory);
+}
+void unmap(std::byte* memory, std::size_t bytes) {
+#if defined(TACIT_ADDRESS_SANITIZER)
+  // The last frames never returned: what is mapped at these addresses next would count as their variables'
+  // surroundings.
+  __asan_unpoison_memory_region(memory, bytes);
+#endif
+  munmap(memory, bytes);
+}
+
+constexpr std::uint64_t whole = 0x7461636974u;  // the last words of a stack, as long as nothing has reached them
+constexpr std::size_t words_of_end = 8;
+std::uint64_t* end_of(std::byte* stack) {
+  return reinterpret_cast<std::uint64_t*>(stack);
+}
+}  // namespace
+
+FiberStacks::FiberStacks(std::size_t count, std::size_t bytes)
+    : count_(count), bytes_((bytes + page_bytes() - 1) / page_bytes() * page_bytes()) {
+  memory_ = mapped(count_ * bytes_, "");
+#ifdef MADV_NOHUGEPAGE
+  (void)madvise(memory_, count_ * bytes_, MADV_NOHUGEPAGE);  // or each stack would take its full size
+#endif
+  for (std::size_t i = 0; i < count_; ++i) std::fill_n(end_of(of(i)), words_of_end, whole);
+}
+
+FiberStacks::~FiberStacks() {
+  unmap(memory_, count_ * bytes_);
+}
+
+bool FiberStacks::intact(std::size_t i) const {
+  const auto* const end = end_of(of(i));
+  return std::all_of(end, end + words_of_end, [](std::uint64_t word) { return word == whole; });
+}
+
 Fiber::Fiber(std::size_t stack_bytes, std::function<void()> f) : parts_(std::make_unique<Parts>()) {
   Parts& p = *parts_;
-  const auto page = std::size_t(sysconf(_SC_PAGESIZE));
-  p.stack_bytes = (stack_bytes + page - 1) / page * page + page;
-  p.stack = mmap(nullptr, p.stack_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (p.stack == MAP_FAILED) {
-    p.stack = nullptr;
-    throw Error(ErrorKind::environment,
-                message("no memory for a stack of ", p.stack_bytes, " bytes: ", std::strerror(errno),
-                        " (each takes two of the mappings that vm.max_map_count allows a process)"));
-  }
+  const std::size_t page = page_bytes(), bytes = (stack_bytes + page - 1) / page * page + page;
+  p.stack = mapped(bytes, " (each takes two of the mappings that vm.max_map_count allows a process)");
+  p.stack_bytes = bytes;
   (void)mprotect(p.stack, page, PROT_NONE);
   p.f = std::move(f);
-  auto* const base = static_cast<std::byte*>(p.stack) + page;
+  begin_on(p.stack + page, bytes - page);
+}
+
+Fiber::Fiber(const FiberStacks& stacks, std::size_t i, std::function<void()> f) : parts_(std::make_unique<Parts>()) {
+  parts_->f = std::move(f);
+  begin_on(stacks.of(i), stacks.bytes());
+}
+
+void Fiber::begin_on(std::byte* base, std::size_t bytes) {
+  Parts& p = *parts_;
 #if defined(TACIT_ADDRESS_SANITIZER)
   p.bottom = base;
-  p.size = p.stack_bytes - page;
+  p.size = bytes;
 #endif
 #if defined(TACIT_THREAD_SANITIZER)
   p.tsan = __tsan_create_fiber(0);
@@ -127,30 +177,24 @@ Fiber::Fiber(std::size_t stack_bytes, std::function<void()> f) : parts_(std::mak
 #ifdef TACIT_OWN_SWITCH
   // The stack looks as if the fiber had been suspended at its beginning; the return address of `enter` is no function,
   // and the stack is aligned as after a call.
-  auto* const words = reinterpret_cast<std::uint64_t*>(base + (p.stack_bytes - page)) - 10;
+  auto* const words = reinterpret_cast<std::uint64_t*>(base + bytes) - 10;
   std::memset(words, 0, 10 * sizeof *words);
   words[6] = reinterpret_cast<std::uintptr_t>(&enter);
   p.top = words;
 #else
   getcontext(&p.context);
   p.context.uc_stack.ss_sp = base;
-  p.context.uc_stack.ss_size = p.stack_bytes - page;
+  p.context.uc_stack.ss_size = bytes;
   p.context.uc_link = nullptr;
   makecontext(&p.context, reinterpret_cast<void (*)()>(&enter), 0);
 #endif
 }
 
 Fiber::~Fiber() {
-  if (!parts_->stack) return;
 #if defined(TACIT_THREAD_SANITIZER)
-  __tsan_destroy_fiber(parts_->tsan);
+  if (parts_->f) __tsan_destroy_fiber(parts_->tsan);
 #endif
-#if defined(TACIT_ADDRESS_SANITIZER)
-  // The last frames never returned: what is mapped at these addresses next would count as their variables'
-  // surroundings.
-  __asan_unpoison_memory_region(parts_->stack, parts_->stack_bytes);
-#endif
-  munmap(parts_->stack, parts_->stack_bytes);
+  if (parts_->stack) unmap(parts_->stack, parts_->stack_bytes);
 }
 
 void Fiber::give_way(Fiber& to) {

@@ -1,5 +1,7 @@
 #include "krylov/monitor.hpp"
 
+#include <tacit/base/virtual_clock.hpp>
+
 #include <algorithm>
 
 namespace tacit::krylov {
@@ -14,6 +16,7 @@ bool Monitor::go_on(double norm) {
   if (pending_) {
     pending_ = false;
     ++iterations_;
+    note_iteration();
     record(norm_);
     if (std::isfinite(norm_)) watch();
     comm_.check_interrupt();

@@ -277,6 +277,36 @@ Renumbering Renumbering::none(const Communicator& comm, const Partition& partiti
   });
 }
 
+namespace {
+/// Of this rank's count[o] indices for rank o: how many of o's come from lower ranks, for those o that get some, and
+/// how many this rank gets in all. Collective; messages between ranks that give to each other only.
+std::pair<std::vector<std::pair<int, Global>>, Global> taken_before(const Communicator& comm,
+                                                                    std::span<const Global> count) {
+  const auto bytes_of = [](Global n) {
+    const auto bytes = std::as_bytes(std::span(&n, 1));
+    return std::vector<std::byte>(bytes.begin(), bytes.end());
+  };
+  const auto number_of = [](const Communicator::Parcel& parcel) {
+    Global n = 0;
+    std::memcpy(&n, parcel.bytes.data(), sizeof n);
+    return n;
+  };
+  std::vector<Communicator::Parcel> given;
+  for (std::size_t o = 0; o < count.size(); ++o)
+    if (count[o] > 0) given.push_back({int(o), bytes_of(count[o])});
+  auto taken = comm.sparse_exchange(given);  // sorted by sender
+  Global all = 0;
+  for (auto& parcel : taken) {
+    const Global n = number_of(parcel);
+    parcel.bytes = bytes_of(all);
+    all += n;
+  }
+  std::vector<std::pair<int, Global>> before;
+  for (const auto& parcel : comm.sparse_exchange(taken)) before.emplace_back(parcel.rank, number_of(parcel));
+  return {std::move(before), all};
+}
+}  // namespace
+
 Renumbering Renumbering::by_owner(const Communicator& comm, const Partition& before, std::span<const int> owner) {
   return comm::collective(comm, [&] {
     require(before.parts() == comm.size(), "a partition into ", before.parts(), " parts for ", comm.size(), " ranks");
@@ -288,14 +318,11 @@ Renumbering Renumbering::by_owner(const Communicator& comm, const Partition& bef
       require(o >= 0 && o < comm.size(), "an index is given to rank ", o, " of ", comm.size());
       ++count[o];
     }
-    const auto all = comm.all_gather(std::span<const Global>(count));  // rank r's indices for rank o at r P + o
-    std::vector<Global> total(ranks, 0), next(ranks, 0);
-    for (std::size_t r = 0; r < ranks; ++r)
-      for (std::size_t o = 0; o < ranks; ++o) {
-        total[o] += all[r * ranks + o];
-        if (int(r) < comm.rank()) next[o] += all[r * ranks + o];
-      }
+    const auto [before_this, received] = taken_before(comm, count);
+    const auto total = comm.all_gather(received);
     const Partition after = Partition::of_counts(total);
+    std::vector<Global> next(ranks, 0);
+    for (const auto& [o, n] : before_this) next[std::size_t(o)] = n;
     std::vector<Global> new_of_old;
     for (int o : owner) new_of_old.push_back(after.begin(o) + next[o]++);
     return by_new_index(comm, before, after, std::move(new_of_old));

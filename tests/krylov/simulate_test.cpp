@@ -1,5 +1,7 @@
+#include "comm/transport/simulated/rank.hpp"
 #include "support/communicators.hpp"
 
+#include <tacit/comm/replay.hpp>
 #include <tacit/comm/simulate.hpp>
 #include <tacit/krylov/solve.hpp>
 #include <tacit/model/machine.hpp>
@@ -90,6 +92,63 @@ TEST(SimulatedSolve, IsThatOfRealRanks) {
     EXPECT_LE(mean, times.finish * (1 + 1e-12));
     EXPECT_GT(mean, 0.9 * times.finish);
   }
+}
+
+// Where a rank that waits looks at an arrival changes no clock, count or number.
+TEST(SimulatedSolve, ClocksDoNotDependOnWhoseStackLooks) {
+  if (test::under_mpi()) GTEST_SKIP() << "one process simulates all ranks";
+  constexpr int ranks = 11;
+  for (const auto& c : cases)
+    for (const auto progress :
+         {MachineModel::Progress::ideal, MachineModel::Progress::in_wait, MachineModel::Progress::poll})
+      for (const auto delivery : {MachineModel::Delivery::eager, MachineModel::Delivery::meeting}) {
+        auto machine = MachineModel::named("hopper");
+        machine.progress = progress, machine.delivery = delivery, machine.poll_interval = 2e-6;
+        std::vector<Answer> answers[2]{std::vector<Answer>(ranks), std::vector<Answer>(ranks)};
+        comm::SimulatedTimes times[2];
+        for (const bool own : {false, true}) {
+          comm::detail::look_on_own_stacks = own;
+          times[own] = comm::simulate(ranks, machine,
+                                      [&](const comm::Communicator& comm) { solve_case(comm, c, answers[own], true); });
+        }
+        comm::detail::look_on_own_stacks = false;
+        EXPECT_EQ(answers[0], answers[1]) << to_string(c.method);
+        EXPECT_EQ(times[0].finish, times[1].finish) << to_string(c.method);
+        EXPECT_EQ(times[0].messages, times[1].messages);
+        ASSERT_EQ(times[0].phases.size(), times[1].phases.size());
+        for (std::size_t i = 0; i < times[0].phases.size(); ++i) {
+          EXPECT_EQ(times[0].phases[i].name, times[1].phases[i].name);
+          EXPECT_EQ(times[0].phases[i].seconds, times[1].phases[i].seconds);
+        }
+      }
+}
+
+// A replay on the ranks that were recorded gives the clocks of the run itself, and one on more those of a run there.
+TEST(SimulatedSolve, ReplaysItself) {
+  if (test::under_mpi()) GTEST_SKIP() << "one process simulates all ranks";
+  constexpr int ranks = 12;
+  for (const auto& c : cases)
+    for (const auto progress :
+         {MachineModel::Progress::ideal, MachineModel::Progress::in_wait, MachineModel::Progress::poll}) {
+      auto machine = MachineModel::named("hopper");
+      machine.noise = 0, machine.progress = progress, machine.poll_interval = 2e-6;
+      comm::SimulatedTimes made;
+      std::vector<Answer> answers(ranks);
+      const auto f = [&](const comm::Communicator& comm) { solve_case(comm, c, answers, true); };
+      made = comm::simulate(ranks, machine, f);
+      const auto recording = comm::record(ranks, machine, f);
+      comm::ReplayOptions o;
+      o.recorded = o.played = {ranks, 1, 1};
+      double share = 0;
+      o.progress = [&](double done) { EXPECT_GE(done, share), share = done; };
+      const auto played = comm::replay(recording, machine, o);
+      EXPECT_EQ(played.times.finish, made.finish) << to_string(c.method);
+      EXPECT_EQ(played.times.messages, made.messages);
+      EXPECT_EQ(played.times.bytes, made.bytes);
+      for (const auto& phase : made.phases)
+        EXPECT_EQ(played.times.seconds(phase.name), phase.seconds) << to_string(c.method) << " " << phase.name;
+      EXPECT_GT(share, 0.9);
+    }
 }
 
 // A purpose of the simulator: to rank methods at latencies that are not available for measurements.

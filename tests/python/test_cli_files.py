@@ -349,6 +349,7 @@ JSON = {
     "bench": ["{matrix}", "--vs", "scipy", "--rounds", "1"],
     "advise": ["{matrix}", "--ranks", "2", "--no-turns"],
     "machine": ["show", "modern"],
+    "simulate": ["--cells", "3", "--grid", "2"],
     "reproduce": ["--list"],
     "demo": ["--quick"],
     "doctor": [],

@@ -25,6 +25,175 @@ def test_numbers_are_those_of_real_ranks() -> None:
     assert np.array_equal(made.result.history, real.history)
 
 
+MODES = ["ideal", "in_wait", "poll"]
+
+
+@pytest.mark.parametrize("method", ["cg", "bicgstab", "ca-cg", "block-cg"])
+def test_columns_are_those_of_real_ranks(method: str) -> None:
+    A = tacit.poisson((20, 18))
+    B = np.random.default_rng(1).standard_normal((360, 3))
+    options = {"method": method, "precond": "jacobi", "rtol": 1e-9}
+    made = tacit.simulate.solve(A, B, ranks=3, machine="hopper", **options)
+    scipy_form = A.to_scipy()
+    real = tacit.comm.run_threads(3, lambda comm: tacit.solve(scipy_form, B, comm=comm, **options))[0]
+    assert np.array_equal(made.result.x, real.x)
+    assert made.result.counts == real.counts
+    assert [c.iterations for c in made.result.columns] == [c.iterations for c in real.columns]
+    assert made.result.together == 3
+    alone = sum(tacit.simulate.solve(A, b, ranks=3, machine="hopper", **options).seconds for b in B.T)
+    if method != "ca-cg":  # alone it needs one exchange for several iterations, in a block one for each product
+        assert made.seconds < 0.8 * alone  # their reductions and halos are shared
+
+
+def _kernel(i: np.ndarray, j: np.ndarray) -> np.ndarray:
+    return 1 / (0.05 + np.abs(i[:, None] - j[None, :]) / 300.0)
+
+
+@pytest.mark.parametrize("entries", ["matern32", _kernel])
+@pytest.mark.parametrize("precond", ["none", "jacobi", "hlu"])
+def test_hmatrices_are_those_of_real_ranks(entries: object, precond: str) -> None:
+    x = np.linspace(0, 1, 300)
+    more = {"length": 0.1, "nugget": 0.1} if isinstance(entries, str) else {}
+    A = tacit.hmatrix(x, entries, **more)
+    B = np.random.default_rng(2).standard_normal((300, 2))
+    options = {"method": "gmres", "precond": precond, "rtol": 1e-8}
+    for b in (B[:, 0], B):
+        made = tacit.simulate.solve(A, b, ranks=4, machine="hopper", **options)
+
+        def solve(comm: object, b: np.ndarray = b) -> tacit.Result:
+            return tacit.solve(tacit.hmatrix(x, entries, comm=comm, **more), b, **options)
+
+        real = tacit.comm.run_threads(4, solve)[0]
+        assert np.array_equal(made.result.x, real.x)
+        assert made.result.counts == real.counts
+        assert made.seconds > 0
+        assert "hmatrix product" in {p.name for p in made.phases} or made.phases[0].kernel
+
+
+def test_hmatrices_without_entries_are_refused(tmp_path: Path) -> None:
+    x = np.linspace(0, 1, 100)
+    A = tacit.hmatrix(x, "gaussian", nugget=1.0)
+    A.save(tmp_path / "a.hmatrix")
+    with pytest.raises(ValueError, match="entries are known"):
+        tacit.simulate.solve(tacit.HMatrix.load(tmp_path / "a.hmatrix"), x, ranks=2)
+    with pytest.raises(ValueError, match="inner"):
+        tacit.simulate.solve(A, x, ranks=2, precond="inner")
+    with pytest.raises(ValueError, match="scalar"):
+        tacit.simulate.solve(A, x, ranks=2, scalar="float32")
+    broken = []
+
+    def entries(i: np.ndarray, j: np.ndarray) -> np.ndarray:
+        if broken:
+            raise ZeroDivisionError
+        return _kernel(i, j)
+
+    B = tacit.hmatrix(x, entries)
+    broken.append(1)
+    with pytest.raises(ZeroDivisionError):  # through the simulated ranks
+        tacit.simulate.solve(B, x, ranks=2)
+
+
+def test_charges_on_simulated_ranks() -> None:
+    system = tacit.bem.assemble(tacit.bem.sphere(4))
+    charges, (made,) = system.simulate(1.0, ranks=6, machine="modern")
+    assert charges.charge[0] == pytest.approx(system.solve(1.0).charge[0], rel=1e-4)
+    assert (made.ranks, charges.seconds["solve"]) == (6, made.seconds)
+    assert made.result.converged
+    assert made.seconds < 0.1
+
+
+@pytest.mark.parametrize("progress", MODES)
+@pytest.mark.parametrize("method", ["cg", "pipelined-cg"])
+def test_replay_is_the_solve_on_as_many_ranks(method: str, progress: str) -> None:
+    """To the last digit: 512 ranks simulated whole, and played from what few did."""
+    machine = {"base": "hopper", "noise": 0, "progress": progress, "poll_interval": 2e-6}
+    options = {"method": method, "max_iterations": 6, "rtol": 1e-30, "fallbacks": False, "explain": False}
+    system = tacit.simulate.boxes((2, 2, 2), (8, 8, 8))
+    whole = tacit.simulate.solve(*system, ranks=512, machine=machine, **options)
+    for few in ((3, 3, 3), (4, 3, 5)):
+        small = tacit.simulate.boxes((2, 2, 2), few)
+        made = tacit.simulate.replay(*small, ranks=(8, 8, 8), recorded=few, machine=machine, **options)
+        assert made.iterations == whole.result.iterations
+        assert made.seconds == whole.seconds
+        assert (made.messages, made.bytes) == (whole.messages, whole.bytes)
+        assert {p.name: p.times for p in made.phases} == {p.name: p.times for p in whole.phases}
+        assert made.period == 0
+        assert "SIMULATED by replay" in made.summary()
+
+
+def test_replay_of_a_solve_that_builds_an_exchange() -> None:
+    """That of ca-bicgstab's first block is played as a sum alone; what follows takes the same."""
+    options = {"machine": {"base": "hopper", "noise": 0}, "method": "ca-bicgstab", "rtol": 1e-30, "fallbacks": False,
+               "explain": False}  # fmt: skip
+    system, small = (tacit.simulate.boxes((9, 9), grid) for grid in ((5, 4), (3, 3)))
+    whole = [tacit.simulate.solve(*system, ranks=20, max_iterations=k, **options).seconds for k in (6, 14)]
+    made = [tacit.simulate.replay(*small, ranks=(5, 4), recorded=(3, 3), max_iterations=k, **options) for k in (6, 14)]
+    assert made[1].seconds - made[0].seconds == pytest.approx(whole[1] - whole[0], rel=0.02)
+    assert made[0].seconds < whole[0]
+
+
+def test_replay_of_more_iterations() -> None:
+    """Iterations that are repeated take what further ones of a longer solve take."""
+    machine = {"base": "hopper", "noise": 0}
+    small = tacit.simulate.boxes((3, 3), (5, 5))
+    options = {"method": "gmres", "restart": 5, "rtol": 1e-30, "fallbacks": False, "explain": False}
+    grids = {"ranks": (5, 5), "recorded": (5, 5), "machine": machine}
+    long = tacit.simulate.replay(*small, max_iterations=60, **grids, **options)
+    made = tacit.simulate.replay(*small, max_iterations=30, iterations=60, **grids, **options)
+    assert (made.iterations, long.period) == (60, 0)
+    assert made.period % 5 == 0
+    assert made.seconds == pytest.approx(long.seconds, rel=1e-9)
+    fewer = tacit.simulate.replay(*small, max_iterations=60, iterations=30, **grids, **options)
+    assert fewer.iterations == 30
+    assert fewer.seconds < 0.6 * long.seconds
+    shares: list[float] = []
+    many = tacit.simulate.replay(*small, ranks=(40, 50), recorded=(5, 5), machine=machine, progress=shares.append,
+                                 method="cg", max_iterations=10, fallbacks=False, explain=False)  # fmt: skip
+    assert many.ranks == 2000
+    assert shares == sorted(shares)
+    assert shares[-1] > 0.9
+
+
+def test_replay_says_what_it_cannot_play() -> None:
+    A, b = tacit.simulate.boxes((2, 2), (3, 3))
+    given = {"ranks": (6, 6), "recorded": (3, 3), "method": "cg"}
+    for wrong, text in [
+        ({"ranks": (6, 6, 6)}, "as many dimensions"),
+        ({"ranks": (6, 0)}, "at least 1"),
+        ({"iterations": 0}, "iterations"),
+        ({"iterations": 50, "max_iterations": 2}, "no two successive"),
+        ({"recorded": (1, 1), "ranks": (2, 2)}, "at least 2"),
+        ({"recorded": (2, 2)}, "have to be recorded"),
+        ({"method": "nothing"}, "method"),
+    ]:
+        with pytest.raises(ValueError, match=text):
+            tacit.simulate.replay(A, b, **{**given, **wrong})
+    K = tacit.hmatrix(np.linspace(0, 1, 90), "gaussian", nugget=1.0)
+    with pytest.raises(ValueError, match="go over"):
+        tacit.simulate.replay(K, np.ones(90), ranks=12, recorded=3, method="cg")
+
+    def stop(share: float) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        tacit.simulate.replay(A, b, progress=stop, **given)
+
+
+def test_boxes_are_the_laplacian() -> None:
+    """Renumbered by boxes, it is the matrix of the whole grid."""
+    A, _ = tacit.simulate.boxes((2, 3), (3, 2), shift=0.5)
+    lines = tacit.poisson((6, 6)).to_scipy().toarray()
+    order = np.array(
+        [(by * 3 + y) * 6 + bx * 2 + x for by in range(2) for bx in range(3) for y in range(3) for x in range(2)]
+    )
+    assert np.array_equal(A.to_scipy().toarray(), lines[np.ix_(order, order)] + 0.5 * np.eye(36))
+    ring, _ = tacit.simulate.boxes((3,), (2,), periodic=True, shift=1.0)
+    assert np.array_equal(ring.to_scipy().sum(axis=1), np.ones(6))
+    for wrong in ({"cells": (2,), "ranks": (2, 2)}, {"cells": (2,), "ranks": (2,), "periodic": True}):
+        with pytest.raises(ValueError, match=r"needed|dimensions"):
+            tacit.simulate.boxes(**wrong)
+
+
 def test_same_parameters_same_clock_and_phases_add_up() -> None:
     A, b = tacit.poisson((24, 24)), np.ones(576)
     made = [tacit.simulate.solve(A, b, ranks=16, machine="hopper", method="cg") for _ in range(2)]
@@ -193,3 +362,29 @@ def test_known_machines_solve(name: str) -> None:
     assert made.seconds == tacit.simulate.solve(A, b, ranks=12, machine=name, method="cg").seconds
     slower = {"base": name, "latency": 1e-4, "levels": []}
     assert tacit.simulate.solve(A, b, ranks=12, machine=slower, method="cg").seconds > made.seconds
+
+
+def test_grid_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told = tmp_path / "told.json"
+    words = ["simulate", "--cells", "3x3", "--grid", "12x12", "--method", "cg", "--machine", "fitted"]
+    assert cli.main([*words, "--replay", "4x4", "--iterations", "40", "--json", str(told)]) == 0
+    assert "SIMULATED by replay, without numbers: 144 ranks (12 x 12)" in capsys.readouterr().out
+    facts = json.loads(told.read_text())
+    assert (facts["simulated"], facts["ranks"], facts["iterations"], facts["replay"]) == (True, 144, 40, [4, 4])
+    assert cli.main([*words, "--json", str(told)]) == 0
+    assert json.loads(told.read_text())["converged"] is True
+    for wrong in (["--iterations", "4"], ["--replay", "4"], ["--periodic"], ["--grid", "0x2"], ["--cells", "axb"]):
+        assert cli.main([*words, *wrong]) == 2, wrong
+
+
+def test_bem_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told = tmp_path / "told.json"
+    assert cli.main(["bem", "sphere:3", "--simulate", "8", "--machine", "hopper", "--json", str(told)]) == 0
+    assert "SIMULATED: 8 ranks" in capsys.readouterr().out
+    facts = json.loads(told.read_text())
+    assert facts["simulated"][0]["ranks"] == 8
+    assert facts["seconds"]["solve"] == facts["simulated"][0]["seconds"]
+    assert facts["charge"][0] == pytest.approx(1, rel=0.1)
+    for wrong in (["--capacitance"], ["--ranks", "2"], ["--settle", "0.1"]):
+        assert cli.main(["bem", "sphere:3", "--simulate", "8", *wrong]) == 2, wrong
+    assert cli.main(["bem", "sphere:3", "--machine", "modern"]) == 2

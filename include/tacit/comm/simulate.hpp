@@ -150,6 +150,9 @@ void simulate_in_order(int ranks, const Scheduler& next, const std::function<voi
 /// it.
 MachineModel measure_machine(const Communicator& comm, const KernelRates& rates);
 
+/// Runs f on the stack of the caller of simulate(), for code that needs more of it than a rank has (an interpreter). f
+/// may throw, and must not use the communicator; its work takes no simulated time. Where ranks are real: f().
+void on_outer_stack(const Communicator& comm, const std::function<void()>& f);
 /// The model of a simulated rank; null where ranks are real.
 const MachineModel* simulated_machine(const Communicator& comm);
 /// Sets all clocks, phases and counts of a simulation to zero. Collective, with no reduction or exchange in flight;

@@ -1,5 +1,6 @@
 // tacit::app::bem for Python. A mesh is two arrays, of vertices (n, 3) and triangles (m, 3).
 #include "../described.hpp"
+#include "../on_ranks.hpp"
 
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/complex.h>
@@ -75,19 +76,36 @@ std::vector<bem::Image> images_of(const Images& given, const op::Point& at) {
   return made;
 }
 
+bem::SystemOptions options_of(bem::SystemOptions o, const op::HMatrixRequest& request, const Plane& plane, int gpu,
+                              const Images& images, const op::Point& mirrors, const Elements<double>& contrast) {
+  check_values(bem::system_options(), o);
+  check_values(op::hmatrix_options(), request);
+  o.gpu = gpu, o.plane = plane_of(plane), o.tree = request.tree_options(), o.matrix = request.matrix;
+  o.images = images_of(images, mirrors), o.contrast.assign(contrast.data(), contrast.data() + contrast.size());
+  return o;
+}
+
 template <Scalar T>
 void bind_system(nb::module_& m) {
   m.def(named<T>("bem_system").c_str(),
         [](const Communicator& comm, const Rows& vertices, const Triples& triangles, const Plane& plane,
-           bem::SystemOptions o, const op::HMatrixRequest& request, int gpu, const Images& images,
+           const bem::SystemOptions& given, const op::HMatrixRequest& request, int gpu, const Images& images,
            const op::Point& mirrors, const Elements<double>& contrast) {
-          check_values(bem::system_options(), o);
-          check_values(op::hmatrix_options(), request);
-          o.gpu = gpu, o.plane = plane_of(plane), o.tree = request.tree_options(), o.matrix = request.matrix;
-          o.images = images_of(images, mirrors), o.contrast.assign(contrast.data(), contrast.data() + contrast.size());
+          const auto o = options_of(given, request, plane, gpu, images, mirrors, contrast);
           const auto system = unlocked([&] { return bem::System<T>(comm, mesh_of(vertices, triangles), o); });
           const auto copy = [](const auto& v) { return array_of(std::vector(v.begin(), v.end())); };
           return std::make_tuple(system.matrix(), copy(system.order()), copy(system.weight()));
+        });
+  m.def(named<T>("bem_on_ranks").c_str(),
+        [](const Rows& vertices, const Triples& triangles, const Plane& plane, const bem::SystemOptions& given,
+           const op::HMatrixRequest& request, const Images& images, const op::Point& mirrors,
+           const Elements<double>& contrast, Global unknowns) {
+          auto o = options_of(given, request, plane, -1, images, mirrors, contrast);
+          o.assembly = bem::AssemblyOn::host;
+          const auto mesh = std::make_shared<const bem::Mesh>(mesh_of(vertices, triangles));
+          constexpr std::size_t stack_bytes = std::size_t(1) << 20;  // reserved; used where touched
+          return OnRanks<T>{unknowns, stack_bytes,
+                            [=](const Communicator& comm) { return bem::System<T>(comm, *mesh, o).matrix(); }};
         });
 }
 

@@ -20,13 +20,13 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
-from .. import _core, krylov, layout, op
+from .. import _core, krylov, layout, op, simulate
 from .. import comm as _comm
 from .. import device as _device
 from .._alike import Whole, alike
@@ -314,16 +314,20 @@ class System:
         #: The conductor of each unknown: of its triangle, or of the triangles around its vertex.
         self.held_by: Array = self.elements.of_triangles(self.conductor, "the conductor")
         images = self.mirrors.images, self.mirrors.at, self.contrast
+        surface = mesh.vertices, mesh.triangles, None if self.mirrors else self.plane
+        made_by = options["system"], options["hmatrix"]
         begin = time.perf_counter()
         with using_threads(threads):
             handle, self.order, weight = core("bem_system", options["scalar"])(
-                on, mesh.vertices, mesh.triangles, None if self.mirrors else self.plane, options["system"],
-                options["hmatrix"], options["gpu"], *images
-            )  # fmt: skip
+                on, *surface, *made_by, options["gpu"], *images
+            )
         self.weight: Array = weight
         # Rows of interfaces are multiplied by the roots of their areas.
         self._row_weight: Array = np.where(self.held_by < 0, np.sqrt(self.elements.integrals), weight)
-        matrix = op.HMatrix(handle, on, options["scalar"], self.tolerance, options["hmatrix"].symmetry)
+        matrix = op.HMatrix(
+            handle, on, options["scalar"], self.tolerance, options["hmatrix"].symmetry,
+            lambda: core("bem_on_ranks", options["scalar"])(*surface, *made_by, *images, len(self.elements)),
+        )  # fmt: skip
         self.A: op.HMatrix | op.DeviceHMatrix = matrix.to(options["device"], **options["there"])
         self.seconds: float = on.all_max_real(time.perf_counter() - begin)
 
@@ -434,23 +438,59 @@ class System:
         ValueError
             For arguments of a wrong shape, conductors that do not exist, and fields that are not along a plane's axis.
         """
-        data, first = alike(
-            self.comm, lambda: self._data(potential, floating, net_charge, field, origin), _BoundaryData.compared
-        )
-        phi, net = first["potential"], first["net_charge"]
+        options.setdefault("rtol", self.default_rtol)
+        how = {"callback": callback, "raise_on_failure": raise_on_failure, "threads": self.threads, "comm": self.comm}
         if isinstance(self.A, op.DeviceHMatrix):
             agreed(self.comm, lambda: check_on_gpus(method, precond))
-        begin = time.perf_counter()
+
+        def solved(b: Array) -> krylov.Result:
+            return krylov.solve(self.A, b, method=method, precond=precond, **how, **options)
+
+        return self._solved_by(solved, (potential, floating, net_charge, field, origin))
+
+    def simulate(
+        self,
+        potential: Any = 0.0,
+        *,
+        ranks: int,
+        machine: Any = "modern",
+        floating: Any = False,
+        net_charge: Any = 0.0,
+        field: Sequence[float] = (0.0, 0.0, 0.0),
+        origin: Sequence[float] | None = None,
+        method: str | Method = "bicgstab",
+        precond: Any = "jacobi",
+        **options: Unpack[SolveOptions],
+    ) -> tuple[Charges, list[simulate.Simulated]]:
+        """:meth:`solve` on simulated ranks (:func:`tacit.simulate.solve`): the charges, whose times are simulated, and
+        the simulated solves. The system is on one rank; its matrix is assembled again on the simulated ones.
+        """
+        if self.comm.size > 1:
+            raise ValueError(f"a simulated solve starts from a system on one rank; this one is on {self.comm.size}")
+        if isinstance(self.A, op.DeviceHMatrix):
+            raise ValueError("a simulated solve starts from a system in host memory; assemble it with device='host'")
         options.setdefault("rtol", self.default_rtol)
+        made: list[simulate.Simulated] = []
+
+        def solved(b: Array) -> krylov.Result:
+            how: Any = {"ranks": ranks, "machine": machine, "method": method, "precond": precond}
+            made.append(simulate.solve(self.A, b, **how, **options))
+            return made[-1].result
+
+        charges = self._solved_by(solved, (potential, floating, net_charge, field, origin))
+        charges.seconds["solve"] = sum(one.seconds for one in made)
+        return charges, made
+
+    def _solved_by(self, solver: Callable[[Array], krylov.Result], given: tuple[Any, ...]) -> Charges:
+        """The charges at what :meth:`solve` was given, by this function of a right-hand side. Collective."""
+        data, first = alike(self.comm, lambda: self._data(*given), _BoundaryData.compared)
+        phi, net = first["potential"], first["net_charge"]
+        begin = time.perf_counter()
         results = []
 
         def solved(values: Array) -> Array:
-            how = {"callback": callback, "raise_on_failure": raise_on_failure, "threads": self.threads}
-            r = krylov.solve(
-                self.A, self._right_side(values), method=method, precond=precond, comm=self.comm, **how, **options
-            )
-            results.append(r)
-            return self._density(np.asarray(r.x))
+            results.append(solver(self._right_side(values)))
+            return self._density(np.asarray(results[-1].x))
 
         sigma = solved(phi) if np.any(phi) or not data.free else np.zeros(len(self.elements))
         if data.free:
@@ -465,8 +505,8 @@ class System:
         if len(results) > 1:
             facts["residual_norm"] = self._residual(phi, sigma)
         seconds = {"setup": self.seconds, "solve": self.comm.all_max_real(time.perf_counter() - begin)}
-        given = {"potential": data.by_conductor, "field": data.field, "origin": data.origin}
-        return Charges(self, sigma, facts | given | {"seconds": seconds})
+        what = {"potential": data.by_conductor, "field": data.field, "origin": data.origin}
+        return Charges(self, sigma, facts | what | {"seconds": seconds})
 
     def _data(self, potential: Any, floating: Any, net_charge: Any, field: Any, origin: Any) -> _BoundaryData:
         """The arguments of :meth:`solve`, checked. Local."""

@@ -15,6 +15,7 @@ from tacit import report
 from tacit._described import BEM, DEVICE_PRODUCT, HMATRIX, HMATRIX_PRECOND, HMATRIX_PRECOND_NAMES, SOLVE, SOLVE_NAMES
 from tacit._progress import working
 from tacit.cli import arguments as cli
+from tacit.cli import simulated_solve
 from tacit.cli.ranks import on_ranks
 
 if TYPE_CHECKING:
@@ -194,6 +195,7 @@ def add(a: cli.Arguments) -> None:
         several=True,
     )
     a.options(DEVICE_PRODUCT)
+    simulated_solve.add(a)
     a.section("what it leaves")
     a.json()
     a("--vtu FILE", "mesh and charge density", cli.destination(VIEWS))
@@ -225,11 +227,23 @@ def run(arguments: argparse.Namespace) -> int:
         raise cli.WrongUse("--most-triangles is of --settle")
     if arguments.gap is not None and not arguments.copies:
         raise cli.WrongUse("--gap is of --copies")
+    _check_simulated(arguments)
     there = cli.given(arguments, DEVICE_PRODUCT)
     if arguments.device == "host" and there:
         raise cli.WrongUse(f"--{next(iter(there))} is for --device cuda")
     cli.check_files(arguments, ("mesh", "points"), ("json", "vtu", "plot", "output", "map"))
     return on_ranks(arguments, _here)
+
+
+def _check_simulated(a: argparse.Namespace) -> None:
+    if a.simulate is None:
+        simulated_solve.check_machine(a)
+        return
+    given = {"ranks": a.ranks not in (None, 1), "device": a.device != "host", "capacitance": a.capacitance,
+             "settle": a.settle is not None}  # fmt: skip
+    for name, there in given.items():
+        if there:
+            raise cli.WrongUse(f"--{name} is for real ranks, and --simulate is there")
 
 
 def mesh_of(a: argparse.Namespace, notes: list[str]) -> Any:
@@ -335,9 +349,16 @@ def _here(a: argparse.Namespace, comm: Any, out: Console) -> int:
     potential: Any = a.potential
     if potential is None:
         potential = system.mesh.cell_data.get("potential", 0.0 if any(a.field) else 1.0)
+    given: dict[str, Any] = {"net_charge": _net_charge(a, system), "floating": a.floating, "field": a.field}
+    made: list[Any] = []
     with working("solving", out, comm.rank == 0):
-        charges = system.solve(potential, net_charge=_net_charge(a, system), floating=a.floating, field=a.field, **how)
+        if a.simulate:
+            there = {"ranks": a.simulate, "machine": a.machine or "modern"}
+            charges, made = system.simulate(potential, **there, **given, **how)
+        else:
+            charges = system.solve(potential, **given, **how)
     facts = _facts(a, system, charges) | {"notes": notes, "rtol": how["rtol"]}
+    facts["simulated"] = [simulated_solve.document(one) for one in made] or None
     facts["seconds"]["mesh"] = mesh_seconds
     if settled is not None:
         facts |= _of_settled(settled)
@@ -356,6 +377,8 @@ def _here(a: argparse.Namespace, comm: Any, out: Console) -> int:
         if a.json:
             report.write_json(facts, a.json)
         _show(facts, a, out)
+        for one in made:
+            out.print(one.summary())
     return cli.OK if facts["converged"] else cli.NOT_CONVERGED
 
 

@@ -29,6 +29,7 @@ from tacit.cli import (
     plan,
     poisson,
     reconstruct,
+    simulate,
     solve,
 )
 from tacit.cli.arguments import OK, SIZES, USAGE, Arguments, Parser, nearest, one_of
@@ -66,6 +67,7 @@ def build_parser() -> Parser:
     command("convert", text, matrix.add_convert, matrix.run_convert)
     command("advise", advise.TEXT, advise.add, advise.run)
     command("machine", machine.TEXT, machine.add, machine.run)
+    command("simulate", simulate.TEXT, simulate.add, simulate.run)
     command("explain-plan", plan.TEXT, plan.add, plan.run)
     text = "find out whether MPI, threads and GPU work here, and what cures what does not"
     command("doctor", text, lambda a: a.json("all findings"), _doctor)

@@ -1,82 +1,73 @@
-"""`tacit solve --simulate`: the same solve on simulated ranks."""
+"""`tacit simulate`: a solve on a grid of simulated ranks, each with a box of cells."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from typing import Any
 
 from tacit import report
-from tacit._described import SOLVE
-from tacit.cli.arguments import Arguments, WrongUse, given, whole
+from tacit._described import PRECOND, PRECOND_NAMES, SOLVE, SOLVE_NAMES
+from tacit.cli import arguments as cli
+from tacit.cli import simulated_solve
 
-# Options of `tacit solve` for real ranks, their threads and messages, which are refused with --simulate.
-REAL = ["ranks", "threads", "levels", "monitor", "plot", "engine", "schedule", "remote_threads", "job_rows"]
-_OF_RESULT = (
-    "converged", "reason", "detail", "advice", "method", "precond", "iterations", "residual_norm", "counts", "warnings",
-)  # fmt: skip
-DEFAULTS = {"relative_to": "b", "path": "auto", "partition": "rows", "ordering": "none", "device": "host"}
+TEXT = "say what a solve would take on a grid of many ranks, each with a box of cells, by simulated clocks"
+_OPTIONS = ["rtol", "max_iterations", "restart", "step", "depth", "block"]
 
 
-def add(a: Arguments) -> None:
-    a("--simulate RANKS", "on so many simulated ranks; times are theirs", whole(1))
-    a("--machine NAME|FILE.json", "of --simulate: a known machine, or parameters [modern]")
+def _numbers(*found: str | None) -> tuple[int, ...]:
+    return tuple(int(number) for number in found if number is not None)
 
 
-def check(arguments: argparse.Namespace) -> None:
-    if arguments.simulate is None:
-        if arguments.machine is not None:
-            raise WrongUse("--machine describes what --simulate RANKS runs on, which is not there")
-        return
-    for name in ("x0", "nullspace", "left_nullspace", "near_null", "coordinates", "plot_levels", "report"):
-        if getattr(arguments, name) is not None:
-            raise WrongUse(f"--{name.replace('_', '-')} needs real ranks, and --simulate is there")
-    for name in [*REAL, *DEFAULTS]:
-        value = getattr(arguments, name)
-        if value != DEFAULTS.get(name) and value not in (None, False):
-            raise WrongUse(f"--{name.replace('_', '-')} {value} is for real ranks, and --simulate is there")
+grid = cli.matching(r"([1-9]\d*)(?:x([1-9]\d*))?(?:x([1-9]\d*))?", "a grid like 16x16x16 or 64", _numbers)
 
 
-def _ideal(made: Any, solve: Callable[[dict[str, Any]], Any]) -> float:
-    """The simulated seconds with messages that advance by themselves, for methods that do anything meanwhile."""
-    if made.machine["progress"] == "ideal" or not made.result.method.startswith("pipelined-"):
-        return float(made.seconds)
-    return float(solve(made.machine | {"progress": "ideal"}).seconds)
+def add(a: cli.Arguments) -> None:
+    a("--cells NxNxN", "cells of a rank's box [4x4x4]", grid, (4, 4, 4))
+    a("--grid NxNxN", "ranks, as many along each axis [8x8x8]", grid, (8, 8, 8))
+    a("--periodic", "ranks at opposite sides are neighbours; needs a --shift")
+    a("--shift X", "the system is (X - Laplacian) u = b, with 2 d + 1 points and mesh width 1 [0]", cli.real(0), 0.0)
+    a("--machine NAME|FILE.json", "a known machine, or parameters [modern]")
+    a("--replay NxNxN", "simulate the solve on this grid, and play what these ranks did on all, without numbers", grid)
+    a("--iterations N", "of --replay: how many are played [those of the small solve]", cli.whole(1))
+    a.section("method")
+    a.choice("--method", (*SOLVE_NAMES,))
+    named = cli.preconditioner(PRECOND, PRECOND_NAMES)
+    a("--precond NAME[:OPTION=VALUE,...]", f"one of {', '.join(PRECOND_NAMES)} [none]", named, known=PRECOND_NAMES)
+    a.options(SOLVE, _OPTIONS)
+    a.section("what it leaves")
+    a.json("times by phase, counts, all parameters")
 
 
-def run(arguments: argparse.Namespace) -> bool:
-    """Solves, prints and writes; returns whether the solve has converged."""
-    from tacit import comm, files, op, simulate
+def run(arguments: argparse.Namespace) -> int:
+    a = arguments
+    if a.iterations is not None and a.replay is None:
+        raise cli.WrongUse("--iterations is of --replay; a solve that is simulated whole ends where it has converged")
+    for name in ("grid", "replay"):
+        if (value := getattr(a, name)) is not None and len(value) != len(a.cells):
+            raise cli.WrongUse(f"--{name} has {len(value)} numbers and --cells {len(a.cells)}; they need as many")
+    if a.periodic and a.shift == 0:
+        raise cli.WrongUse("--periodic needs a --shift above 0: else the matrix is singular")
+    from tacit import simulate
+    from tacit._progress import Line
 
-    out = report.console(stderr=arguments.json == "-")
-    alone = comm.self_()
-    A = files.read_square(arguments.file, alone, arguments.scalar)
-    b = files.right_hand_side(arguments.rhs, A, alone)
-    if b.ndim == 2:
-        raise WrongUse(f"--rhs {arguments.rhs} has {b.shape[1]} vectors; --simulate solves with one")
-    how = {name: getattr(arguments, name) for name in ("precond", "method", "scalar")}
-    how |= {"machine": arguments.machine or "modern", "trace": arguments.trace is not None}
-    options = given(arguments, SOLVE)
-    made = simulate.solve(A, b, ranks=arguments.simulate, **how, **options)
-    r = made.result
-    how |= {"trace": False}
-    ideal = _ideal(made, lambda m: simulate.solve(A, b, ranks=arguments.simulate, **how | {"machine": m}, **options))
-    out.print(made.summary())
-    if ideal != made.seconds:
-        out.print(f"  {ideal:.4g} s if messages advanced by themselves (progress ideal)")
-    if arguments.output:
-        op.write(arguments.output, r.x)
-    if arguments.trace:
-        r.save_trace(arguments.trace)
-    if arguments.json:
-        facts = report.header("tacit.simulate/1", arguments.words) | {
-            "simulated": True,
-            **{name: getattr(made, name) for name in ("ranks", "machine", "seconds", "messages", "bytes")},
-            "seconds_ideal": ideal,
-            "phases": [phase._asdict() for phase in made.phases],
-            **{name: getattr(r, name) for name in _OF_RESULT},
-            "file": arguments.file,
-            "rhs": arguments.rhs,
-        }
-        report.write_json(facts, arguments.json)
-    return bool(r.converged)
+    out = report.console(stderr=a.json == "-")
+    how: dict[str, Any] = {"machine": a.machine or "modern", "method": a.method, "precond": a.precond}
+    how |= cli.given(a, SOLVE, _OPTIONS)
+    A, b = simulate.boxes(a.cells, a.replay or a.grid, periodic=a.periodic, shift=a.shift)
+    with Line(out, shown=out.is_terminal and not out.quiet) as line:
+        line.now(f"{' x '.join(map(str, a.grid))} simulated ranks")
+        if a.replay is None:
+            made: Any = simulate.solve(A, b, ranks=simulate.ranks_of(a.grid), **how)
+        else:
+            grids: Any = {"ranks": a.grid, "recorded": a.replay, "iterations": a.iterations, "periodic": a.periodic}
+            made = simulate.replay(A, b, **grids, progress=lambda share: line.update(share), **how)
+    solve = made if a.replay is None else made.recorded
+    out.print(made.summary(), markup=False, highlight=False, soft_wrap=True)
+    if a.json:
+        given = {name: getattr(a, name) for name in ("cells", "grid", "periodic", "shift", "replay")}
+        iterations = solve.result.iterations if a.replay is None else made.iterations
+        facts = report.header("tacit.simulate-grid/1", a.words) | given | simulated_solve.document(made)
+        facts |= {"iterations": iterations, "period": 0 if a.replay is None else made.period}
+        facts |= {name: getattr(solve.result, name) for name in ("method", "precond", "converged", "reason")}
+        report.write_json(facts, a.json)
+    return cli.OK if solve.result.converged else cli.NOT_CONVERGED

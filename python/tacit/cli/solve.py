@@ -11,7 +11,7 @@ from typing import Any
 from tacit import launch, report
 from tacit._described import PRECOND, PRECOND_NAMES, SOLVE, SOLVE_NAMES
 from tacit.cli import arguments as cli
-from tacit.cli import least_squares, poisson, simulate
+from tacit.cli import least_squares, poisson, simulated_solve
 from tacit.cli.monitor import Monitor
 from tacit.cli.ranks import on_ranks
 
@@ -44,7 +44,7 @@ def add(a: cli.Arguments) -> None:
     a.choice("--scalar", cli.SCALARS, default="as the file needs")
     a.device()
     poisson.add_where(a)
-    simulate.add(a)
+    simulated_solve.add(a)
     a.section("what it leaves")
     a("--monitor", "print the residual while it runs (a terminal always shows progress)")
     a("--checkpoint FILE", "keep x there while it runs, and start from it where it exists: .npz",
@@ -61,13 +61,13 @@ def add(a: cli.Arguments) -> None:
 def run(arguments: argparse.Namespace) -> int:
     inputs = ("file", "rhs", "x0", "nullspace", "left_nullspace", *AMG_ARRAYS)
     cli.check_files(arguments, inputs, ("output", "json", "plot", "plot_levels", "report", "trace", "checkpoint"))
-    simulate.check(arguments)
+    simulated_solve.check(arguments)
     _check_checkpoint(arguments)
     for name in (*AMG_ARRAYS, "plot_levels"):
         if getattr(arguments, name) is not None and (arguments.precond or {}).get("name") != "amg":
             raise cli.WrongUse(f"--{name.replace('_', '-')} is for --precond amg")
     if arguments.simulate is not None:
-        return cli.OK if simulate.run(arguments) else cli.NOT_CONVERGED
+        return cli.OK if simulated_solve.run(arguments) else cli.NOT_CONVERGED
     return on_ranks(arguments, _here)
 
 

@@ -42,15 +42,31 @@ from .base import FromHandle, Operator
 class HMatrix(Operator):
     """A dense matrix in hierarchical form. See :func:`tacit.hmatrix`."""
 
-    __slots__ = ("symmetry", "tolerance")
+    __slots__ = ("_again", "symmetry", "tolerance")
     _inverse: ClassVar[Callable[[Any, float | None], HMatrix]]  # set by algebra.py, which needs this module
 
     def __init__(
-        self, handle: Any, comm: _core.Communicator, dtype: npt.DTypeLike, tolerance: float, symmetry: str = "none"
+        self,
+        handle: Any,
+        comm: _core.Communicator,
+        dtype: npt.DTypeLike,
+        tolerance: float,
+        symmetry: str = "none",
+        again: Callable[[], Any] | None = None,
     ) -> None:
         super().__init__(handle, comm, dtype)
         self.tolerance = tolerance  #: the relative error that was requested
         self.symmetry = symmetry  #: "none", "symmetric" or "hermitian", as requested at construction
+        self._again = again  # gives what makes it on other ranks; None where its entries are no longer known
+
+    def _on_ranks(self) -> Any:
+        """What makes this matrix on simulated ranks, from the same points and entries. Local."""
+        if self._again is None:
+            raise ValueError(
+                "this H-matrix was loaded, copied or unpickled, and is simulated only where its entries are known: make"
+                " it by tacit.hmatrix or tacit.bem.assemble"
+            )
+        return self._again()
 
     nested = FromHandle[bool](bool, "nested")  #: whether far blocks share nested bases, as requested
 
@@ -620,11 +636,23 @@ def hmatrix(
     of_blocks = source.entries if source.scalar is not None else _checked(entries, scalar, pairwise)
 
     handle = core("hmatrix", scalar)(on, *places, of_blocks, pairwise, o)
-    A = HMatrix(handle, on, scalar, o.tolerance, o.symmetry)
+    again = _again(scalar, places, (of_blocks, pairwise, o), sources is None)
+    A = HMatrix(handle, on, scalar, o.tolerance, o.symmetry, again)
     if on.rank == 0:
         for text in A.report["warnings"]:
             warnings.warn(text, RuntimeWarning, stacklevel=2)
     return A
+
+
+def _again(scalar: str, places: list[Array], made_by: tuple[Any, ...], square: bool) -> Callable[[], Any]:
+    """What makes an H-matrix on simulated ranks."""
+
+    def again() -> Any:
+        if not square:
+            raise ValueError("a simulated solve needs a square matrix of one set of points; this one has sources")
+        return core("hmatrix_on_ranks", scalar)(*places[:2], *made_by)
+
+    return again
 
 
 def _scalar_of(entries: Callable[[Array, Array], Any]) -> str:

@@ -12,6 +12,7 @@ std::vector<std::vector<std::byte>> Communicator::all_gather_bytes(std::span<con
   State& s = *state_;
   std::vector<std::vector<std::byte>> all(size_);
   all[rank_].assign(mine.begin(), mine.end());
+  if (s.simulated && s.simulated->recorder) s.simulated->recorder->gather(mine.size());
   // Dissemination: after round k a rank holds the items of 2^k ranks from itself upwards.
   for (int have = 1, round = 0; have < size_; have *= 2, ++round) {
     const int take = std::min(have, size_ - have);

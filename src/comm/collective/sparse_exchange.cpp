@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 namespace tacit::comm {
 
@@ -11,6 +12,8 @@ using detail::State;
 std::vector<Communicator::Parcel> Communicator::sparse_exchange(const std::vector<Parcel>& parcels) const {
   State& s = *state_;
   std::vector<Parcel> arrived;
+  auto* const recorder = s.simulated ? s.simulated->recorder : nullptr;
+  std::optional<detail::Recorder::Pause> pause(std::in_place, recorder);
   // Non-blocking consensus (Hoefler, Siebert, Lumsdaine 2010, doi 10.1145/1693453.1693476): every rank acknowledges
   // what it receives; a rank whose parcels are all acknowledged enters a barrier; when the barrier completes, no parcel
   // is in flight.
@@ -44,6 +47,8 @@ std::vector<Communicator::Parcel> Communicator::sparse_exchange(const std::vecto
     return barrier.test();
   });
   acknowledgements.finish();
+  pause.reset();
+  if (recorder) recorder->set_up();
   std::sort(arrived.begin(), arrived.end(), [](const Parcel& a, const Parcel& b) { return a.rank < b.rank; });
   return arrived;
 }

@@ -33,18 +33,20 @@ void combine(T* lower, const T* upper, std::size_t n, Operation operation) {
   }
 }
 
-void combine(std::byte* lower, const std::byte* upper, std::size_t n, Number number, Operation operation) {
+}  // namespace
+
+void detail::combine(std::byte* lower, const std::byte* upper, std::size_t n, Number number, Operation operation) {
   switch (number) {
     case Number::float32:
-      return combine(reinterpret_cast<float*>(lower), reinterpret_cast<const float*>(upper), n, operation);
+      return tacit::comm::combine(reinterpret_cast<float*>(lower), reinterpret_cast<const float*>(upper), n, operation);
     case Number::float64:
-      return combine(reinterpret_cast<double*>(lower), reinterpret_cast<const double*>(upper), n, operation);
+      return tacit::comm::combine(reinterpret_cast<double*>(lower), reinterpret_cast<const double*>(upper), n,
+                                  operation);
     case Number::int64:
-      return combine(reinterpret_cast<Global*>(lower), reinterpret_cast<const Global*>(upper), n, operation);
+      return tacit::comm::combine(reinterpret_cast<Global*>(lower), reinterpret_cast<const Global*>(upper), n,
+                                  operation);
   }
 }
-
-}  // namespace
 
 namespace detail {
 
@@ -60,14 +62,20 @@ SumSlot& Sums::free_slot() {
   return slot;
 }
 
+SumSlot* Sums::busy_on(int channel) {
+  for (auto& s : slots_)
+    if (s->busy && s->channel == channel) return s.get();
+  return nullptr;
+}
+
 SumSlot& Sums::open(std::size_t n, Number number, Operation operation, bool counted) {
   State& s = state_;
   s.begin();
   const int channel = int(started_ % channels);
   // Two sums with one tag must not be in flight together.
-  if (SumSlot* const before = of_channel_[channel]; before && before->busy && before->channel == channel) [[unlikely]] {
+  if (SumSlot* const before = busy_on(channel)) [[unlikely]] {
     await(*before);
-    s.wait_until([&] { return !before->busy; });
+    s.wait_until<State::Condition::looks>([&] { return !before->busy; });
   }
   ++started_;
   const auto lock = s.transport_lock->take();
@@ -85,7 +93,7 @@ SumSlot& Sums::open(std::size_t n, Number number, Operation operation, bool coun
   slot.native = algorithm == SumAlgorithm::native && counted && operation == Operation::sum && !native_lost_ &&
                 s.transport->has_native_sum();
   slot.uncaught = std::uncaught_exceptions();
-  of_channel_[channel] = &slot;
+  if (s.simulated && s.simulated->recorder) slot.recorded = s.simulated->recorder->sum(n, number, counted);
   return slot;
 }
 
@@ -121,6 +129,8 @@ SumSlot& Sums::start(std::shared_ptr<PendingValues> values, std::size_t n, Numbe
     return start(there.data(), n, number, operation, true);
   }
   SumSlot& slot = open(n, number, operation, true);
+  if (state_.simulated) state_.simulated->has_devices = true;
+  if (state_.simulated && state_.simulated->recorder) state_.simulated->recorder->refuse("starts sums of devices");
   const auto lock = state_.transport_lock->take();
   slot.values = std::move(values);
   slot.busy = slot.awaited = true;
@@ -137,7 +147,11 @@ void Sums::begin(SumSlot& slot) try {
     slot.send = s.transport->start_native_sum(slot.value.data(), slot.count, slot.number, slot.operation);
   } else {
     slot.round = -1;
-    begin_round(slot);
+    const bool alone = s.simulated && std::none_of(slots_.begin(), slots_.end(), [&](const auto& other) {
+                         return other->busy && other.get() != &slot;
+                       });
+    if (alone && s.simulated->may_join()) charge_first(slot);
+    else begin_round(slot);
   }
 } catch (...) {
   slot.give_up();
@@ -199,11 +213,17 @@ void Sums::begin_all() {
 
 void Sums::begin_round(SumSlot& s) {
   const int surplus = state_.size - power_, rank = state_.rank;
+  const auto send = [&](int to) {
+    if (s.left < 0) return state_.transport->send(to, state_.tag(s.channel), s.value.data(), s.value.size());
+    state_.simulated->deliver(*state_.transport, to, state_.tag(s.channel), s.value.data(), s.value.size(),
+                              std::exchange(s.left, -1));
+    return Ticket{};
+  };
   const bool folds = rank < 2 * surplus;
   const int t = state_.tag(s.channel);
   if (s.round == -1) {
     if (folds && rank % 2 == 1) {
-      s.send = state_.transport->send(rank - 1, t, s.value.data(), s.value.size());
+      s.send = send(rank - 1);
       return;
     }
     if (folds) {
@@ -215,18 +235,45 @@ void Sums::begin_round(SumSlot& s) {
   if ((1 << s.round) < power_) {
     const int me = folds ? rank / 2 : rank - surplus, other = me ^ (1 << s.round);
     const int partner = other < surplus ? 2 * other : other + surplus;
-    s.send = state_.transport->send(partner, t, s.value.data(), s.value.size());
+    s.send = send(partner);
     s.receive = state_.transport->receive(partner, t, s.incoming.data(), s.incoming.size());
     return;
   }
   if (folds) {  // send the result to the odd neighbour, the last step
-    s.send = state_.transport->send(rank + 1, t, s.value.data(), s.value.size());
+    s.send = send(rank + 1);
     return;
   }
   s.finish();
 }
 
+// What begin_round() does first, as far as it concerns this rank alone.
+void Sums::charge_first(SumSlot& s) {
+  const int surplus = state_.size - power_, rank = state_.rank;
+  const bool folds = rank < 2 * surplus;
+  int to = -1;
+  if (folds && rank % 2 == 1) to = rank - 1;
+  if (!folds) to = ((rank - surplus) ^ 1) < surplus ? 2 * ((rank - surplus) ^ 1) : ((rank - surplus) ^ 1) + surplus;
+  if (to >= 0) s.left = state_.simulated->depart(*state_.transport, to, state_.tag(s.channel), s.value.size());
+  s.unsent = true;
+  state_.simulated->unsent = {[](void* sums, SumSlot& slot) { static_cast<Sums*>(sums)->send_first(slot); }, this, &s};
+}
+
+void Sums::send_first(SumSlot& s) {
+  s.unsent = false;
+  begin_round(s);
+}
+
+bool Sums::wait_jointly(SumSlot& s) {
+  if (!s.unsent) return false;
+  state_.simulated->wait_jointly(*state_.transport, state_.tag(s.channel), s, [&] { state_.agreement.look_around(); });
+  s.unsent = false;
+  s.finish();
+  return true;
+}
+
 void Sums::advance(SumSlot& s) try {
+  if (s.unsent) [[unlikely]]
+    state_.simulated->send_unsent();
   const int surplus = state_.size - power_, rank = state_.rank;
   const bool folds = rank < 2 * surplus, odd = folds && rank % 2 == 1;
   while (s.busy) {
@@ -279,6 +326,7 @@ bool Sums::pending() const {
 }
 
 void Sums::give_up() {
+  if (state_.simulated && state_.simulated->unsent.sums == this) state_.simulated->unsent = {};
   for (auto& slot : slots_) {
     if (slot->send.active)
       state_.transport->cancel(slot->send, std::make_shared<std::vector<std::byte>>(std::move(slot->value)));
@@ -306,6 +354,8 @@ PendingSum& PendingSum::operator=(PendingSum&& other) noexcept {
 PendingSum::~PendingSum() {
   if (merged_) merged_->drop(ticket_);
   if (!slot_) return;
+  if (state_->simulated && state_->simulated->recorder && slot_->recorded >= 0)
+    state_->simulated->recorder->refuse("drops a sum");
   try {
     // While an exception unwinds the sum may never complete: Communicator::fail gives it up.
     if (std::uncaught_exceptions() > slot_->uncaught) {
@@ -313,7 +363,7 @@ PendingSum::~PendingSum() {
       if (!slot_->done) state_->agreement.drop_unfinished();
     } else if (!state_->agreement.failed()) {
       state_->sums->await(*slot_);
-      state_->wait_until([&] { return slot_->done; });
+      state_->wait_until<State::Condition::looks>([&] { return slot_->done; });
     }
   } catch (...) {
     state_->agreement.swallow();
@@ -333,6 +383,8 @@ void refuse_given_up(const State& state, const detail::SumSlot& slot) {
 bool PendingSum::test() {
   if (merged_) return merged_->test(ticket_);
   if (!slot_) return true;
+  if (state_->simulated && state_->simulated->recorder && slot_->recorded >= 0)
+    state_->simulated->recorder->refuse("tests a sum");
   const auto lock = state_->transport_lock->take();
   state_->progress();
   if (state_->simulated && !slot_->done) state_->simulated->let_others_catch_up();
@@ -348,9 +400,10 @@ void PendingSum::wait(void* values) {
   }
   const Span span("wait for sum", "comm",
                   std::int64_t(slot_->bytes()));  // taken first: a progress thread swaps the buffers
+  if (state_->simulated && state_->simulated->recorder) state_->simulated->recorder->wait(slot_->recorded);
   const detail::SimulatedRank::For phase(state_->simulated, slot_->counted ? "sum" : "agree");
   state_->sums->await(*slot_);
-  state_->wait_until([&] { return slot_->done; });
+  if (!state_->sums->wait_jointly(*slot_)) state_->wait_until<State::Condition::looks>([&] { return slot_->done; });
   refuse_given_up(*state_, *slot_);
   if (state_->simulated) state_->simulated->sum_taken(*state_->transport, slot_->channel);
   // Sums overlap each other and computation, so each has its own line in the trace.

@@ -16,6 +16,9 @@ namespace tacit::comm::detail {
 // One all-reduce in flight. Ranks beyond the largest power of two first send their values to a neighbour, and receive
 // the result at the end; the others do recursive doubling. Both partners of a round compute lower + upper, so all ranks
 // hold the same bits at the end. An all-reduce of values that a device still computes is awaited at first.
+/// lower = lower (operation) upper, for n numbers: the lower rank's first.
+void combine(std::byte* lower, const std::byte* upper, std::size_t n, Number number, Operation operation);
+
 struct SumSlot {
   std::vector<std::byte> value, incoming;
   std::size_t count = 0;
@@ -30,19 +33,23 @@ struct SumSlot {
   bool waited_for = false;
   std::shared_ptr<PendingValues> values;
   bool given_up = false;  // it has no result
+  bool unsent = false;    // of a simulated rank: its first message leaves at `left`, and is not sent yet
+  double left = -1;
   bool counted = false;
   int uncaught = 0;  // exceptions unwinding when it was started
   Ticket send, receive;
   double began = -1, ended = -1;  // while tracing
   int number_of = 0;              // position among the slots
+  int recorded = -1;              // its number in a recording
   void finish() {
     busy = false;
     done = true;
     if (began >= 0) ended = wall_time();
   }
   void give_up() {
-    busy = awaited = waited_for = false;
+    busy = awaited = waited_for = unsent = false;
     done = given_up = true;
+    left = -1;
     values.reset();
   }
 };
@@ -65,7 +72,11 @@ class Sums {
   /// The same for all sums.
   void begin_all();
   void progress();
+  /// Where a simulated rank does nothing but wait for this sum: waits until all do, and takes the result.
+  bool wait_jointly(SumSlot& slot);
   bool pending() const;
+  /// Whether a sum waits for values that are still being computed.
+  bool awaits_values() const { return !awaited_.empty(); }
   /// Gives up all sums, also those complete here, since they may be incomplete on other ranks and all ranks must throw
   /// alike. Numbering starts again.
   void give_up();
@@ -74,10 +85,13 @@ class Sums {
 
  private:
   SumSlot& free_slot();
+  SumSlot* busy_on(int channel);
   SumSlot& open(std::size_t n, Number number, Operation operation, bool counted);
   void begin(SumSlot& slot);
   void begin_awaited(SumSlot& slot);
   void begin_round(SumSlot& slot);
+  void charge_first(SumSlot& slot);
+  void send_first(SumSlot& slot);
   void advance(SumSlot& slot);
 
   State& state_;
@@ -86,7 +100,6 @@ class Sums {
   std::vector<std::unique_ptr<SumSlot>> slots_;  // in use in the order of starting; idle ones are reused
   std::deque<SumSlot*> awaited_;                 // in the order of starting
   std::uint32_t started_ = 0;
-  std::array<SumSlot*, channels> of_channel_{};
 };
 
 }  // namespace tacit::comm::detail

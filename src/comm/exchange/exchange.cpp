@@ -11,6 +11,7 @@
 #include <limits>
 #include <mutex>
 #include <optional>
+#include <tuple>
 
 namespace tacit::comm {
 
@@ -80,6 +81,10 @@ void Exchange::refuse() const {
 }
 
 namespace {
+constexpr const char* looks = "looks which messages have arrived";
+detail::Recorder* recorder_of(const detail::State& s) {
+  return s.simulated ? s.simulated->recorder : nullptr;
+}
 template <class Route>
 auto* find(Route& route, int number) {
   if (route)
@@ -262,6 +267,14 @@ void Exchange::send(int number, const std::byte* owned) {
   auto& s = *comm_.state_;
   s.begin();
   const auto lock = s.transport_lock->take();
+  const auto& p = *pattern_;
+  const auto& to = slot->forward ? p.send_ranks : p.receive_ranks;
+  if (auto* const r = recorder_of(s)) {
+    const auto& from = slot->forward ? p.receive_ranks : p.send_ranks;
+    const auto& [to_offsets, from_offsets] =
+        slot->forward ? std::tie(p.send_offsets, p.receive_offsets) : std::tie(p.receive_offsets, p.send_offsets);
+    slot->recorded = r->post(to, to_offsets, from, from_offsets, element_bytes_);
+  }
   const detail::SimulatedRank::For phase(s.simulated, "halo", true);
   try {
     route_->post(*slot, owned);
@@ -271,8 +284,6 @@ void Exchange::send(int number, const std::byte* owned) {
     throw;
   }
   s.post();
-  const auto& p = *pattern_;
-  const auto& to = slot->forward ? p.send_ranks : p.receive_ranks;
   s.counters.bytes += std::int64_t((slot->forward ? p.send_index.size() : p.ghosts.size()) * element_bytes_);
   ++s.counters.exchanges;
   s.counters.messages += std::int64_t(to.size());
@@ -281,6 +292,7 @@ void Exchange::send(int number, const std::byte* owned) {
 bool Exchange::test(int number) {
   auto* const slot = find(route_, number);
   if (!slot) refuse();
+  if (auto* const r = recorder_of(*comm_.state_)) r->refuse(looks);
   const auto lock = comm_.state_->transport_lock->take();
   return route_->arrived(*slot);
 }
@@ -288,6 +300,7 @@ bool Exchange::test(int number) {
 int Exchange::test_any(int number) {
   auto* const slot = find(route_, number);
   if (!slot) refuse();
+  if (auto* const r = recorder_of(*comm_.state_)) r->refuse(looks);
   const auto lock = comm_.state_->transport_lock->take();
   for (std::size_t i = 0; i < slot->named.size(); ++i)
     if (!slot->named[i] && route_->arrived(*slot, i)) {
@@ -303,16 +316,17 @@ int Exchange::wait_any(int number) {
   if (std::find(slot->named.begin(), slot->named.end(), 0) == slot->named.end()) return -1;
   const detail::SimulatedRank::For phase(comm_.state_->simulated, "halo");
   int found = -1;
-  comm_.state_->wait_until([&] { return (found = test_any(number)) >= 0; });
+  comm_.state_->wait_until<detail::State::Condition::looks>([&] { return (found = test_any(number)) >= 0; });
   return found;
 }
 
 void Exchange::wait(int number) {
   auto* const slot = find(route_, number);
   if (!slot) refuse();
+  if (auto* const r = recorder_of(*comm_.state_)) r->arrive(slot->recorded);
   const Span span("wait for halo", "comm", Trace::on() ? std::int64_t(route_->incoming_bytes(*slot)) : 0);
   const detail::SimulatedRank::For phase(comm_.state_->simulated, "halo");
-  comm_.state_->wait_until([&] { return route_->arrived(*slot); });
+  comm_.state_->wait_until<detail::State::Condition::looks>([&] { return route_->arrived(*slot); });
 }
 
 void Exchange::close(int number) {
@@ -324,8 +338,10 @@ void Exchange::close(int number) {
 }
 
 void Exchange::finish(int which) {
+  auto* const r = recorder_of(*comm_.state_);
+  if (r && route_->slots[which].posted) r->close(route_->slots[which].recorded);
   const detail::SimulatedRank::For phase(comm_.state_->simulated, "halo");
-  comm_.state_->wait_until([&] {
+  comm_.state_->wait_until<detail::State::Condition::looks>([&] {
     auto& slot = route_->slots[which];
     return int(route_->arrived(slot)) & int(route_->sent(slot));
   });

@@ -36,6 +36,7 @@ class Route {
     bool abandoned = false, dropped = false;  // dropped: while an exception unwound
     int number = -1;                          // of the exchange in flight
     int uncaught = 0;                         // exceptions unwinding when it was opened
+    int recorded = -1;                        // its number in a recording
   };
 
   /// Local for messages and persistent requests. Otherwise collective; `why` gets the reason, on all ranks alike, where

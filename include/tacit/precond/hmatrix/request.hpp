@@ -23,6 +23,8 @@ struct HMatrixRequest {
   /// The options of the inner method.
   krylov::Options inner() const;
   op::CoarseOptions coarse() const { return {rank.value_or(op::CoarseOptions().rank), tolerance}; }
+  HluOptions hlu() const { return {tolerance, rank.value_or(0), leaf_size, precision, factors}; }
+  BlockDiagonalOptions block_diagonal() const { return {size, precision}; }
 };
 std::span<const Option<HMatrixRequest>> hmatrix_options();
 std::span<const Described> hmatrix_kinds();

@@ -1,32 +1,77 @@
 // The interface of a simulated rank that communicators use.
 #pragma once
 
+#include "recorder.hpp"
+
 #include <tacit/base/trace.hpp>
+#include <tacit/base/virtual_clock.hpp>
 #include <tacit/comm/simulate.hpp>
 
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace tacit::comm::detail {
 
-class SimulatedRank : public VirtualClock {
+struct SumSlot;
+
+/// For tests: sums are made of messages, and a waiting rank looks at every arrival on its own stack.
+inline bool look_on_own_stacks = false;
+
+class SimulatedRank : public VirtualClock, public IterationClock {
  public:
-  /// Lets other ranks run until something has arrived for this one, and advances the clock to that time.
-  /// Error(environment) in a deadlock.
-  virtual void wait() = 0;
+  /// What a waiting rank does when something has arrived, called on any stack, so that most arrivals cost no switch.
+  struct Check {
+    enum class Found { nothing, all, trouble };  // waits on; what it waited for; something for its own stack
+    Found (*call)(void*);
+    void* what;
+  };
+  /// Lets other ranks run until something has arrived for this one, and advances the clock to that time. With a check
+  /// it goes on waiting while that finds nothing; true where it has found all. Error(environment) in a deadlock.
+  virtual bool wait(Check check = {}) = 0;
   /// Lets all ranks run whose clocks are behind this one's.
   virtual void let_others_catch_up() = 0;
   /// Called when a sum starts, from when its rounds advance by themselves where the model says so.
   virtual void sum_started(const Transport& over, int channel) = 0;
   /// Called when its result is used.
   virtual void sum_taken(const Transport& over, int channel) = 0;
+  /// Whether nothing else is under way on this rank: then the first message of a sum is charged when it starts, and
+  /// goes out when the rank does anything but wait for the sum.
+  virtual bool may_join() const = 0;
+  /// Charges a message; returns when it leaves.
+  virtual double depart(Transport& over, int to, int tag, std::size_t bytes) = 0;
+  /// Sends one that has been charged.
+  virtual void deliver(Transport& over, int to, int tag, const void* data, std::size_t bytes, double left) = 0;
+  struct Unsent {
+    void (*send)(void* sums, SumSlot& slot);
+    void* sums;
+    SumSlot* slot;
+  };
+  Unsent unsent{};
+  void send_unsent() {
+    if (unsent.send) [[unlikely]] {
+      const Unsent one = std::exchange(unsent, {});
+      one.send(one.sums, *one.slot);
+    }
+  }
+  /// Whether sums may wait for values of devices, which only polls find out.
+  bool has_devices = false;
+  /// Waits for the sum of which a message is unsent, until all ranks do, and computes it together with them. look()
+  /// looks for failures, and throws.
+  virtual void wait_jointly(Transport& over, int tag, SumSlot& slot, const std::function<void()>& look) = 0;
   /// False in compute loops that poll: their time comes from the kernels' declarations, during which sums are advanced.
   virtual bool may_poll() const = 0;
   virtual const MachineModel& machine() const = 0;
   double bandwidth() const noexcept override { return machine().memory_bandwidth(); }
+  virtual void on_outer_stack(const std::function<void()>& f) = 0;
   virtual void restart_clocks() = 0;
   virtual SimulatedTimes read_clocks() = 0;
+
+  void iteration() override {
+    if (recorder) recorder->iteration();
+  }
+  Recorder* recorder = nullptr;  ///< null where nothing is recorded
 
   /// Assigns the time until the end of the block to a phase; the outermost phase counts.
   class For {

@@ -27,47 +27,62 @@ class SimulatedTransport final : public Transport {
   const char* kind() const override { return "simulated"; }
 
   Ticket send(int to, int tag, const void* data, std::size_t bytes) override {
+    me_.send_unsent();
+    deliver(to, tag, data, bytes, leave(to, tag, bytes));
+    return {};
+  }
+  /// When a message leaves.
+  struct Leaving {
+    double left, begun;
+    bool announced;
+  };
+  /// Charges a message.
+  Leaving leave(int to, int tag, std::size_t bytes) {
     const int channel = tag % State::channels;
     const auto link = world_.network.link(me_.rank, to);
     const double sending = link.overhead + link.gap * double(bytes);
-    double* const lane = lane_of(channel);
-    Queue::Message message;
-    if (lane) {  // it takes no shared wires, which messages pass in the order of time
-      message.left = *lane + sending;
-      *lane += link.overhead;
-    } else {
-      if (world_.network.shared() && !world_.scheduler) me_.keep_order();
-      const double left = std::max(me_.wire, me_.clock) + sending;
-      message.begun = left - link.gap * double(bytes);
-      message.left = world_.network.past_wires(me_.rank, to, bytes, message.begun, left);
-      message.announced = world_.network.by_rendezvous(bytes);
-      me_.wire = left;
-      me_.spend(channel, link.overhead);
-    }
-    message.bytes.resize(bytes);
-    if (bytes) std::memcpy(message.bytes.data(), data, bytes);
     ++world_.messages;
     world_.bytes += std::int64_t(bytes);
-    Queue& queue = room_->boxes[std::size_t(to)][key_of(me_.rank, tag)];
+    if (double* const lane = lane_of(channel)) {  // it takes no shared wires, which messages pass in the order of time
+      const double left = *lane + sending;
+      *lane += link.overhead;
+      return {left, left, false};
+    }
+    if (world_.network.shared() && !world_.scheduler) me_.keep_order();
+    const double left = std::max(me_.wire, me_.clock) + sending, begun = left - link.gap * double(bytes);
+    me_.wire = left;
+    me_.spend(channel, link.overhead);
+    return {world_.network.past_wires(me_.rank, to, bytes, begun, left), begun, world_.network.by_rendezvous(bytes)};
+  }
+  void deliver(int to, int tag, const void* data, std::size_t bytes, const Leaving& leaving) {
+    double* const lane = lane_of(tag % State::channels);
+    Queue::Message message;
+    message.left = leaving.left, message.begun = leaving.begun, message.announced = leaving.announced;
+    message.bytes = {world_.hollow ? nullptr : data, bytes};
+    Queue& queue = room_->boxes[std::size_t(to)].at(key_of(me_.rank, tag));
     message.number = queue.sent++;
+    if (!world_.scheduler) [[likely]]
+      return arrive(world_, queue, me_.rank, to, tag, lane != nullptr, std::move(message));
     const std::int64_t number = message.number;
     world_.send(
         Step::What::message, *room_, me_.rank, to, tag,
         [&world = world_, room = room_, from = me_.rank, to, tag, by_itself = lane != nullptr,
          message = std::move(message)](const Step::Id& id) mutable {
           message.id = id;
-          arrive(world, *room, from, to, tag, by_itself, std::move(message));
+          Queue& there = room->boxes[std::size_t(to)].at(key_of(from, tag));
+          arrive(world, there, from, to, tag, by_itself, std::move(message));
         },
         [&queue, number, probed = may_be_probed(tag)] {
           const auto posted = find(queue.posted, number);
           if (posted == queue.posted.end()) return std::int64_t(probed ? 0 : -1);
           return posted->given_up ? -1 : posted->turn;
         });
-    return {};
   }
 
   Ticket receive(int from, int tag, void* data, std::size_t bytes) override {
-    Queue& queue = room_->boxes[std::size_t(me_.rank)][key_of(from, tag)];
+    me_.send_unsent();
+    ++me_.receiving;
+    Queue& queue = room_->boxes[std::size_t(me_.rank)].at(key_of(from, tag));
     Ticket t;
     t.words[0] = reinterpret_cast<std::uintptr_t>(data);
     t.words[1] = bytes;
@@ -88,9 +103,10 @@ class SimulatedTransport final : public Transport {
   bool test(Ticket& t) override {
     if (!t.active) return true;
     auto& box = room_->boxes[std::size_t(me_.rank)];
-    const auto entry = box.find(key_of(t.numbers[0], t.numbers[1]));
-    if (entry == box.end()) return false;
-    Queue& queue = entry->second;
+    const std::uint64_t key = key_of(t.numbers[0], t.numbers[1]);
+    Queue* const found = box.find(key);
+    if (!found) return false;
+    Queue& queue = *found;
     const auto message = find(queue.waiting, std::int64_t(t.words[2]));
     if (message == queue.waiting.end()) return false;
     const auto posted = find(queue.posted, message->number);
@@ -109,32 +125,36 @@ class SimulatedTransport final : public Transport {
     if (message->bytes.size() != t.words[1])
       throw Error(ErrorKind::environment, tacit::message("a message of ", message->bytes.size(), " bytes from rank ",
                                                          t.numbers[0], " where ", t.words[1], " were expected"));
-    if (!message->bytes.empty())
-      std::memcpy(reinterpret_cast<void*>(t.words[0]), message->bytes.data(), message->bytes.size());
+    if (!world_.hollow) message->bytes.copy_to(reinterpret_cast<void*>(t.words[0]));
     if (world_.scheduler) [[unlikely]]
       me_.has_seen(message->id);
     queue.waiting.erase(message);
     queue.posted.erase(posted);
-    if (queue.waiting.empty() && queue.posted.empty() && queue.sent == queue.received) box.erase(entry);
+    if (queue.empty()) box.drop(key);
     t.active = false;
+    --me_.receiving;
     return true;
   }
   void cancel(Ticket& t, std::shared_ptr<void>) override {
-    t.active = false;
+    if (std::exchange(t.active, false)) --me_.receiving;
     if (!world_.scheduler) return;
-    auto& posted = room_->boxes[std::size_t(me_.rank)][key_of(t.numbers[0], t.numbers[1])].posted;
+    auto& posted = room_->boxes[std::size_t(me_.rank)].at(key_of(t.numbers[0], t.numbers[1])).posted;
     if (const auto it = find(posted, std::int64_t(t.words[2])); it != posted.end()) it->given_up = true;
   }
 
   std::optional<Arrival> probe(int tag) override {
-    for (const auto& [key, queue] : room_->boxes[std::size_t(me_.rank)]) {
-      if (int(std::uint32_t(key)) != tag || queue.waiting.empty()) continue;
+    std::optional<Arrival> found;
+    std::pair<double, int> earliest;
+    room_->boxes[std::size_t(me_.rank)].each([&](std::uint64_t key, Queue& queue) {
+      if (int(std::uint32_t(key)) != tag || queue.waiting.empty()) return;
       const int from = int(key >> 32);
       const auto& message = queue.waiting.front();
-      if (message.left + world_.network.link(from, me_.rank).latency <= me_.clock)
-        return Arrival{from, message.bytes.size()};
-    }
-    return {};
+      const double arrives = message.left + world_.network.link(from, me_.rank).latency;
+      if (arrives > me_.clock) return;
+      const std::pair<double, int> one{arrives, from};
+      if (!found || one < earliest) earliest = one, found = Arrival{from, message.bytes.size()};
+    });
+    return found;
   }
 
   void send_notice(const Notice& notice) override {
@@ -144,6 +164,7 @@ class SimulatedTransport final : public Transport {
             Step::What::notice, *room_, me_.rank, r, 0,
             [&world = world_, room = room_, r, notice](const Step::Id& id) {
               room->notices[std::size_t(r)].emplace_back(notice, id);
+              world.list[std::size_t(r)]->noticed = true;
               world.list[std::size_t(r)]->wake();
             },
             [&world = world_, room = room_, r] {
@@ -187,6 +208,8 @@ class SimulatedTransport final : public Transport {
     lanes_[std::size_t(channel)] = me_.clock;
     me_.spend(channel, world_.machine.overhead);
   }
+  MessageQueues& room() { return *room_; }
+  double* lane_of(int channel) { return channel < int(lanes_.size()) ? &lanes_[std::size_t(channel)] : nullptr; }
   double sum_is_there(int channel) const { return lanes_.empty() ? -never : lanes_[std::size_t(channel)]; }
 
  private:
@@ -195,10 +218,8 @@ class SimulatedTransport final : public Transport {
     return channel >= State::sum_channels && channel < State::exchange_channel;
   }
   /// `by_itself`: the rounds of its sum advance without the ranks.
-  static void arrive(World& world, MessageQueues& room, int from, int to, int tag, bool by_itself,
-                     Queue::Message message) {
+  static void arrive(World& world, Queue& queue, int from, int to, int tag, bool by_itself, Queue::Message message) {
     Rank& there = *world.list[std::size_t(to)];
-    Queue& queue = room.boxes[std::size_t(to)][key_of(from, tag)];
     const double latency = world.network.link(from, to).latency;
     const auto asked = find(queue.posted, message.number);
     if (asked != queue.posted.end()) {
@@ -215,7 +236,6 @@ class SimulatedTransport final : public Transport {
     const bool meeting = world.machine.delivery == MachineModel::Delivery::meeting;
     return (meeting ? std::max(message.left, posted) : message.left) + latency;
   }
-  double* lane_of(int channel) { return channel < int(lanes_.size()) ? &lanes_[std::size_t(channel)] : nullptr; }
   World& world_;
   Rank& me_;
   std::shared_ptr<MessageQueues> room_;

@@ -1,4 +1,7 @@
+#include "joint_sum.hpp"
 #include "transport.hpp"
+
+#include <tacit/base/virtual_clock.hpp>
 
 #include <cmath>
 
@@ -14,6 +17,24 @@ double exponential(std::uint64_t& state) {  // SplitMix64, and -log of a number 
   return -std::log(double(((z ^ (z >> 31)) >> 11) + 1) * 0x1p-53);
 }
 
+// The clock and rank of what happens meanwhile.
+class As {
+ public:
+  explicit As(Rank& rank) : clock_(virtual_clock()), rank_(Trace::rank()) {
+    Trace::use(&rank);
+    Trace::set_rank(rank.rank);
+  }
+  As(const As&) = delete;
+  ~As() {
+    Trace::use(clock_);
+    Trace::set_rank(rank_);
+  }
+
+ private:
+  VirtualClock* const clock_;
+  const int rank_;
+};
+
 }  // namespace
 
 // ---- a rank ----
@@ -21,6 +42,8 @@ double exponential(std::uint64_t& state) {  // SplitMix64, and -log of a number 
 void Rank::work(const char* name, double bytes, double flops) {
   const MachineModel& m = world_.machine;
   if (bytes <= 0 && flops <= 0) return;
+  send_unsent();
+  if (recorder) recorder->work(name, bytes, flops);
   double seconds = m.kernel_seconds(bytes, flops);
   if (m.noise > 0) seconds += m.noise * exponential(random_);
   auto& account = phase(name, true);
@@ -66,6 +89,7 @@ void Rank::keep_order() {
 
 void Rank::poll() {
   if (poking_) return;
+  if (receiving == 0 && !has_devices && !detail::look_on_own_stacks) return;  // there is nothing to find
   keep_order();
   poking_ = true;
   for (std::size_t i = 0; i < polls.size(); ++i) polls[i]();
@@ -74,7 +98,10 @@ void Rank::poll() {
 
 void Rank::suspend(double until) {
   world_.line_up(*this, until);
-  Rank* const next = world_.next();
+  let_run(world_.next());
+}
+
+void Rank::let_run(Rank* next) {
   if (next != this) world_.go_on_with(next);
 }
 
@@ -85,25 +112,55 @@ void Rank::stop_if_stuck() const {
                 "collectives, and the same exchanges?)");
 }
 
-void Rank::wait() {
+bool Rank::wait(Check check) {
+  send_unsent();
   stop_if_stuck();
+  noticed = false;
   if (!awake) {
     blocked = true;
-    suspend(arrivals.empty() ? never : std::max(clock, arrivals.front()));
+    if (!world_.scheduler) check_ = check;
+    suspend(next_arrival());
+    check_ = {};
     blocked = false;
     stop_if_stuck();
+    if (thrown_) std::rethrow_exception(std::exchange(thrown_, nullptr));
+    if (const auto found = std::exchange(found_, {})) return *found == Check::Found::all;
   }
+  take_arrivals();
+  return false;
+}
+
+void Rank::take_arrivals() {
   if (std::exchange(awake, false)) return;
-  const auto pop = [&] {
-    std::pop_heap(arrivals.begin(), arrivals.end(), std::greater<>());
-    arrivals.pop_back();
-  };
   if (arrivals.front() > clock) {
     const double back = interrupted(arrivals.front(), arrivals.front());
     phase(phase_ ? phase_ : "agree").seconds += back - clock;
     clock = back;
   }
-  while (!arrivals.empty() && arrivals.front() <= clock) pop();
+  while (!arrivals.empty() && arrivals.front() <= clock) {
+    std::pop_heap(arrivals.begin(), arrivals.end(), std::greater<>());
+    arrivals.pop_back();
+  }
+}
+
+bool Rank::waits_on() {
+  if (!check_.call || noticed || world_.stuck || detail::look_on_own_stacks) return false;
+  blocked = false;
+  do {
+    take_arrivals();
+    try {
+      const As context(*this);
+      found_ = check_.call(check_.what);
+    } catch (...) {
+      thrown_ = std::current_exception();
+      return false;
+    }
+    if (found_ != Check::Found::nothing) return false;
+    found_.reset();
+  } while (awake);
+  blocked = true;
+  world_.line_up(*this, next_arrival());
+  return true;
 }
 
 void Rank::wake_at(double time) {
@@ -118,12 +175,59 @@ void Rank::wake() {
 }
 
 void Rank::let_others_catch_up() {
+  send_unsent();
   stop_if_stuck();
   looks_ = last_look_ == clock ? looks_ + 1 : 0;
   last_look_ = clock;
   // A rank that polls in a loop would never end, since its clock does not advance: let others run.
-  if (looks_ > 100) looks_ = 0, wait();
+  if (looks_ > 100) looks_ = 0, wait({});
   else if (world_.somebody_until(clock)) suspend(clock);
+}
+
+bool Rank::may_join() const {
+  const MachineModel& m = world_.machine;
+  const bool plain = m.eager_limit == 0 && m.noise_interval == 0 && !world_.network.shared();
+  return plain && receiving == 0 && !unsent.send && !world_.scheduler && !detail::look_on_own_stacks;
+}
+
+double Rank::depart(Transport& over, int to, int tag, std::size_t bytes) {
+  return static_cast<SimulatedTransport&>(over).leave(to, tag, bytes).left;
+}
+
+void Rank::deliver(Transport& over, int to, int tag, const void* data, std::size_t bytes, double left) {
+  static_cast<SimulatedTransport&>(over).deliver(to, tag, data, bytes, {left, left, false});
+}
+
+void Rank::wait_jointly(Transport& over, int tag, detail::SumSlot& slot, const std::function<void()>& look) {
+  unsent = {};
+  auto& transport = static_cast<SimulatedTransport&>(over);
+  auto& open = transport.room().joint;
+  const auto entry = open.try_emplace(tag).first;
+  if (!entry->second) entry->second = world_.joint_sum(), entry->second->begin(slot);
+  const auto sum = entry->second;
+  sum->join(*this, slot.left, slot.value.data(), transport.lane_of(slot.channel),
+            &phase(phase_ ? phase_ : "agree").seconds);
+  slot.left = -1;
+  blocked = true;
+  try {
+    if (sum->complete()) {
+      open.erase(tag);
+      sum->finish();
+      let_run(world_.next());
+    }
+    while (!sum->done()) {
+      stop_if_stuck();
+      look();
+      awake = false;
+      suspend(never);
+    }
+  } catch (...) {
+    blocked = false;
+    open.erase(tag);
+    throw;
+  }
+  blocked = false;
+  std::memcpy(slot.value.data(), sum->result(), slot.value.size());
 }
 
 void Rank::sum_started(const Transport& over, int channel) {
@@ -142,23 +246,49 @@ const MachineModel& Rank::machine() const {
 }
 
 void Rank::meet(const std::function<void()>& act) {
+  send_unsent();
   stop_if_stuck();
   if (!world_.all_have_come()) return suspend(never), stop_if_stuck();
   act();
-  for (auto& other : world_.list)
-    if (other.get() != this) world_.line_up(*other, other->clock);
+  for (auto& other : world_.list) world_.line_up(*other, other->clock);
+  let_run(world_.next());  // all go on in the order of ranks, whoever came last
+}
+
+void Rank::on_outer_stack(const std::function<void()>& f) {
+  std::exception_ptr thrown;
+  const std::function<void()> quiet = [&] {
+    try {
+      f();
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+  };
+  world_.outside(*this, quiet);
+  if (thrown) std::rethrow_exception(thrown);
 }
 
 void Rank::restart_clocks() {
-  meet([&] { world_.restart(); });
+  meet([&] {
+    world_.restart();
+    for (auto& recorder : world_.recorders) recorder->begin();
+  });
 }
 
 SimulatedTimes Rank::read_clocks() {
-  meet([&] { world_.times = std::make_unique<SimulatedTimes>(world_.read()); });
+  meet([&] {
+    world_.times = std::make_unique<SimulatedTimes>(world_.read());
+    for (auto& recorder : world_.recorders) recorder->end();
+  });
   return *world_.times;
 }
 
 // ---- all of them ----
+
+std::shared_ptr<JointSum> World::joint_sum() {
+  for (const auto& known : joint_sums_)
+    if (known.use_count() == 1) return known;
+  return joint_sums_.emplace_back(std::make_shared<JointSum>(*this));
+}
 
 void World::restart() {
   messages = bytes = 0;
@@ -169,10 +299,10 @@ void World::restart() {
   for (const auto& weak : rooms)
     if (const auto room = weak.lock())
       for (auto& box : room->boxes)
-        for (auto& [key, queue] : box) {
+        box.each([](std::uint64_t, Queue& queue) {
           for (auto& message : queue.waiting) message.left = message.begun = -never, message.announced = false;
           for (auto& posted : queue.posted) posted.at = -never;
-        }
+        });
 }
 
 SimulatedTimes World::read() const {
@@ -242,32 +372,37 @@ Rank* World::chosen() {
   }
 }
 
-void World::run(std::size_t stack_bytes, const std::function<void(const Communicator&)>& f) {
+void World::run(std::size_t stack_bytes, const OfRank& f) {
+  static thread_local bool running = false;
+  require(!running, "simulate was called on a simulated rank");
+  struct Running {
+    Running() { running = true; }
+    ~Running() { running = false; }
+  } const here;
   const auto room = std::make_shared<MessageQueues>(int(list.size()), 0);
   rooms.push_back(room);
   const auto one = [&](Rank& rank) noexcept {
     try {
-      const Communicator comm(std::make_shared<SimulatedTransport>(*this, room, rank.rank));
-      if (!machine.levels.empty()) {
-        std::vector<int> sizes;
-        for (int inner = 1; const auto& level : machine.levels)
-          sizes.push_back(level.ranks / inner), inner = level.ranks;
-        comm.use(Topology::given(int(list.size()), sizes));
-      }
-      collective(comm, [&] { f(comm); });
+      f(rank, room);
     } catch (...) {
       rank.error = std::current_exception();
     }
   };
+  // Stacks with guard pages take two mappings each, of the 65,530 that Linux allows a process by default.
+  constexpr std::size_t most_guarded = 16384;
+  if (list.size() > most_guarded) stacks_.emplace(list.size(), stack_bytes);
   for (auto& rank : list) {
     rank->restart();
-    rank->fiber = std::make_unique<exec::Fiber>(stack_bytes, [this, &one, r = rank.get()] {
+    auto whole = [this, &one, r = rank.get()] {
       one(*r);
+      r->send_unsent();
       r->polls.clear();
       r->done = true;
       ++finished;
       go_on_with(next());
-    });
+    };
+    rank->fiber = stacks_ ? std::make_unique<exec::Fiber>(*stacks_, std::size_t(rank->rank), std::move(whole))
+                          : std::make_unique<exec::Fiber>(stack_bytes, std::move(whole));
     line_up(*rank, 0);
   }
   while (finished < int(list.size())) {
@@ -277,7 +412,17 @@ void World::run(std::size_t stack_bytes, const std::function<void(const Communic
       rank = std::find_if(list.begin(), list.end(), [](const auto& r) { return !r->done; })->get();
     }
     go_on_with(rank);
+    while (const auto* const f = std::exchange(errand_.second, nullptr)) {
+      (*f)();
+      go_on_with(errand_.first);
+    }
   }
+  for (std::size_t r = 0; stacks_ && r < list.size(); ++r)
+    if (!stacks_->intact(r))
+      throw Error(ErrorKind::environment, message("the stack of simulated rank ", r, " has overrun its ", stack_bytes,
+                                                  " bytes; simulate needs more stack_bytes for this"));
+  for (const auto& rank : list)
+    if (rank->error) std::rethrow_exception(rank->error);
 }
 
 }  // namespace tacit::comm::simulated
@@ -295,38 +440,53 @@ detail::SimulatedRank& rank_of(const Communicator& comm, const char* what) {
 
 }  // namespace
 
-namespace {
-SimulatedTimes run(int ranks, const MachineModel& machine, const std::function<void(const Communicator&)>& f,
-                   std::size_t stack_bytes, const Scheduler* scheduler) {
+namespace simulated {
+
+void check(int ranks, const MachineModel& machine, std::size_t stack_bytes) {
   require(ranks >= 1 && ranks <= most_ranks, "simulate was asked for ", ranks, " ranks; 1 to ", most_ranks,
           " are possible");
   require(stack_bytes >= 32768, "a stack of ", stack_bytes, " bytes for a rank; at least 32768 are needed");
-  static thread_local bool running = false;
-  require(!running, "simulate was called on a simulated rank");
   machine.check();
-  struct Running {
-    Running() { running = true; }
-    ~Running() { running = false; }
-  } const here;
-  simulated::World world(ranks, machine, scheduler);
-  world.run(stack_bytes, f);
-  for (const auto& rank : world.list)
-    if (rank->error) std::rethrow_exception(rank->error);
+}
+
+SimulatedTimes run(World& world, std::size_t stack_bytes, const std::function<void(const Communicator&)>& f) {
+  const int ranks = int(world.list.size());
+  world.run(stack_bytes, [&](Rank& rank, const std::shared_ptr<MessageQueues>& room) {
+    const Communicator comm(std::make_shared<SimulatedTransport>(world, room, rank.rank));
+    if (!world.machine.levels.empty()) {
+      std::vector<int> sizes;
+      for (int inner = 1; const auto& level : world.machine.levels)
+        sizes.push_back(level.ranks / inner), inner = level.ranks;
+      comm.use(Topology::given(ranks, sizes));
+    }
+    collective(comm, [&] { f(comm); });
+  });
   return world.times ? *world.times : world.read();
 }
-}  // namespace
+
+}  // namespace simulated
 
 SimulatedTimes simulate(int ranks, const MachineModel& machine, const std::function<void(const Communicator&)>& f,
                         std::size_t stack_bytes) {
-  return run(ranks, machine, f, stack_bytes, nullptr);
+  simulated::check(ranks, machine, stack_bytes);
+  simulated::World world(ranks, machine, nullptr);
+  return simulated::run(world, stack_bytes, f);
 }
 
 void simulate_in_order(int ranks, const Scheduler& next, const std::function<void(const Communicator&)>& f) {
   MachineModel no_time;
   no_time.progress = MachineModel::Progress::in_wait;  // messages of sums are steps like all others
-  (void)run(ranks, no_time, f, 256 * 1024, &next);
+  constexpr std::size_t stack_bytes = 256 * 1024;
+  simulated::check(ranks, no_time, stack_bytes);
+  simulated::World world(ranks, no_time, &next);
+  (void)simulated::run(world, stack_bytes, f);
 }
 
+void on_outer_stack(const Communicator& comm, const std::function<void()>& f) {
+  auto* const rank = comm.transport().simulated();
+  if (rank) rank->on_outer_stack(f);
+  else f();
+}
 const MachineModel* simulated_machine(const Communicator& comm) {
   auto* const rank = comm.transport().simulated();
   return rank ? &rank->machine() : nullptr;

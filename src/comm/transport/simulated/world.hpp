@@ -1,7 +1,8 @@
-// The ranks of a simulation with their clocks, and their message queues.
+// The ranks of a simulation with their clocks.
 #pragma once
 
 #include "network.hpp"
+#include "queues.hpp"
 #include "rank.hpp"
 
 #include "../../state.hpp"
@@ -10,55 +11,16 @@
 
 #include <array>
 #include <cstring>
-#include <deque>
 #include <limits>
 #include <map>
+#include <optional>
 #include <queue>
 #include <set>
-#include <unordered_map>
 
 namespace tacit::comm::simulated {
 
 using detail::State;
 constexpr double never = std::numeric_limits<double>::infinity();
-
-// Messages of one sender and tag to one rank: the k-th receive takes the k-th message.
-struct Queue {
-  struct Message {
-    std::int64_t number;
-    double left;
-    double begun = 0;        // when its first byte leaves
-    bool announced = false;  // by rendezvous: fetched by the receiver, from `fetched` on
-    double fetched = -1;
-    std::vector<std::byte> bytes;
-    Step::Id id{};  // where there is a scheduler
-  };
-  struct Posted {
-    std::int64_t number;
-    double at;
-    std::int64_t turn = 0;  // with a scheduler: the turn when it was posted
-    bool given_up = false;
-  };
-  std::vector<Message> waiting;
-  std::vector<Posted> posted;
-  std::int64_t sent = 0, received = 0;
-};
-
-// The queued messages of one communicator, by receiver and by sender and tag.
-struct MessageQueues {
-  MessageQueues(int ranks, int n)
-      : number(n), looks(std::size_t(ranks)), boxes(std::size_t(ranks)), notices(std::size_t(ranks)) {}
-  const int number;
-  // With a scheduler: the contiguous range of turns in which a rank has checked for notices here.
-  struct Looks {
-    std::int64_t first = 0, last = -1;
-  };
-  std::vector<Looks> looks;
-  std::vector<std::unordered_map<std::uint64_t, Queue>> boxes;
-  std::vector<std::deque<std::pair<Notice, Step::Id>>> notices;
-  std::map<int, std::pair<std::shared_ptr<MessageQueues>, int>>
-      children;  // by order of duplication, with the number of ranks still to come
-};
 
 class World;
 
@@ -69,12 +31,17 @@ class Rank final : public detail::SimulatedRank {
 
   double now() const noexcept override { return clock; }
   void work(const char* name, double bytes, double flops) override;
-  void wait() override;
+  bool wait(Check check) override;
   void let_others_catch_up() override;
   void sum_started(const Transport& over, int channel) override;
   void sum_taken(const Transport& over, int channel) override;
   bool may_poll() const override { return poking_; }
+  bool may_join() const override;
+  double depart(Transport& over, int to, int tag, std::size_t bytes) override;
+  void deliver(Transport& over, int to, int tag, const void* data, std::size_t bytes, double left) override;
+  void wait_jointly(Transport& over, int tag, detail::SumSlot& slot, const std::function<void()>& look) override;
   const MachineModel& machine() const override;
+  void on_outer_stack(const std::function<void()>& f) override;
   void restart_clocks() override;
   SimulatedTimes read_clocks() override;
 
@@ -86,7 +53,9 @@ class Rank final : public detail::SimulatedRank {
   };
   Phase& phase(const char* name, bool kernel = false) {
     for (auto& p : phases)
-      if (p.name == name || (p.kernel == kernel && std::strcmp(p.name, name) == 0)) return p;
+      if (p.name == name) return p;
+    for (auto& p : phases)
+      if (p.kernel == kernel && std::strcmp(p.name, name) == 0) return p;
     return phases.emplace_back(Phase{name, kernel, 0, 0});
   }
   void spend(int channel, double seconds) {
@@ -100,6 +69,9 @@ class Rank final : public detail::SimulatedRank {
   void restart();
   /// Lets ranks run whose clocks are behind, so that what follows happens in the order of time.
   void keep_order();
+  /// Of a rank whose turn it is: goes on waiting, on the stack of another rank, where it has a check that finds
+  /// nothing.
+  bool waits_on();
 
   const int rank;
   double clock = 0;
@@ -107,6 +79,8 @@ class Rank final : public detail::SimulatedRank {
   double key = 0;          // the time when it continues, as far as known
   std::uint64_t turn = 0;  // its valid entry in the queue; others are outdated
   bool blocked = false, awake = false, done = false;
+  bool noticed = false;              // a notice has come since it last waited
+  int receiving = 0;                 // receives under way
   std::int64_t turns = 0, sent = 0;  // with a scheduler: counters, and what was received
   std::shared_ptr<const std::vector<Step::Id>> seen = std::make_shared<std::vector<Step::Id>>();
   void has_seen(const Step::Id& id);
@@ -126,9 +100,15 @@ class Rank final : public detail::SimulatedRank {
   }
   void meet(const std::function<void()>& act);
   void suspend(double until);
+  void let_run(Rank* next);
+  void take_arrivals();
+  double next_arrival() const { return arrivals.empty() ? never : std::max(clock, arrivals.front()); }
   void stop_if_stuck() const;
   void compute(const char* name, double seconds);
   double interrupted(double from, double until);
+  Check check_{};                      // of the wait that it is in
+  std::optional<Check::Found> found_;  // by the check, on another stack
+  std::exception_ptr thrown_;          // by it
   World& world_;
   std::uint64_t random_, interruptions_;
   double interruption_ = never;  // when the next one begins
@@ -159,13 +139,16 @@ class World {
     drop_outdated();
     return !queue_.empty() && queue_.top().time <= time;
   }
+  /// The rank whose stack runs next; null where all wait.
   Rank* next() {
     if (scheduler) return chosen();
-    drop_outdated();
-    if (queue_.empty()) return nullptr;
-    Rank* const rank = queue_.top().rank;
-    queue_.pop();
-    return rank;
+    for (;;) {
+      drop_outdated();
+      if (queue_.empty()) return nullptr;
+      Rank* const rank = queue_.top().rank;
+      queue_.pop();
+      if (!rank->waits_on()) return rank;
+    }
   }
   // Sends a message: arrive(id) is called at once (the message holds its time), or when the scheduler chooses.
   // awaited() is the turn since which the receiver waits for it, -1 where it does not.
@@ -185,7 +168,18 @@ class World {
     (from ? *from->fiber : outside_).give_way(to ? *to->fiber : outside_);
   }
 
-  void run(std::size_t stack_bytes, const std::function<void(const Communicator&)>& f);
+  /// f() on the stack of run(); it must not throw.
+  void outside(Rank& rank, const std::function<void()>& f) {
+    errand_ = {&rank, &f};
+    go_on_with(nullptr);
+  }
+  /// f(rank, queues) on the stack of each rank. Rethrows the exception of the lowest rank that failed.
+  using OfRank = std::function<void(Rank&, const std::shared_ptr<MessageQueues>&)>;
+  void run(std::size_t stack_bytes, const OfRank& f);
+  /// From now on.
+  void record() {
+    for (auto& rank : list) rank->recorder = recorders.emplace_back(std::make_unique<detail::Recorder>()).get();
+  }
   // A barrier without cost: true on the last rank to arrive.
   bool all_have_come() {
     if (++met_ < int(list.size())) return false;
@@ -204,10 +198,16 @@ class World {
   int rooms_made = 0;
   std::int64_t messages = 0, bytes = 0;
   int finished = 0;
+  bool hollow = false;  // messages have sizes and no bytes
+  std::vector<std::unique_ptr<detail::Recorder>> recorders;
+  /// A joint sum that nobody uses.
+  std::shared_ptr<JointSum> joint_sum();
   bool stuck = false;                     // deadlock: every rank throws
   std::unique_ptr<SimulatedTimes> times;  // as last read
 
  private:
+  std::vector<std::shared_ptr<JointSum>> joint_sums_;
+  std::optional<exec::FiberStacks> stacks_;  // of very many ranks
   struct Entry {
     double time;
     std::uint64_t turn;
@@ -236,9 +236,15 @@ class World {
   std::uint64_t turns_ = 0;
   int met_ = 0;
   Rank* current_ = nullptr;
+  std::pair<Rank*, const std::function<void()>*> errand_{};
   exec::Fiber outside_;
   detail::Call* call_ = nullptr;
   int rank_outside_ = Trace::rank();
 };
+
+/// Error(usage) for what no simulation can have.
+void check(int ranks, const MachineModel& machine, std::size_t stack_bytes);
+/// The times that f read last, or those of the whole run.
+SimulatedTimes run(World& world, std::size_t stack_bytes, const std::function<void(const Communicator&)>& f);
 
 }  // namespace tacit::comm::simulated
