@@ -354,14 +354,14 @@ PendingSum& PendingSum::operator=(PendingSum&& other) noexcept {
 PendingSum::~PendingSum() {
   if (merged_) merged_->drop(ticket_);
   if (!slot_) return;
-  if (state_->simulated && state_->simulated->recorder && slot_->recorded >= 0)
-    state_->simulated->recorder->refuse("drops a sum");
   try {
     // While an exception unwinds the sum may never complete: Communicator::fail gives it up.
     if (std::uncaught_exceptions() > slot_->uncaught) {
       const auto lock = state_->transport_lock->take();
       if (!slot_->done) state_->agreement.drop_unfinished();
     } else if (!state_->agreement.failed()) {
+      if (state_->simulated && state_->simulated->recorder && slot_->recorded >= 0)
+        state_->simulated->recorder->drop(slot_->recorded);
       state_->sums->await(*slot_);
       state_->wait_until<State::Condition::looks>([&] { return slot_->done; });
     }

@@ -16,7 +16,7 @@ namespace tacit::comm::detail {
 /// A call. Sums and exchanges in flight are named by how many began after them, so that iterations that do the same
 /// compare equal.
 struct Op {
-  enum class What : std::uint8_t { work, sum, sum_wait, post, arrive, close, gather, iteration };
+  enum class What : std::uint8_t { work, sum, sum_wait, sum_drop, post, arrive, close, gather, iteration };
   What what{};
   bool counted = false;         // sum: of the program, not of the agreement on errors
   bool wide = true;             // sum: numbers of 8 bytes, not of 4
@@ -62,6 +62,10 @@ class Recorder {
     if (!on_) return -1;
     ops_.push_back({.what = Op::What::sum, .counted = counted, .wide = number != Number::float32, .bytes = double(n)});
     return sums_++;
+  }
+  /// Waits until one that nobody asked for has ended.
+  void drop(int sum) {
+    if (on_ && known(sum)) ops_.push_back({.what = Op::What::sum_drop, .back = sums_ - sum});
   }
   void wait(int sum) {
     if (on_ && known(sum)) ops_.push_back({.what = Op::What::sum_wait, .back = sums_ - sum});

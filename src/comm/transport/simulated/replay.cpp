@@ -207,6 +207,8 @@ class Player {
         return start(op);
       case Op::What::sum_wait:
         return wait(sums_[sums_.size() - std::size_t(op.back)]);
+      case Op::What::sum_drop:
+        return drop(sums_[sums_.size() - std::size_t(op.back)]);
       case Op::What::post:
         return post(op.back);
       case Op::What::arrive:
@@ -252,6 +254,11 @@ class Player {
     const SimulatedRank::For phase(&me_, slot.counted ? "sum" : "agree");
     if (!state_->sums->wait_jointly(slot)) state_->wait_until<Looks::looks>([&] { return slot.done; });
     me_.sum_taken(*state_->transport, slot.channel);
+    slot.owned = false;
+  }
+  void drop(SumSlot*& dropped) {
+    SumSlot& slot = *std::exchange(dropped, nullptr);
+    state_->wait_until<Looks::looks>([&] { return slot.done; });
     slot.owned = false;
   }
   void post(int halo) {

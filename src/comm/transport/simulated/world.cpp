@@ -118,7 +118,8 @@ bool Rank::wait(Check check) {
   noticed = false;
   if (!awake) {
     blocked = true;
-    if (!world_.scheduler) check_ = check;
+    // Where messages queue for wires, to send one lets other ranks run first, which needs the rank's own stack.
+    if (!world_.scheduler && !world_.network.shared()) check_ = check;
     suspend(next_arrival());
     check_ = {};
     blocked = false;
