@@ -55,6 +55,7 @@ Mail::~Mail() = default;
 
 void Mail::send(std::span<const int> to, Global label, Bytes bytes) {
   State& s = state_;
+  if (s.simulated && s.simulated->recorder) s.simulated->recorder->refuse("sends mail");
   const std::size_t length = bytes.size();
   const auto add = [&](const auto& number) {
     const auto* const from = reinterpret_cast<const std::byte*>(&number);

@@ -215,7 +215,7 @@ class SimulatedTransport final : public Transport {
  private:
   static bool may_be_probed(int tag) {
     const int channel = tag % State::channels;
-    return channel >= State::sum_channels && channel < State::exchange_channel;
+    return (channel >= State::sum_channels && channel < State::exchange_channel) || channel == State::mail_channel;
   }
   /// `by_itself`: the rounds of its sum advance without the ranks.
   static void arrive(World& world, Queue& queue, int from, int to, int tag, bool by_itself, Queue::Message message) {
