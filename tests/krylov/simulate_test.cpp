@@ -104,6 +104,7 @@ TEST(SimulatedSolve, ClocksDoNotDependOnWhoseStackLooks) {
       for (const auto delivery : {MachineModel::Delivery::eager, MachineModel::Delivery::meeting}) {
         auto machine = MachineModel::named("hopper");
         machine.progress = progress, machine.delivery = delivery, machine.poll_interval = 2e-6;
+        SCOPED_TRACE(machine.describe());
         std::vector<Answer> answers[2]{std::vector<Answer>(ranks), std::vector<Answer>(ranks)};
         comm::SimulatedTimes times[2];
         for (const bool own : {false, true}) {

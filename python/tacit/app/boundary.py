@@ -311,6 +311,9 @@ def laplace(
         "linear" or "constant".
     method, precond, rtol
         As for :func:`tacit.solve`; the default of ``rtol`` is the error of the matrix.
+    threads : int, optional
+        Of this rank.
+    comm : communicator, optional
     **options
         Those of :func:`tacit.hmatrix`.
 

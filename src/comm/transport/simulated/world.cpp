@@ -187,7 +187,9 @@ void Rank::let_others_catch_up() {
 
 bool Rank::may_join() const {
   const MachineModel& m = world_.machine;
-  const bool plain = m.eager_limit == 0 && m.noise_interval == 0 && !world_.network.shared();
+  // Rounds that advance by themselves begin when their sum does, not when the rank waits for it.
+  const bool plain = m.eager_limit == 0 && m.noise_interval == 0 && !world_.network.shared() &&
+                     m.progress != MachineModel::Progress::ideal;
   return plain && receiving == 0 && !unsent.send && !world_.scheduler && !detail::look_on_own_stacks;
 }
 
