@@ -77,9 +77,7 @@ op::Recurrence<T> make_recurrence(Basis basis, std::span<const std::complex<doub
     least_imag = std::min(least_imag, z.imag()), most_imag = std::max(most_imag, z.imag());
   }
   if (!(largest > 0) || !std::isfinite(largest) || basis == Basis::monomial) {
-    // A power of two: lengths are kept as well, and digits do not depend on those of the Ritz values.
-    const bool known = largest > 0 && std::isfinite(largest);
-    for (auto& step : recurrence) step.gamma = R(known ? std::exp2(std::ilogb(largest)) : scale);
+    for (auto& step : recurrence) step.gamma = R(largest > 0 && std::isfinite(largest) ? largest : scale);
     return recurrence;
   }
   const double width = (most_real - least_real) / 2, height = (most_imag - least_imag) / 2;

@@ -167,9 +167,16 @@ class Bases {
     if (!shifts.renew(norm) && !short_.empty()) return;
     const auto& values = shifts.values();
     scale = std::exp2(std::ilogb(scale));
-    short_ = make_recurrence<T>(Basis::monomial, values, std::min(most_, 4), scale);
+    // Of a monomial basis powers of two keep lengths as well, and digits do not depend on those of the Ritz values.
+    const auto made = [&](Basis basis, int most) {
+      auto steps = make_recurrence<T>(basis, values, most, scale);
+      if (basis == Basis::monomial)
+        for (auto& step : steps) step.gamma = std::exp2(std::ilogb(step.gamma));
+      return steps;
+    };
+    short_ = made(Basis::monomial, std::min(most_, 4));
     // One or two values give the size of the spectrum, but not where it lies.
-    long_ = make_recurrence<T>(values.size() > 2 ? basis_ : Basis::monomial, values, most_, scale);
+    long_ = made(values.size() > 2 ? basis_ : Basis::monomial, most_);
   }
   /// The first `count` steps for a block of s iterations. Short blocks (s <= 2) take the monomial basis: it keeps its
   /// digits there, whereas a shift would make p and (op - theta) p of a smooth p nearly parallel.

@@ -11,9 +11,10 @@ between ranks (``compared``); A, the preconditioner, b and x0 are taken to host 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from .callbacks import CallbackState, Observer
 from .checkpoints import Checkpoint
-from .least_squares import LeastSquaresColumn, LeastSquaresColumnsResult, LeastSquaresResult, lsmr, lsqr, lstsq
 from .placed import method_on_gpus as method_on_gpus
 from .plan import Plan, explain_plan
 from .request import least_scalar as least_scalar
@@ -21,6 +22,9 @@ from .results import ColumnResult, ColumnsResult, NotConverged, Result, TraceEve
 from .results import Log as Log
 from .signatures import bicgstab, cg, chebyshev, fgmres, gmres, idr, minres, richardson
 from .solving import solve
+
+if TYPE_CHECKING:
+    from .least_squares import LeastSquaresColumn, LeastSquaresColumnsResult, LeastSquaresResult, lsmr, lsqr, lstsq
 
 __all__ = [
     "CallbackState",
@@ -49,3 +53,12 @@ __all__ = [
     "richardson",
     "solve",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Least squares, loaded when first asked for: most programs solve square systems only.
+    if name in __all__:
+        from . import least_squares
+
+        return getattr(least_squares, name)
+    raise AttributeError(f"module 'tacit.krylov' has no attribute {name!r}")

@@ -10,15 +10,13 @@ the same form. Products are collective.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import algebra as algebra
-from .assembler import Assembler
 from .base import Operator
 from .base import structure_of as structure_of
 from .composed import Composed
 from .factors import LowRank, low_rank
-from .files import read, write
 from .grids import Stencil, poisson, stencil
 from .hierarchical import DeviceHMatrix, HMatrix, hmatrix
 from .hierarchical import refuse_on_gpus as refuse_on_gpus
@@ -38,6 +36,10 @@ from .tiles import TiledSpmm as TiledSpmm
 from .tiles import filled as filled
 from .tiles import tiled
 
+if TYPE_CHECKING:
+    from .assembler import Assembler
+    from .files import read, write
+
 __all__ = [
     "Assembler", "Composed", "Csr", "DeviceCsr", "DeviceHMatrix", "HMatrix", "LowRank", "Operator", "Stencil",
     "as_operator", "csr", "function", "hmatrix", "low_rank", "poisson", "read", "stencil", "tiled", "write"
@@ -45,8 +47,13 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "kernels":  # with ctypes: loaded when first asked for
-        from importlib import import_module
+    # Loaded when first asked for.
+    from importlib import import_module
 
+    if name == "kernels":
         return import_module("tacit.op.kernels")
+    if name == "Assembler":
+        return import_module("tacit.op.assembler").Assembler
+    if name in ("read", "write"):
+        return getattr(import_module("tacit.op.files"), name)
     raise AttributeError(f"module 'tacit.op' has no attribute {name!r}")
