@@ -1,3 +1,4 @@
+#include "comm/transport/simulated/rank.hpp"
 #include "support/communicators.hpp"
 
 #include <tacit/base/trace.hpp>
@@ -210,6 +211,38 @@ TEST_F(Simulate, NumbersAndCountsAreThoseOfRealRanks) {
         EXPECT_EQ(t.messages, again.messages);
       }
   }
+}
+
+// Where some ranks work between the start of a sum and its wait, or still have another one under way, and some have
+// not.
+TEST_F(Simulate, SumsThatOnlySomeRanksWaitForAtOnceTakeTheTimeOfMessages) {
+  for (const int ranks : {2, 3, 5, 8, 13})
+    for (const auto progress : {Progress::in_wait, Progress::poll})
+      for (const auto delivery : {Delivery::eager, Delivery::meeting}) {
+        auto m = machine();
+        m.progress = progress, m.delivery = delivery, m.poll_interval = 3;
+        const auto run = [&](bool of_messages) {
+          comm::detail::look_on_own_stacks = of_messages;
+          const auto t = timed(ranks, m, [&](const Communicator& comm) {
+            for (int i = 0; i < 12; ++i) {
+              const double own = comm.rank() + i;
+              double first = 0, second = 0;
+              auto one = comm.start_sum(&own, 1);
+              if ((comm.rank() + i) % 4 == 0) Trace::work("work", i % 3 ? 60 : 3, 0);
+              auto other = comm.start_sum(&own, 1);
+              if (i % 2) one.wait(&first), other.wait(&second);
+              else other.wait(&second), one.wait(&first);
+              EXPECT_EQ(first, ranks * (ranks - 1) / 2 + i * ranks);
+              EXPECT_EQ(first, second);
+            }
+          });
+          comm::detail::look_on_own_stacks = false;
+          return t;
+        };
+        const auto jointly = run(false), messages = run(true);
+        EXPECT_DOUBLE_EQ(jointly.finish, messages.finish);
+        EXPECT_EQ(jointly.messages, messages.messages);
+      }
 }
 
 TEST_F(Simulate, FailuresAreAgreedOn) {

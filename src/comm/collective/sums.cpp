@@ -151,7 +151,7 @@ void Sums::begin(SumSlot& slot) try {
                          return other->busy && other.get() != &slot;
                        });
     if (alone && s.simulated->may_join()) charge_first(slot);
-    else begin_round(slot);
+    else send_first(slot);
   }
 } catch (...) {
   slot.give_up();
@@ -224,6 +224,7 @@ void Sums::begin_round(SumSlot& s) {
   if (s.round == -1) {
     if (folds && rank % 2 == 1) {
       s.send = send(rank - 1);
+      if (!s.send.active) receive_result(s);
       return;
     }
     if (folds) {
@@ -246,6 +247,12 @@ void Sums::begin_round(SumSlot& s) {
   s.finish();
 }
 
+// Of a rank that has given its values to a neighbour.
+void Sums::receive_result(SumSlot& s) {
+  s.round = 0;
+  s.receive = state_.transport->receive(state_.rank - 1, state_.tag(s.channel), s.value.data(), s.value.size());
+}
+
 // What begin_round() does first, as far as it concerns this rank alone.
 void Sums::charge_first(SumSlot& s) {
   const int surplus = state_.size - power_, rank = state_.rank;
@@ -260,12 +267,17 @@ void Sums::charge_first(SumSlot& s) {
 
 void Sums::send_first(SumSlot& s) {
   s.unsent = false;
+  if (state_.simulated) state_.simulated->sum_by_messages(*state_.transport, state_.tag(s.channel));
   begin_round(s);
 }
 
 bool Sums::wait_jointly(SumSlot& s) {
   if (!s.unsent) return false;
-  state_.simulated->wait_jointly(*state_.transport, state_.tag(s.channel), s, [&] { state_.agreement.look_around(); });
+  const auto look = [&] { state_.agreement.look_around(); };
+  if (!state_.simulated->wait_jointly(*state_.transport, state_.tag(s.channel), s, look)) {
+    send_first(s);
+    return false;
+  }
   s.unsent = false;
   s.finish();
   return true;
@@ -282,12 +294,8 @@ void Sums::advance(SumSlot& s) try {
     if (s.native) {
       s.finish();
     } else if (odd) {
-      if (s.round == -1) {  // own values are folded; wait for the result
-        s.round = 0;
-        s.receive = state_.transport->receive(rank - 1, state_.tag(s.channel), s.value.data(), s.value.size());
-      } else {
-        s.finish();
-      }
+      if (s.round == -1) receive_result(s);
+      else s.finish();
     } else if (s.round == -1 || (1 << s.round) < power_) {
       const int me = folds ? rank / 2 : rank - surplus;
       const bool lower = s.round == -1 || (me & (1 << s.round)) == 0;

@@ -72,7 +72,7 @@ class Sums {
   /// The same for all sums.
   void begin_all();
   void progress();
-  /// Where a simulated rank does nothing but wait for this sum: waits until all do, and takes the result.
+  /// Where all simulated ranks do nothing but wait for this sum: waits until all do, and takes the result.
   bool wait_jointly(SumSlot& slot);
   bool pending() const;
   /// Whether a sum waits for values that are still being computed.
@@ -90,6 +90,7 @@ class Sums {
   void begin(SumSlot& slot);
   void begin_awaited(SumSlot& slot);
   void begin_round(SumSlot& slot);
+  void receive_result(SumSlot& slot);
   void charge_first(SumSlot& slot);
   void send_first(SumSlot& slot);
   void advance(SumSlot& slot);

@@ -23,7 +23,8 @@ class JointSum {
   void begin(const detail::SumSlot& like) {
     count_ = like.count, number_ = like.number, operation_ = like.operation, bytes_ = like.bytes();
     values_.resize(ranks_.size() * bytes_);
-    joined_ = 0, done_ = false;
+    joined_.clear();
+    done_ = broken_up_ = false;
   }
 
   /// `left`: when its first message left; `lane`: its clock of the sum, where rounds advance by themselves.
@@ -33,9 +34,16 @@ class JointSum {
     if (lane) r.time = *lane;
     r.posted = r.time;
     std::memcpy(value_of(rank.rank), value, bytes_);
-    ++joined_;
+    joined_.push_back(rank.rank);
   }
-  bool complete() const { return joined_ == int(ranks_.size()); }
+  bool complete() const { return joined_.size() == ranks_.size(); }
+  /// Makes those that have joined continue: by messages, as another rank does.
+  void break_up() {
+    broken_up_ = true;
+    for (const int r : std::exchange(joined_, {}))
+      world_.line_up(*world_.list[std::size_t(r)], world_.list[std::size_t(r)]->clock);
+  }
+  bool broken_up() const { return broken_up_; }
   bool done() const { return done_; }
   const void* result() const { return values_.data(); }
 
@@ -105,8 +113,9 @@ class JointSum {
   std::size_t bytes_ = 0, count_ = 0;
   Number number_{};
   Operation operation_{};
-  int power_ = 1, surplus_ = 0, joined_ = 0;
-  bool done_ = false;
+  int power_ = 1, surplus_ = 0;
+  bool done_ = false, broken_up_ = false;
+  std::vector<int> joined_;
   std::vector<OfRank> ranks_;
   std::vector<std::byte> values_;  // of each rank, then of its group
 };

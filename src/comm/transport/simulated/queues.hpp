@@ -144,7 +144,12 @@ struct MessageQueues {
   };
   std::vector<Looks> looks;
   std::vector<Queues> boxes;
-  std::map<int, std::shared_ptr<JointSum>> joint;  // by tag: those for which not all ranks wait yet
+  /// A sum that not all ranks have come to yet. Once one has sent messages for it, all do.
+  struct ComingSum {
+    std::shared_ptr<JointSum> jointly;  // null: nobody has waited yet
+    int by_messages = 0;                // ranks
+  };
+  std::map<int, ComingSum> coming;  // by tag
   std::vector<std::deque<std::pair<Notice, Step::Id>>> notices;
   std::map<int, std::pair<std::shared_ptr<MessageQueues>, int>>
       children;  // by order of duplication, with the number of ranks still to come

@@ -57,9 +57,11 @@ class SimulatedRank : public VirtualClock, public IterationClock {
   }
   /// Whether sums may wait for values of devices, which only polls find out.
   bool has_devices = false;
-  /// Waits for the sum of which a message is unsent, until all ranks do, and computes it together with them. look()
-  /// looks for failures, and throws.
-  virtual void wait_jointly(Transport& over, int tag, SumSlot& slot, const std::function<void()>& look) = 0;
+  /// Called before the first round of a sum is sent as messages: all ranks do so then.
+  virtual void sum_by_messages(Transport& over, int tag) = 0;
+  /// Waits for the sum of which a message is unsent, until all ranks do, and computes it together with them; false
+  /// where another rank has sent messages for it. look() looks for failures, and throws.
+  virtual bool wait_jointly(Transport& over, int tag, SumSlot& slot, const std::function<void()>& look) = 0;
   /// False in compute loops that poll: their time comes from the kernels' declarations, during which sums are advanced.
   virtual bool may_poll() const = 0;
   virtual const MachineModel& machine() const = 0;

@@ -186,11 +186,7 @@ void Rank::let_others_catch_up() {
 }
 
 bool Rank::may_join() const {
-  const MachineModel& m = world_.machine;
-  // Rounds that advance by themselves begin when their sum does, not when the rank waits for it.
-  const bool plain = m.eager_limit == 0 && m.noise_interval == 0 && !world_.network.shared() &&
-                     m.progress != MachineModel::Progress::ideal;
-  return plain && receiving == 0 && !unsent.send && !world_.scheduler && !detail::look_on_own_stacks;
+  return receiving == 0 && !unsent.send && world_.joins();
 }
 
 double Rank::depart(Transport& over, int to, int tag, std::size_t bytes) {
@@ -201,24 +197,32 @@ void Rank::deliver(Transport& over, int to, int tag, const void* data, std::size
   static_cast<SimulatedTransport&>(over).deliver(to, tag, data, bytes, {left, left, false});
 }
 
-void Rank::wait_jointly(Transport& over, int tag, detail::SumSlot& slot, const std::function<void()>& look) {
+void Rank::sum_by_messages(Transport& over, int tag) {
+  if (!world_.joins()) return;
+  auto& coming = static_cast<SimulatedTransport&>(over).room().coming;
+  auto& sum = coming[tag];
+  if (sum.jointly && sum.by_messages == 0) sum.jointly->break_up();
+  if (++sum.by_messages == int(world_.list.size())) coming.erase(tag);
+}
+
+bool Rank::wait_jointly(Transport& over, int tag, detail::SumSlot& slot, const std::function<void()>& look) {
   unsent = {};
   auto& transport = static_cast<SimulatedTransport&>(over);
-  auto& open = transport.room().joint;
-  const auto entry = open.try_emplace(tag).first;
-  if (!entry->second) entry->second = world_.joint_sum(), entry->second->begin(slot);
-  const auto sum = entry->second;
+  auto& coming = transport.room().coming;
+  auto& entry = coming[tag];
+  if (entry.by_messages > 0) return false;
+  if (!entry.jointly) entry.jointly = world_.joint_sum(), entry.jointly->begin(slot);
+  const auto sum = entry.jointly;
   sum->join(*this, slot.left, slot.value.data(), transport.lane_of(slot.channel),
             &phase(phase_ ? phase_ : "agree").seconds);
-  slot.left = -1;
   blocked = true;
   try {
     if (sum->complete()) {
-      open.erase(tag);
+      coming.erase(tag);
       sum->finish();
       let_run(world_.next());
     }
-    while (!sum->done()) {
+    while (!sum->done() && !sum->broken_up()) {
       stop_if_stuck();
       look();
       awake = false;
@@ -226,11 +230,15 @@ void Rank::wait_jointly(Transport& over, int tag, detail::SumSlot& slot, const s
     }
   } catch (...) {
     blocked = false;
-    open.erase(tag);
+    slot.left = -1;
+    coming.erase(tag);
     throw;
   }
   blocked = false;
+  if (sum->broken_up()) return false;
+  slot.left = -1;
   std::memcpy(slot.value.data(), sum->result(), slot.value.size());
+  return true;
 }
 
 void Rank::sum_started(const Transport& over, int channel) {

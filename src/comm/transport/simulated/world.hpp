@@ -39,7 +39,8 @@ class Rank final : public detail::SimulatedRank {
   bool may_join() const override;
   double depart(Transport& over, int to, int tag, std::size_t bytes) override;
   void deliver(Transport& over, int to, int tag, const void* data, std::size_t bytes, double left) override;
-  void wait_jointly(Transport& over, int tag, detail::SumSlot& slot, const std::function<void()>& look) override;
+  void sum_by_messages(Transport& over, int tag) override;
+  bool wait_jointly(Transport& over, int tag, detail::SumSlot& slot, const std::function<void()>& look) override;
   const MachineModel& machine() const override;
   void on_outer_stack(const std::function<void()>& f) override;
   void restart_clocks() override;
@@ -200,6 +201,13 @@ class World {
   int finished = 0;
   bool hollow = false;  // messages have sizes and no bytes
   std::vector<std::unique_ptr<detail::Recorder>> recorders;
+  /// Whether sums that all ranks wait for are computed together: not where rounds advance by themselves, which begin
+  /// when the sum does, nor where the times of messages depend on other messages, on noise or on a scheduler.
+  bool joins() const {
+    return machine.eager_limit == 0 && machine.noise_interval == 0 &&
+           machine.progress != MachineModel::Progress::ideal && !network.shared() && !scheduler &&
+           !detail::look_on_own_stacks;
+  }
   /// A joint sum that nobody uses.
   std::shared_ptr<JointSum> joint_sum();
   bool stuck = false;                     // deadlock: every rank throws
