@@ -1,14 +1,19 @@
 // The cost of methods on machines with hundreds or thousands of ranks, by simulated clocks (docs/theory/simulator.md):
 // every time is SIMULATED, while the library's solvers really run, with all their arithmetic.
 //
-//   bench_scale gmres [ranks=240] [n=1024] [points=5] [cycles=20] [restart=30]    cycles of GMRES and its variants
-//   bench_scale turns [ranks=60,240] [latencies=2,20,200] [n=256] [points=5] [cycles=3]    s-step against pipelined
-//   s-step GMRES bench_scale bottom [ranks=512] [edge=4] [rtol=1e-3]                           one coarsest-level solve
-//   of a V-cycle bench_scale counts [ranks=64] [edge=4] [rtol=1e-3]                            its messages, counted
-//   one by one bench_scale multigrid [ranks=512] [edge=16] [rtol=1e-10]                      whole solves with
-//   truncated V-cycles bench_scale amg [ranks=1,8,64] [points=7] [edge=8] [sigma=0] [rtol=1e-8]      cg with algebraic
-//   multigrid, weak scaling
-//             [bottom=800] [coarsest=400] [below=] [step=4] [real=0] [table=0]
+//   bench_scale gmres [ranks=240] [n=1024] [points=5] [cycles=20] [restart=30]
+//       cycles of GMRES and its variants
+//   bench_scale turns [ranks=60,240] [latencies=2,20,200] [n=256] [points=5] [cycles=3]
+//       s-step against pipelined s-step GMRES
+//   bench_scale bottom [ranks=512] [edge=4] [rtol=1e-3]
+//       one coarsest-level solve of a V-cycle
+//   bench_scale counts [ranks=64] [edge=4] [rtol=1e-3]
+//       its messages, counted one by one
+//   bench_scale multigrid [ranks=512] [edge=16] [rtol=1e-10]
+//       whole solves with truncated V-cycles
+//   bench_scale amg [ranks=1,8,64] [points=7] [edge=8] [sigma=0] [rtol=1e-8]
+//                   [bottom=800] [coarsest=400] [below=] [step=4] [real=0] [table=0]
+//       cg with algebraic multigrid, weak scaling
 //
 // bottom: solves by the library are the second of their kind, as in all cycles but the first.
 //
