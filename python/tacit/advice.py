@@ -101,12 +101,16 @@ class Advice:
     ranks : int
     machine : dict
         All parameters.
-    turns : list of (str, Candidate)
-        What would change the answer, and what is best then.
+    turns : list of (str, Candidate) or None
+        What would change the answer, and what is best then; None where that was not tried.
     """
 
     def __init__(
-        self, candidates: list[Candidate], ranks: int, machine: dict[str, Any], turns: list[tuple[str, Candidate]]
+        self,
+        candidates: list[Candidate],
+        ranks: int,
+        machine: dict[str, Any],
+        turns: list[tuple[str, Candidate]] | None = None,
     ) -> None:
         self.candidates = sorted(candidates, key=lambda c: (np.isnan(c.seconds), c.seconds))
         good = [c for c in self.candidates if c.reason == "converged"]
@@ -123,7 +127,7 @@ class Advice:
             "machine": self.machine,
             "best": None if self.best is None else facts(self.best),
             "candidates": [facts(c) for c in self.candidates],
-            "turns": [{"with": what, "best": facts(c)} for what, c in self.turns],
+            "turns": self.turns and [{"with": what, "best": facts(c)} for what, c in self.turns],
         }
 
     def __repr__(self) -> str:
@@ -143,9 +147,9 @@ class Advice:
         close = [c for c in self.candidates[1:] if c.least < self.best.most]
         if close:
             lines.append(f"within the interval of it: {'; '.join(c.name for c in close)}")
-        for what, c in self.turns:
+        for what, c in self.turns or ():
             lines.append(f"with {what}: {c.name}")
-        if not self.turns:
+        if self.turns == []:
             lines.append("neither four times nor a quarter of the latency, nor of the noise, changes this")
         return "\n".join(lines)
 
@@ -165,7 +169,6 @@ class _Study:
 
     def __init__(self, A: Any, b: Any, ranks: int, machine: dict[str, Any], options: dict[str, Any]) -> None:
         self.A, self.b, self.ranks, self.machine, self.options = A, b, ranks, machine, options
-        self._counted: dict[str, Any] = {}
 
     def solve(self, c: Candidate, ranks: int, machine: Mapping[str, Any], **more: Any) -> simulate.Simulated:
         how = {"explain": False, "fallbacks": False, **self.options, **c.options, **more}
@@ -187,6 +190,8 @@ class _Study:
         counted = self.solve(c, self.ranks if local else min(self.ranks, _FEW), self.machine)
         r = counted.result
         c = c._replace(reason=r.reason, iterations=int(r.iterations))
+        if r.reason == "non_finite" and c.iterations == 0:
+            raise ValueError(f"{method}: {r.detail or 'A or b has values that are not finite'}")
         if not r.converged:
             return c
         c = c._replace(extrapolated=not local and self.ranks * c.iterations > whole and c.iterations > 3 * step)
@@ -265,7 +270,7 @@ def advise(
     Raises
     ------
     ValueError, TypeError
-        As :func:`tacit.simulate.solve`; for fewer rows than ranks.
+        As :func:`tacit.simulate.solve`; for fewer rows than ranks, and for values that are not finite.
 
     Examples
     --------
@@ -292,9 +297,9 @@ def advise(
             found.append(c)
             if after is not None:
                 after(len(found), len(names) * len(ways), c.name)
-    advice = Advice(found, count, study.machine, [])
+    advice = Advice(found, count, study.machine)
     if turns and advice.best is not None:
-        advice.turns += _turns(study, advice, steps)
+        advice.turns = _turns(study, advice, steps)
     return advice
 
 

@@ -240,8 +240,7 @@ def refuse_crowds(ranks: int, threads: int | None = None) -> None:
     each machine are always allowed. More would wait for each other for minutes, or exhaust the memory. The default of
     `threads`, the number for each rank, is OMP_NUM_THREADS.
     """
-    given = "" if threads else os.environ.get("OMP_NUM_THREADS", "")
-    each = threads or (int(given) if given.isdigit() else 1)
+    each = threads or _threads_given() or 1
     if ranks * each <= 64:
         return
     on = machines()
@@ -277,6 +276,12 @@ def refuse_full_folder() -> None:
         )
 
 
+def _threads_given() -> int:
+    """OMP_NUM_THREADS, of the outermost loops; 0 where it is not set to a number."""
+    given = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    return int(given) if given.isdigit() else 0
+
+
 def threads_for(ranks: int) -> int:
     """Threads for each rank when `ranks` ranks share this machine."""
     return max(1, cores() // ranks)
@@ -284,7 +289,7 @@ def threads_for(ranks: int) -> int:
 
 def environment(ranks: int, threads: int | None = None) -> dict[str, str]:
     """The environment for `ranks` ranks: this process's, and variables that ranks need and the user has not set."""
-    each = threads or threads_for(ranks)
+    each = threads or _threads_given() or threads_for(ranks)
     crowded = ranks * each > cores()
     wanted = {
         # Open MPI refuses root and more ranks than cores by default (4, then 5).

@@ -116,18 +116,29 @@ def _as_dict(model: _core.MachineModel) -> dict[str, Any]:
 def _model(given: str | os.PathLike[str] | Mapping[str, Any]) -> _core.MachineModel:
     if isinstance(given, Mapping):
         return _with_values("a machine", given)
+    if not isinstance(given, (str, os.PathLike)):
+        raise TypeError(f"machine is {given!r}; a name, a JSON file or a dict of parameters is needed")
     name = os.fspath(given)
     if not name.endswith(".json"):
         named: _core.MachineModel = core("machine_model")(choose("machine", name, machines()))
         return named
     with open(name, encoding="utf-8") as file, reading(name, "the parameters of a machine in JSON"):
-        found = json.load(file)
+        found = json.load(file, object_pairs_hook=_once)
     if not isinstance(found, dict):
         raise _core.InputError(f"{name}: an object with the parameters of a machine is needed")
     try:
         return _with_values("a machine", found)
     except (ValueError, TypeError, OverflowError) as error:
         raise _core.InputError(f"{name}: {error}") from None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON, none of whose keys is there twice."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"{next(name for name in names if names.count(name) > 1)} is there twice")
+    return made
 
 
 def _with_values(where: str, given: Mapping[str, Any]) -> _core.MachineModel:
@@ -139,7 +150,7 @@ def _with_values(where: str, given: Mapping[str, Any]) -> _core.MachineModel:
     known = [*MACHINE, "levels", "base"]
     for key in values:
         if key not in known:
-            raise ValueError(unknown_option(where, key, known))
+            raise ValueError(unknown_option(where, str(key), known))
     levels = values.pop("levels", None)
     if levels is not None:
         if not isinstance(levels, (list, tuple)) or not all(isinstance(level, Mapping) for level in levels):

@@ -197,6 +197,43 @@ TEST(Failure, GivesNoResultOfAbandonedOperations) {
   });
 }
 
+// What interrupts the agreement on an error comes after that error's text, out of the outermost call.
+TEST(Failure, OfAnAgreementDoesNotHideTheErrorItself) {
+  on_ranks([](const Communicator& c) {
+    if (c.size() == 1) return;
+    const auto transport = std::make_shared<test::FaultyTransport>(c.transport().duplicate(), 0);
+    const Communicator d(transport);
+    const auto kind = kind_of([&] {
+      comm::collective(d, [&] {
+        comm::collective(d, [&] {
+          if (last(d)) {
+            transport->strike_at(1);
+            throw Error(ErrorKind::input, "the first error");
+          }
+          (void)d.all_sum(Global(1));
+        });
+      });
+    });
+    EXPECT_EQ(kind, ErrorKind::input);
+    transport->disarm();
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(thrown(d, [] {}).find("the communicator is lost"), 0u);
+  });
+  on_ranks([](const Communicator& c) {
+    if (c.size() == 1) return;
+    const auto transport = std::make_shared<test::FaultyTransport>(c.transport().duplicate(), 0);
+    const Communicator d(transport);
+    const std::string text = thrown(d, [&] {
+      comm::collective(d, [&] {
+        if (!last(d)) return (void)d.all_sum(Global(1));
+        transport->strike_at(1);
+        throw Error(ErrorKind::input, "the first error");
+      });
+    });
+    for (const char* part : {"the first error", "is lost", "injected fault"}) EXPECT_TRUE(has(text, part)) << text;
+    expect_alike(c, text);
+  });
+}
+
 TEST(Failure, ReachesRanksThatWaitOnAnotherCommunicator) {
   on_ranks([](const Communicator& c) {
     if (c.size() == 1) return;

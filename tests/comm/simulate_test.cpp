@@ -293,6 +293,54 @@ TEST_F(Simulate, FailuresAreAgreedOn) {
   EXPECT_THROW(MachineModel::named("hoper"), Error);
 }
 
+/// What reaches the caller: (text, kind).
+std::pair<std::string, ErrorKind> thrown_to_caller(int ranks, const std::function<void(const Communicator&)>& f) {
+  try {
+    simulate(ranks, machine(), f);
+  } catch (const Error& e) {
+    return {e.what(), e.kind()};
+  }
+  return {"nothing was thrown", ErrorKind::usage};
+}
+
+// While others wait where clocks meet, or in a deadlock that comes of it.
+TEST_F(Simulate, TheFirstErrorIsThatOfTheCaller) {
+  const auto fails = [](const Communicator& comm) {
+    if (comm.rank() == 2) throw Error(ErrorKind::memory, "no room");
+  };
+  const auto before = thrown_to_caller(5, [&](const Communicator& comm) {
+    const auto in_call = [&] {
+      collective(comm, [&] {
+        fails(comm);
+        restart_clocks(comm);
+      });
+    };
+    EXPECT_THROW(in_call(), Error);
+    sum_behind(comm, 1);  // ranks and clocks meet again afterwards
+    restart_clocks(comm);
+    EXPECT_EQ(read_clocks(comm).finish, 0);
+    in_call();
+  });
+  EXPECT_EQ(before, std::pair(std::string("rank 2: no room"), ErrorKind::memory));
+  const auto at_the_end = thrown_to_caller(4, [&](const Communicator& comm) {
+    restart_clocks(comm);
+    fails(comm);
+    (void)read_clocks(comm);
+  });
+  EXPECT_EQ(at_the_end, std::pair(std::string("rank 2: no room"), ErrorKind::memory));
+  // Rank 0 waits for a sum that the others do not take part in, two calls deep.
+  const auto stuck = thrown_to_caller(3, [](const Communicator& comm) {
+    const auto other = comm.duplicate();
+    collective(comm, [&] {
+      collective(comm, [&] {
+        if (comm.rank() == 0) return (void)other.all_sum(Global(1));
+        (void)comm.all_sum(Global(1));
+      });
+    });
+  });
+  EXPECT_NE(stuck.first.find("all simulated ranks wait for each other"), std::string::npos) << stuck.first;
+}
+
 TEST_F(Simulate, ThousandsOfRanks) {
   const auto m = MachineModel::named("fitted");
   const auto t = timed(4096, m, [](const Communicator& comm) {

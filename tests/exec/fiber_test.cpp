@@ -86,5 +86,26 @@ TEST(Fiber, LeavesItsStacksAddressesUsable) {
   EXPECT_EQ(static_cast<const char*>(at)[page - 1], 1);
   munmap(at, page);
 }
+// Of very many fibers, whose stacks have no guard pages.
+TEST(Fiber, ThatOverrunsItsStackIsFound) {
+  const exec::FiberStacks stacks(3, 32768);
+  exec::Fiber here;
+  // Writes below its own frames, as deeper calls would, down to so many bytes above the end of the stack.
+  const auto reaches = [&](std::size_t i, std::size_t left) {
+    std::unique_ptr<exec::Fiber> fiber;
+    fiber = std::make_unique<exec::Fiber>(stacks, i, [&] {
+      const auto frame = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+      const std::size_t used = std::size_t(frame - reinterpret_cast<std::uintptr_t>(stacks.of(i)));
+      EXPECT_LT(used, stacks.bytes());
+      std::memset(stacks.of(i) + left, 1, used / 2);
+      fiber->give_way(here);
+    });
+    here.give_way(*fiber);
+  };
+  reaches(0, 64), reaches(1, 56), reaches(2, 256);
+  EXPECT_TRUE(stacks.intact(0));
+  EXPECT_FALSE(stacks.intact(1));
+  EXPECT_TRUE(stacks.intact(2));
+}
 }  // namespace
 }  // namespace tacit

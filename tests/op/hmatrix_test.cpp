@@ -1,8 +1,10 @@
 // H-matrices: the cluster trees, and the operator compared with the dense matrix.
 #include <gtest/gtest.h>
+#include <tacit/comm/simulate.hpp>
 #include <tacit/op/hmatrix/hmatrix.hpp>
 
 #include "hmatrix_cases.hpp"
+#include "op/hmatrix/row_cost.hpp"
 #include "support/communicators.hpp"
 #include "support/reference.hpp"
 #include "support/scalars.hpp"
@@ -482,6 +484,31 @@ TEST(HMatrix, RefusesWhatItCannotUse) {
         EXPECT_THROW(HMatrix<double>(space, Space::replicated(comm, 20), tree_of(g), tree_of(g), entry), Error);
       },
       {1, 2});
+}
+
+// What assembly on many ranks takes: messages of a reduction, and not what all ranks have on each.
+TEST(HMatrix, NumbersOfAllRanksAreSummedByReductions) {
+  if (under_mpi()) GTEST_SKIP() << "one process simulates all ranks";
+  constexpr int ranks = 64, rounds = 6;
+  constexpr std::size_t n = 300;
+  const auto times = comm::simulate(ranks, {}, [&](const Communicator& comm) {
+    comm::restart_clocks(comm);
+    std::vector<double> own(n);
+    for (std::size_t i = 0; i < n; ++i) own[i] = double(i) / (comm.rank() + 1);
+    const auto sums = op::detail::sum_over_ranks(comm, own);
+    const auto read = comm::read_clocks(comm);
+    double harmonic = 0;
+    for (int r = 1; r <= ranks; ++r) harmonic += 1.0 / r;
+    for (std::size_t i = 0; i < n; ++i) EXPECT_NEAR(sums[i], double(i) * harmonic, 1e-13 * double(i) * harmonic);
+    EXPECT_EQ(op::detail::sum_over_ranks(comm, std::vector<Global>{comm.rank(), -1}),
+              (std::vector<Global>{ranks * (ranks - 1) / 2, -ranks}));
+    EXPECT_EQ(op::detail::sum_over_ranks(comm, std::vector<Complex>{{1.0, double(comm.rank())}}),
+              (std::vector<Complex>{{double(ranks), ranks * (ranks - 1) / 2.0}}));
+    EXPECT_EQ(op::detail::sum_over_ranks(comm, std::vector<float>{0.5f}), std::vector<float>{ranks / 2.0f});
+    (void)comm::read_clocks(comm);
+    EXPECT_LE(read.bytes, std::int64_t(ranks * rounds * (n + 1) * sizeof(double)));
+  });
+  EXPECT_GT(times.bytes, 0);
 }
 
 }  // namespace

@@ -61,7 +61,20 @@ def test_what_advice_says() -> None:
     assert calm is not None
     assert calm.family == "classical"
     # What would change that: none of what is varied does, since it is all zero.
-    assert tacit.advise(tacit.poisson((30, 30)), ranks=4, machine=free).turns == []
+    still = tacit.advise(tacit.poisson((30, 30)), ranks=4, machine=free)
+    assert still.turns == still.to_dict()["turns"] == []
+    assert "changes this" in str(still)
+    untried = tacit.advise(tacit.poisson((30, 30)), ranks=4, machine=free, turns=False)
+    assert untried.turns is untried.to_dict()["turns"] is None
+    assert "changes this" not in str(untried)
+
+
+@pytest.mark.parametrize("where", ["A", "b"])
+def test_values_that_are_not_finite_are_refused(where: str) -> None:
+    A, b = wind(8), np.ones(64)
+    (A.data if where == "A" else b)[5] = np.nan
+    with pytest.raises(ValueError, match="not finite"):
+        tacit.advise(A, b, ranks=4)
 
 
 def test_what_does_not_converge_is_last() -> None:

@@ -19,6 +19,9 @@ def test_machines_are_shown(tmp_path: Path) -> None:
     assert "sumit" in refused("machine", "show", "sumit")
     assert "measure, show" in refused("machine", "weigh")
     assert ".json" in refused("machine", "measure", tmp_path / "m.txt")
+    assert "does not exist" in refused("machine", "measure", tmp_path / "nowhere" / "m.json")
+    (tmp_path / "folder.json").mkdir()
+    assert "cannot be written" in refused("machine", "measure", tmp_path / "folder.json")
     assert "tacit machine measure" in refused("machine", "show", "summit", "--ranks", "2")
 
 

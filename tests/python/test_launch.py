@@ -70,6 +70,12 @@ def test_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     assert launch.environment(2, 3)["OMP_NUM_THREADS"] == "3"
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     assert launch.environment(2)["OMP_NUM_THREADS"] == "1"
+    monkeypatch.setattr(launch, "cores", lambda: 2)
+    assert "PRTE_MCA_hwloc_default_binding_policy" not in launch.environment(2)  # Open MPI binds each to a core
+    for given in ("2", "2,1"):  # whose threads would share one core
+        monkeypatch.setenv("OMP_NUM_THREADS", given)
+        assert launch.environment(2)["PRTE_MCA_hwloc_default_binding_policy"] == "none"
+        assert launch.environment(2)["OMP_NUM_THREADS"] == given
 
 
 def test_a_full_temporary_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -293,6 +293,9 @@ def test_machines(tmp_path: Path) -> None:
         ({"levels": 3}, TypeError),
         ({"bandwidth": 1e9, "cache": 1e6}, ValueError),  # or all kernels were free
         ({"bandwidth": 1e-320}, ValueError),
+        ({1: 2}, ValueError),
+        ([1], TypeError),
+        (None, TypeError),
     ]:
         with pytest.raises(error):
             tacit.simulate.solve(A, b, ranks=2, machine=wrong)
@@ -308,7 +311,8 @@ def test_machines(tmp_path: Path) -> None:
     # Polls without end are an end.
     far = tacit.simulate.solve(A, b, ranks=2, machine={"base": "modern", "progress": "poll", "poll_interval": 1e-300})
     assert far.result.converged
-    for text in ("{", "[]", '{"latency": "1"}', '{"base": "modem"}'):
+    twice = '{"latency": 1e-6, "latency": 2e-6}'
+    for text in ("{", "[]", '{"latency": "1"}', '{"base": "modem"}', twice, f'{{"levels": [{twice}]}}'):
         path.write_text(text)
         with pytest.raises(tacit.InputError, match=str(path)):
             tacit.simulate.machine(path)

@@ -32,7 +32,7 @@ from tacit.cli import (
     simulate,
     solve,
 )
-from tacit.cli.arguments import OK, SIZES, USAGE, Arguments, Parser, nearest, one_of
+from tacit.cli.arguments import OK, SIZES, USAGE, Arguments, Parser, nearest, one_of, whole
 from tacit.cli.failures import drop_output, guarded, open_streams, tidy_when_ended
 from tacit.cli.settings import Settings, show
 
@@ -70,7 +70,7 @@ def build_parser() -> Parser:
     command("simulate", simulate.TEXT, simulate.add, simulate.run)
     command("explain-plan", plan.TEXT, plan.add, plan.run)
     text = "find out whether MPI, threads and GPU work here, and what cures what does not"
-    command("doctor", text, lambda a: a.json("all findings"), _doctor)
+    command("doctor", text, _add_doctor, _doctor)
     command("demo", "show on a page of pictures what is Tacit's, in about half a minute", _add_demo, _demo)
     command("mpirun", mpirun.TEXT, mpirun.add, mpirun.run)
     command("completion", completion.TEXT, completion.add, completion.run)
@@ -142,10 +142,16 @@ def _refuse(parser: Parser, text: str) -> int:
     return launch.leave(USAGE)
 
 
+def _add_doctor(a: Arguments) -> None:
+    a("--ranks N", "ranks that are started, and whose processors are looked at [2, or those of mpiexec]", whole(2))
+    a.where(ranks=False)
+    a.json("all findings")
+
+
 def _doctor(arguments: argparse.Namespace) -> int:
     from tacit.cli import doctor
 
-    return doctor.main(arguments.json)
+    return doctor.main(arguments.json, arguments.ranks, arguments.threads)
 
 
 def _add_demo(a: Arguments) -> None:

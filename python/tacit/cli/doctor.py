@@ -17,7 +17,11 @@ from typing import Any
 
 from tacit import launch, report
 from tacit._support import BUILD_WITH_CUDA
-from tacit.cli.ranks import own_command
+from tacit.cli import pinning
+from tacit.cli.arguments import WrongUse
+from tacit.cli.ranks import communicator, own_command
+
+_MASK = os.sched_getaffinity(0)
 
 SCHEMA = "tacit.doctor/1"
 
@@ -35,38 +39,49 @@ class Finding:
     cure: str = ""
 
 
-def main(json: str | None = None) -> int:
-    """Examines everything, prints each finding at once, and returns 0, or 5 if there is a problem."""
+def main(json: str | None = None, ranks: int | None = None, threads: int | None = None) -> int:
+    """Examines everything, prints each finding at once, and returns 0, or 5 if there is a problem. Of several ranks the
+    first prints all findings, and the others their problems.
+    """
+    rank, size = launch.launched() or (0, 1)
+    if size > 1 and ranks not in (None, size):
+        raise WrongUse(f"--ranks {ranks}, but mpiexec started {size}: leave --ranks out, or mpiexec")
     out = report.console(stderr=json == "-")
     findings = []
-    for finding in examine():
+    for finding in examine(ranks or 2, threads):
         findings.append(finding)
+        if rank > 0 and (finding.state != BAD or finding.name in _COMMON):
+            continue
         mark, colour = MARKS[finding.state]
+        of = f"rank {rank}: " if rank > 0 else ""
         out.print(f"[{colour}]{mark}[/]  [bold]{finding.name:<13}[/]", end=" ", markup=True)
-        out.print(finding.value)
+        out.print(of + finding.value)
         if finding.cure:
             out.print(f"    {'':<13} [yellow]cure:[/]", end=" ", markup=True)
             out.print(finding.cure)
     problems = sum(finding.state == BAD for finding in findings)
-    out.print("everything works" if problems == 0 else f"{report.plural(problems, 'problem')} found")
-    if json:
+    if rank == 0:
+        out.print("everything works" if problems == 0 else f"{report.plural(problems, 'problem')} found")
+    if json and rank == 0:
         facts = {"schema": SCHEMA, "version": report.version(), "healthy": problems == 0, "machine": report.machine()}
         report.write_json(facts | {"findings": [asdict(finding) for finding in findings]}, json)
     return 0 if problems == 0 else 5
 
 
-def examine() -> Iterator[Finding]:
+def examine(ranks: int = 2, threads: int | None = None) -> Iterator[Finding]:
     """Yields findings. An examination that fails does not prevent the others."""
     yield Finding("python", GOOD, f"{sys.version.split()[0]}, {sys.executable}")
     module = _module()
     yield module
     if module.state == BAD:
         return
-    for look in (_packages, _processor, _direct, _threads, _mpi, _mpi4py, _gpu):
+    for name, look in (
+        ("packages", _packages), ("processor", _processor), ("direct", _direct), ("threads", _threads),
+        ("mpi", lambda: _mpi(ranks, threads)), ("mpi4py", _mpi4py), ("gpu", _gpu),
+    ):  # fmt: skip
         try:
             yield from look()
         except Exception as error:
-            name = look.__name__.removeprefix("_")
             yield Finding(name, BAD, f"could not be examined: {type(error).__name__}: {error}", "please report this")
 
 
@@ -170,10 +185,12 @@ def _threads() -> Iterator[Finding]:
         yield Finding("threads", GOOD, f"{threads} in a rank ({setting})")
 
 
-# Run by two ranks: measures a small reduction, and counts the ranks that each finds.
+# Run by ranks: measures a small reduction, counts the ranks that each finds, and tells their processors.
 _PROBE = """
-import time
-from tacit import comm
+import os, time
+mask = os.sched_getaffinity(0)
+from tacit import _core, comm
+from tacit.cli import pinning
 world = comm.world()
 for _ in range(20):
     world.all_sum(1)
@@ -181,17 +198,30 @@ start = time.perf_counter()
 for _ in range(200):
     total = world.all_sum(1)
 each = (time.perf_counter() - start) / 200
+places = world.all_gather(pinning.written(mask, _core.threads()).encode())
 if world.rank == 0:
     print("probe", world.size, total, each)
+    for place in places:
+        print("place", place.decode())
 world.barrier()
 """
 
+# Findings that all ranks have in common.
+_COMMON = ("ranks", "pinning")
 
-def _mpi() -> Iterator[Finding]:
-    from tacit import comm
+
+def _mpi(ranks: int, threads: int | None) -> Iterator[Finding]:
+    from tacit import _core, comm
 
     if launch.launched() is not None:
         yield Finding("mpi", NOTE, f"{comm.library()}; this is a rank of mpiexec: without it more can be tested")
+        try:
+            world = communicator(None)
+        except launch.LaunchError as error:
+            yield Finding("ranks", BAD, str(error))
+            return
+        places = world.all_gather(pinning.written(_MASK, int(_core.threads())).encode())
+        yield _pinning([pinning.read(place.decode()) for place in places])
         return
     mine = launch.library()
     if not mine:
@@ -220,44 +250,66 @@ def _mpi() -> Iterator[Finding]:
         value += f"; the mpiexec in PATH is another, {first}"
         cure = f"start ranks by --ranks or {report.program()} mpirun, or by {launcher.path}"
     yield Finding("mpiexec", state, value, cure)
-    yield _two_ranks()
+    yield from _started(ranks, threads)
     if os.getuid() == 0 and launcher.family == "Open MPI" and "OMPI_ALLOW_RUN_AS_ROOT" not in os.environ:
         value = f"this is root, whom Open MPI refuses to start ranks for; --ranks and {report.program()} mpirun do not"
         cure = "for mpiexec itself: export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"
         yield Finding("root", NOTE, value, cure)
 
 
-def _two_ranks() -> Finding:
-    """Starts two ranks that do reductions."""
+def _started(ranks: int, threads: int | None) -> Iterator[Finding]:
+    """Starts ranks that do reductions, and tells where they run."""
+    name = "two ranks" if ranks == 2 else f"{ranks} ranks"
     start = time.perf_counter()
     try:
         done = subprocess.run(
-            [*own_command()[:-2], "-c", _CALL],
+            [*own_command()[:-2], "-c", _CALL, str(ranks), str(threads or 0)],
             capture_output=True, text=True, timeout=90, stdin=subprocess.DEVNULL, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         cure = "a firewall or a VPN may stop messages: try OMPI_MCA_btl=self,vader"
-        return Finding("two ranks", BAD, "they did not end within 90 s", cure)
+        yield Finding(name, BAD, "they did not end within 90 s", cure)
+        return
     whole = time.perf_counter() - start
-    words = next((line.split() for line in done.stdout.splitlines() if line.startswith("probe")), None)
+    lines = [line.strip() for line in done.stdout.splitlines()]
+    words = next((line.split() for line in lines if line.startswith("probe")), None)
     if done.returncode != 0 or words is None:
         lines = [line.strip() for line in (done.stderr or done.stdout).splitlines() if line.strip()]
         text = next((line for line in lines if line.startswith("tacit.")), lines[-1] if lines else "no text")
         cure = "see the text; try another mpiexec: TACIT_MPIEXEC=/path/of/mpiexec"
-        return Finding("two ranks", BAD, f"exit code {done.returncode}: {text}", cure)
+        yield Finding(name, BAD, f"exit code {done.returncode}: {text}", cure)
+        return
     size, total, each = int(words[1]), int(words[2]), float(words[3])
-    if size != 2 or total != 2:
-        value = f"started 2, but each finds {size}: mpiexec and Tacit's MPI do not belong together"
+    if size != ranks or total != ranks:
+        value = f"started {ranks}, but each finds {size}: mpiexec and Tacit's MPI do not belong together"
         cure = "name the mpiexec of Tacit's MPI in TACIT_MPIEXEC, or build Tacit with the MPI of this mpiexec"
-        return Finding("two ranks", BAD, value, cure)
-    return Finding("two ranks", GOOD, f"work: {report.seconds(whole)} in all, {each * 1e6:.1f} us for a sum")
+        yield Finding(name, BAD, value, cure)
+        return
+    yield Finding(name, GOOD, f"work: {report.seconds(whole)} in all, {each * 1e6:.1f} us for a sum")
+    yield _pinning([pinning.read(line.removeprefix("place ")) for line in lines if line.startswith("place ")])
 
 
 _CALL = f"""
 import sys
 from tacit import launch
-sys.exit(launch.run(2, [sys.executable, "-P", "-c", {_PROBE!r}], 1, status=False))
+ranks, threads = map(int, sys.argv[1:])
+sys.exit(launch.run(ranks, [sys.executable, "-P", "-c", {_PROBE!r}], threads or None, status=False))
 """
+
+
+def _pinning(places: list[pinning.Place]) -> Finding:
+    value = pinning.table(places)
+    found = pinning.crowds(places)
+    if not found:
+        return Finding("pinning", GOOD, value)
+    state = BAD if any(crowd.avoidable for crowd in found) else NOTE
+    cure = "fewer ranks or threads: there are not enough processors for all"
+    if state == BAD:
+        cure = (
+            "give each rank processors of its own, by srun --cpus-per-task=N, mpiexec --map-by slot:PE=N --bind-to core"
+            " (Open MPI) or mpiexec -bind-to core:N (MPICH), for N threads; --bind-to none leaves it to the system"
+        )
+    return Finding("pinning", state, f"{value}: {'; '.join(map(str, found))}", cure)
 
 
 def _mpi4py() -> Iterator[Finding]:

@@ -27,8 +27,10 @@ def run(arguments: argparse.Namespace) -> int:
             raise cli.WrongUse("--ranks and --threads are of tacit machine measure")
         return _show(arguments)
     if arguments.target is not None:
-        if not arguments.target.endswith(".json"):
-            raise cli.WrongUse(f"{arguments.target}: the file of a machine ends in .json")
+        try:
+            cli.destination((".json",))(arguments.target)
+        except argparse.ArgumentTypeError as error:
+            raise cli.WrongUse(f"FILE.json: {error}") from None
         cli.check_files(arguments, (), ("target", "json"))
     return on_ranks(arguments, _measure)
 

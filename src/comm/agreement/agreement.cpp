@@ -15,6 +15,8 @@ namespace {
 constexpr int any_epoch = -1;
 // The depth of a notice that its sender has ended.
 constexpr int ended = -1;
+// The position of a notice that the communicator is lost is the epoch of the error that was not agreed on; or this.
+constexpr std::int64_t no_error = -1;
 
 int depth_of(const Call* call) {
   int depth = 0;
@@ -59,7 +61,7 @@ void Agreement::enter(Call& call) noexcept {
 
 void Agreement::listen() {
   while (auto notice = services_.receive_notice()) {
-    if (notice->epoch == any_epoch) state_ = State::lost, lost_because_ = notice->text;
+    if (notice->epoch == any_epoch) become_lost(*notice);
     else if (notice->depth == ended) departed_[notice->rank] = {notice->epoch, notice->position};
     else if (notice->epoch >= epoch_ - int(settling())) notices_[{notice->epoch, notice->rank}] = *notice;
   }
@@ -297,11 +299,55 @@ void Agreement::settle(const std::optional<Notice>& own) {
   state_ = State::leaving;
 }
 
+void Agreement::settle_or_lose(const std::optional<Notice>& own) {
+  // The error of the lowest rank that is known here to have failed, in case that ranks cannot agree.
+  const auto known = notices_.lower_bound({epoch_, 0});
+  Notice first = known == notices_.end() || (own && known->first > std::pair(epoch_, rank_)) ? *own : known->second;
+  const auto lose_by = [&](std::string why) {
+    why.resize(std::min<std::size_t>(why.size(), 800));
+    first.text.resize(std::min<std::size_t>(first.text.size(), 3000));
+    const bool another = first.text.find(why) == std::string::npos;
+    first.text += " (the communicator is lost: the agreement on this error was interrupted";
+    first.text += another ? ": " + why + ")" : ")";
+    lose({rank_, any_epoch, first.epoch, first.kind, first.text, 0, 0});
+  };
+  try {
+    settle(own);
+  } catch (const PeerFailure& e) {
+    lose({rank_, any_epoch, no_error, ErrorKind::environment, "", 0, 0});
+    if (e.on != this) throw;
+  } catch (const std::exception& e) {
+    lose_by(e.what());
+  } catch (...) {
+    lose_by("an exception of unknown type");
+  }
+}
+
 void Agreement::lose(const std::string& why) {
+  lose({rank_, any_epoch, no_error, ErrorKind::usage, why, 0, 0});
+}
+
+void Agreement::lose(const Notice& last) {
   const auto lock = services_.lock();
-  if (std::exchange(state_, State::lost) == State::lost) return;
-  lost_because_ = why;
-  services_.send({rank_, any_epoch, 0, ErrorKind::environment, why, 0, 0});
+  if (state_ == State::lost) return;
+  become_lost(last);
+  services_.send(last);
+}
+
+void Agreement::become_lost(const Notice& last) {
+  // An error that this rank has thrown is not thrown again.
+  const bool thrown = last.position < epoch_ - int(settling());
+  if (last.position == no_error && lost_because_.empty()) lost_because_ = last.text;
+  if (!thrown && !unsettled_) unsettled_ = last;
+  state_ = State::lost;
+}
+
+void Agreement::throw_as_lost(std::uint64_t agreement) {
+  if (const auto first = std::exchange(unsettled_, {})) throw Error(first->kind, first->text).as_agreed(agreement);
+  if (!lost_because_.empty()) throw Error(ErrorKind::usage, lost_because_).as_agreed(agreement);
+  throw Error(ErrorKind::environment,
+              "the communicator is lost: the agreement on an error was interrupted; make another communicator")
+      .as_agreed(agreement);
 }
 
 void Agreement::fail(std::exception_ptr error) {
@@ -316,23 +362,12 @@ void Agreement::fail(std::exception_ptr error) {
       // This rank has sent its notice already, or has none to send; the others may not have reached the position where
       // it concerns them.
       if ((!own || notices_.contains({epoch_, rank_})) && !can_settle()) throw PeerFailure(this);
-      try {
-        settle(own);
-      } catch (const PeerFailure& e) {
-        lose();
-        if (e.on != this) throw;
-      } catch (...) {
-        lose();
-        throw;
-      }
+      settle_or_lose(own);
     }
   }
   if (level_left_ == 0) {
     if (level > 1) throw PeerFailure(this);
-    if (!lost_because_.empty()) throw Error(ErrorKind::usage, lost_because_).as_agreed(++agreements);
-    throw Error(ErrorKind::environment,
-                "the communicator is lost: the agreement on an error was interrupted; make another communicator")
-        .as_agreed(++agreements);
+    throw_as_lost(++agreements);
   }
   if (level > level_left_) throw PeerFailure(this);
   level_left_ = 0;

@@ -13,7 +13,8 @@
 //              unwinds to the next collective call
 //   settling   this rank has sent its notice, given up what was pending, and takes part in the agreement
 //   leaving    agreed: PeerFailure unwinds to the call that all ranks leave, which throws the Error
-//   lost       an agreement was interrupted: every call throws from now on
+//   lost       an agreement was interrupted: every call throws from now on, the first one the error that was not agreed
+//              on, if this rank has not thrown it
 //
 //   working  -> failed     own error, or a notice that concerns this rank (concerns())
 //   failed   -> settling   in fail(), which ends every collective call that an exception leaves
@@ -137,7 +138,7 @@ class Agreement {
   /// Leaves a call without an error.
   void leave() { ++position_; }
   /// Ends the use of this communicator on all ranks: their calls throw, with `why` as the text.
-  void lose(const std::string& why = {});
+  void lose(const std::string& why);
   /// Leaves a call by `error`; implements Communicator::fail.
   [[noreturn]] void fail(std::exception_ptr error);
 
@@ -184,6 +185,12 @@ class Agreement {
   std::optional<Notice> own_notice(const std::exception_ptr& error);
   /// All ranks enter this and agree on the Error that they throw, and out of which call.
   void settle(const std::optional<Notice>& own);
+  /// settle(), or the communicator is lost.
+  void settle_or_lose(const std::optional<Notice>& own);
+  /// The end of this communicator, of which this rank informs the others unless another one has.
+  void lose(const Notice& last);
+  void become_lost(const Notice& last);
+  [[noreturn]] void throw_as_lost(std::uint64_t agreement);
 
   Services& services_;
   const int rank_, size_;
@@ -200,6 +207,7 @@ class Agreement {
   bool departing_ = false;             // this rank is in its last call
   std::exception_ptr error_;
   std::string lost_because_;
+  std::optional<Notice> unsettled_;  // the error whose agreement was interrupted, until this rank throws it
   // Of the last agreement.
   int level_left_ = 0;        // not 0 while unwinding: level of the call that all ranks leave
   Notice chosen_;             // the error that they throw there

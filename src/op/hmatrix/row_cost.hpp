@@ -7,23 +7,21 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
-#include <span>
 #include <vector>
 
 namespace tacit::op::detail {
 
-/// Element-wise sums over ranks in the order of ranks, piece by piece, so that no rank holds the data of all.
-/// Collective.
+/// Element-wise sums over ranks, which are exact for whole numbers. Collective.
 template <class V>
-std::vector<V> sum_over_ranks(const comm::Communicator& comm, const std::vector<V>& own) {
-  const std::size_t most = std::max<std::size_t>(1, (std::size_t(1) << 21) / std::size_t(comm.size()));
-  std::vector<V> sum(own.size());
-  for (std::size_t from = 0; from < own.size(); from += most) {
-    const std::size_t count = std::min(most, own.size() - from);
-    const auto all = comm.all_gather(std::span<const V>(own).subspan(from, count));
-    for (std::size_t i = 0; i < all.size(); ++i) sum[from + i % count] += all[i];
-  }
-  return sum;
+std::vector<V> sum_over_ranks(const comm::Communicator& comm, std::vector<V> values) {
+  using Number = real_or_self_t<V>;
+  auto* const begin = reinterpret_cast<Number*>(values.data());
+  const std::size_t count = values.size() * (sizeof(V) / sizeof(Number));
+  std::vector<double> sums(begin, begin + count);
+  sums.push_back(0);  // of the last number all_sum_and_max() finds the maximum
+  comm.all_sum_and_max(sums);
+  std::transform(sums.begin(), sums.end() - 1, begin, [](double sum) { return Number(sum); });
+  return values;
 }
 
 // The cost of rows [s, e) on one rank, for s and e at multiples of `chunk` rows (pieces): dense blocks and U in

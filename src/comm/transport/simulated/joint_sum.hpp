@@ -27,12 +27,9 @@ class JointSum {
     done_ = broken_up_ = false;
   }
 
-  /// `left`: when its first message left; `lane`: its clock of the sum, where rounds advance by themselves.
-  void join(const Rank& rank, double left, const void* value, double* lane, double* seconds) {
-    auto& r = ranks_[std::size_t(rank.rank)];
-    r = {rank.clock, rank.wire, left, 0, lane, seconds};
-    if (lane) r.time = *lane;
-    r.posted = r.time;
+  /// `left`: when its first message left.
+  void join(const Rank& rank, double left, const void* value, double* seconds) {
+    ranks_[std::size_t(rank.rank)] = {rank.clock, rank.wire, left, rank.clock, seconds};
     std::memcpy(value_of(rank.rank), value, bytes_);
     joined_.push_back(rank.rank);
   }
@@ -69,8 +66,7 @@ class JointSum {
     for (std::size_t r = 0; r < ranks_.size(); ++r) {
       Rank& rank = *world_.list[r];
       const auto& one = ranks_[r];
-      if (one.lane) *one.lane = one.time;
-      else rank.clock = std::max(rank.clock, one.time), rank.wire = one.wire;
+      rank.clock = std::max(rank.clock, one.time), rank.wire = one.wire;
       world_.line_up(rank, rank.clock);
     }
   }
@@ -78,7 +74,6 @@ class JointSum {
  private:
   struct OfRank {
     double time, wire, left, posted;
-    double* lane;     // null: the rank's own clock
     double* seconds;  // of the phase that waits
   };
   int rank_of(int me) const { return me < surplus_ ? 2 * me : me + surplus_; }
@@ -88,8 +83,8 @@ class JointSum {
     auto& r = ranks_[std::size_t(rank)];
     const auto link = world_.network.link(rank, to);
     const double sending = link.overhead + link.gap * double(bytes_);
-    if (r.lane) r.left = r.time + sending;
-    else r.left = r.wire = std::max(r.wire, r.time) + sending, *r.seconds += link.overhead;
+    r.left = r.wire = std::max(r.wire, r.time) + sending;
+    *r.seconds += link.overhead;
     r.time += link.overhead;
     r.posted = r.time;
     ++world_.messages;
@@ -102,11 +97,11 @@ class JointSum {
     const double left = ranks_[std::size_t(from)].left;
     const double arrival = (meeting ? std::max(left, r.posted) : left) + link.latency;
     if (arrival > r.time) {
-      if (!r.lane) *r.seconds += arrival - r.time;
+      *r.seconds += arrival - r.time;
       r.time = arrival;
     }
     r.time += link.overhead;
-    if (!r.lane) *r.seconds += link.overhead;
+    *r.seconds += link.overhead;
   }
 
   World& world_;

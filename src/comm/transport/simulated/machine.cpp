@@ -172,24 +172,30 @@ std::string MachineModel::describe() const {
                 1e6 * latency, 1e6 * overhead, 1e9 * gap, 1e6 * noise, 1e-9 * bandwidth, 1e-9 * cache_bandwidth,
                 cache / 1024, 1e-9 * flop_rate, 1e6 * kernel, tacit::to_string(delivery), tacit::to_string(progress));
   std::string all = text;
-  if (progress == Progress::poll) all += message(" every ", 1e6 * poll_interval, " us");
+  const auto digits = [](double number) {  // no more than are of interest
+    char few[32];
+    std::snprintf(few, sizeof few, "%g", number);
+    return std::string(few);
+  };
+  if (progress == Progress::poll) all += message(" every ", digits(1e6 * poll_interval), " us");
   for (const auto& l : levels)
-    all += message(", within ", l.ranks, " ranks: L ", 1e6 * l.latency, " us, o ", 1e6 * l.overhead, " us, G ",
-                   1e9 * l.gap, " ns/B");
-  if (eager_limit > 0) all += message(", rendezvous above ", eager_limit / 1024, " KB");
+    all += message(", within ", l.ranks, " ranks: L ", digits(1e6 * l.latency), " us, o ", digits(1e6 * l.overhead),
+                   " us, G ", digits(1e9 * l.gap), " ns/B");
+  if (eager_limit > 0) all += message(", rendezvous above ", digits(eager_limit / 1024), " KB");
   if (ranks_per_node > 0) {
     all += message(", nodes of ", ranks_per_node, " ranks");
-    if (nic_gap > 0) all += message(" with ", 1e9 * nic_gap, " ns/B");
-    if (node_bandwidth > 0) all += message(" and ", 1e-9 * node_bandwidth, " GB/s");
+    if (nic_gap > 0) all += message(" with ", digits(1e9 * nic_gap), " ns/B");
+    if (node_bandwidth > 0) all += message(" and ", digits(1e-9 * node_bandwidth), " GB/s");
   }
   if (topology != Topology::flat) {
-    all += message(", ", tacit::to_string(topology), ": ", 1e6 * hop_latency, " us a hop");
+    all += message(", ", tacit::to_string(topology), ": ", digits(1e6 * hop_latency), " us a hop");
     if (topology == Topology::torus) all += message(", ", torus_axes, " axes");
     else all += message(", ", nodes_per_switch, " nodes a switch, ", switches_per_group, " switches a group");
-    if (uplink_gap > 0) all += message(", uplinks ", 1e9 * uplink_gap, " ns/B");
+    if (uplink_gap > 0) all += message(", uplinks ", digits(1e9 * uplink_gap), " ns/B");
   }
   if (noise_interval > 0)
-    all += message(", interrupted every ", 1e6 * noise_interval, " us for ", 1e6 * noise_duration, " us");
+    all +=
+        message(", interrupted every ", digits(1e6 * noise_interval), " us for ", digits(1e6 * noise_duration), " us");
   if (noise > 0 || noise_interval > 0) all += message(", seed ", seed);
   return all;
 }

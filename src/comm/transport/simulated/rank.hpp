@@ -67,8 +67,9 @@ class SimulatedRank : public VirtualClock, public IterationClock {
   virtual const MachineModel& machine() const = 0;
   double bandwidth() const noexcept override { return machine().memory_bandwidth(); }
   virtual void on_outer_stack(const std::function<void()>& f) = 0;
-  virtual void restart_clocks() = 0;
-  virtual SimulatedTimes read_clocks() = 0;
+  /// look() as of wait_jointly().
+  virtual void restart_clocks(const std::function<void()>& look) = 0;
+  virtual SimulatedTimes read_clocks(const std::function<void()>& look) = 0;
 
   void iteration() override {
     if (recorder) recorder->iteration();

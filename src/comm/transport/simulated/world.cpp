@@ -205,6 +205,22 @@ void Rank::sum_by_messages(Transport& over, int tag) {
   if (++sum.by_messages == int(world_.list.size())) coming.erase(tag);
 }
 
+// Waits until another rank has made it so.
+template <class Done>
+void Rank::wait_for_others(Done done, const std::function<void()>& look) {
+  struct Blocked {
+    bool& flag;
+    explicit Blocked(bool& f) : flag(f) { flag = true; }
+    ~Blocked() { flag = false; }
+  } const now(blocked);
+  while (!done()) {
+    stop_if_stuck();
+    look();
+    awake = false;
+    suspend(never);
+  }
+}
+
 bool Rank::wait_jointly(Transport& over, int tag, detail::SumSlot& slot, const std::function<void()>& look) {
   unsent = {};
   auto& transport = static_cast<SimulatedTransport&>(over);
@@ -213,28 +229,19 @@ bool Rank::wait_jointly(Transport& over, int tag, detail::SumSlot& slot, const s
   if (entry.by_messages > 0) return false;
   if (!entry.jointly) entry.jointly = world_.joint_sum(), entry.jointly->begin(slot);
   const auto sum = entry.jointly;
-  sum->join(*this, slot.left, slot.value.data(), transport.lane_of(slot.channel),
-            &phase(phase_ ? phase_ : "agree").seconds);
-  blocked = true;
+  sum->join(*this, slot.left, slot.value.data(), &phase(phase_ ? phase_ : "agree").seconds);
+  if (sum->complete()) {
+    coming.erase(tag);
+    sum->finish();
+    let_run(world_.next());
+  }
   try {
-    if (sum->complete()) {
-      coming.erase(tag);
-      sum->finish();
-      let_run(world_.next());
-    }
-    while (!sum->done() && !sum->broken_up()) {
-      stop_if_stuck();
-      look();
-      awake = false;
-      suspend(never);
-    }
+    wait_for_others([&] { return sum->done() || sum->broken_up(); }, look);
   } catch (...) {
-    blocked = false;
     slot.left = -1;
     coming.erase(tag);
     throw;
   }
-  blocked = false;
   if (sum->broken_up()) return false;
   slot.left = -1;
   std::memcpy(slot.value.data(), sum->result(), slot.value.size());
@@ -256,10 +263,17 @@ const MachineModel& Rank::machine() const {
   return world_.machine;
 }
 
-void Rank::meet(const std::function<void()>& act) {
+void Rank::meet(const std::function<void()>& act, const std::function<void()>& look) {
   send_unsent();
   stop_if_stuck();
-  if (!world_.all_have_come()) return suspend(never), stop_if_stuck();
+  if (!world_.all_have_come()) {
+    try {
+      return wait_for_others([&, before = world_.meetings] { return world_.meetings != before; }, look);
+    } catch (...) {
+      --world_.waiting;
+      throw;
+    }
+  }
   act();
   for (auto& other : world_.list) world_.line_up(*other, other->clock);
   let_run(world_.next());  // all go on in the order of ranks, whoever came last
@@ -278,18 +292,22 @@ void Rank::on_outer_stack(const std::function<void()>& f) {
   if (thrown) std::rethrow_exception(thrown);
 }
 
-void Rank::restart_clocks() {
-  meet([&] {
-    world_.restart();
-    for (auto& recorder : world_.recorders) recorder->begin();
-  });
+void Rank::restart_clocks(const std::function<void()>& look) {
+  meet(
+      [&] {
+        world_.restart();
+        for (auto& recorder : world_.recorders) recorder->begin();
+      },
+      look);
 }
 
-SimulatedTimes Rank::read_clocks() {
-  meet([&] {
-    world_.times = std::make_unique<SimulatedTimes>(world_.read());
-    for (auto& recorder : world_.recorders) recorder->end();
-  });
+SimulatedTimes Rank::read_clocks(const std::function<void()>& look) {
+  meet(
+      [&] {
+        world_.times = std::make_unique<SimulatedTimes>(world_.read());
+        for (auto& recorder : world_.recorders) recorder->end();
+      },
+      look);
   return *world_.times;
 }
 
@@ -397,6 +415,7 @@ void World::run(std::size_t stack_bytes, const OfRank& f) {
       f(rank, room);
     } catch (...) {
       rank.error = std::current_exception();
+      rank.failed_in_deadlock = stuck;
     }
   };
   // Stacks with guard pages take two mappings each, of the 65,530 that Linux allows a process by default.
@@ -432,8 +451,10 @@ void World::run(std::size_t stack_bytes, const OfRank& f) {
     if (!stacks_->intact(r))
       throw Error(ErrorKind::environment, message("the stack of simulated rank ", r, " has overrun its ", stack_bytes,
                                                   " bytes; simulate needs more stack_bytes for this"));
+  const Rank* failed = nullptr;
   for (const auto& rank : list)
-    if (rank->error) std::rethrow_exception(rank->error);
+    if (rank->error && (!failed || (failed->failed_in_deadlock && !rank->failed_in_deadlock))) failed = rank.get();
+  if (failed) std::rethrow_exception(failed->error);
 }
 
 }  // namespace tacit::comm::simulated
@@ -503,10 +524,10 @@ const MachineModel* simulated_machine(const Communicator& comm) {
   return rank ? &rank->machine() : nullptr;
 }
 void restart_clocks(const Communicator& comm) {
-  rank_of(comm, "restart_clocks").restart_clocks();
+  rank_of(comm, "restart_clocks").restart_clocks([&] { comm.check(); });
 }
 SimulatedTimes read_clocks(const Communicator& comm) {
-  return rank_of(comm, "read_clocks").read_clocks();
+  return rank_of(comm, "read_clocks").read_clocks([&] { comm.check(); });
 }
 
 }  // namespace tacit::comm

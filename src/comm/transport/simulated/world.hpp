@@ -43,8 +43,8 @@ class Rank final : public detail::SimulatedRank {
   bool wait_jointly(Transport& over, int tag, detail::SumSlot& slot, const std::function<void()>& look) override;
   const MachineModel& machine() const override;
   void on_outer_stack(const std::function<void()>& f) override;
-  void restart_clocks() override;
-  SimulatedTimes read_clocks() override;
+  void restart_clocks(const std::function<void()>& look) override;
+  SimulatedTimes read_clocks(const std::function<void()>& look) override;
 
   struct Phase {
     const char* name;
@@ -91,6 +91,7 @@ class Rank final : public detail::SimulatedRank {
   std::unique_ptr<exec::Fiber> fiber;
   detail::Call* call = nullptr;  // the innermost open call, saved while others run
   std::exception_ptr error;
+  bool failed_in_deadlock = false;  // the error may be no more than that
 
  protected:
   void begins(const char* name) override { ++phase(name).count; }
@@ -99,7 +100,9 @@ class Rank final : public detail::SimulatedRank {
   static const char* name_of(int channel) {
     return channel < State::sum_channels ? "sum" : channel >= State::exchange_channel ? "halo" : "agree";
   }
-  void meet(const std::function<void()>& act);
+  void meet(const std::function<void()>& act, const std::function<void()>& look);
+  template <class Done>
+  void wait_for_others(Done done, const std::function<void()>& look);
   void suspend(double until);
   void let_run(Rank* next);
   void take_arrivals();
@@ -174,7 +177,8 @@ class World {
     errand_ = {&rank, &f};
     go_on_with(nullptr);
   }
-  /// f(rank, queues) on the stack of each rank. Rethrows the exception of the lowest rank that failed.
+  /// f(rank, queues) on the stack of each rank. Rethrows the exception of the lowest rank that failed, before a
+  /// deadlock if one has.
   using OfRank = std::function<void(Rank&, const std::shared_ptr<MessageQueues>&)>;
   void run(std::size_t stack_bytes, const OfRank& f);
   /// From now on.
@@ -183,10 +187,12 @@ class World {
   }
   // A barrier without cost: true on the last rank to arrive.
   bool all_have_come() {
-    if (++met_ < int(list.size())) return false;
-    met_ = 0;
+    if (++waiting < int(list.size())) return false;
+    waiting = 0;
+    ++meetings;
     return true;
   }
+  int waiting = 0, meetings = 0;
 
   void restart();
   SimulatedTimes read() const;
@@ -242,7 +248,6 @@ class World {
 
   std::priority_queue<Entry> queue_;
   std::uint64_t turns_ = 0;
-  int met_ = 0;
   Rank* current_ = nullptr;
   std::pair<Rank*, const std::function<void()>*> errand_{};
   exec::Fiber outside_;
