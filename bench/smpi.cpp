@@ -48,11 +48,12 @@ class Rank final : public comm::detail::SimulatedRank {
       if (polls) poll();
     }
   }
-  void wait() override {
+  bool wait(Check) override {
     const Spent spent(*this);
     if (probed_) {  // a message that no receive has been posted for may be what the rank waits for
       probed_ = false;
-      return smpi_execute(1e-6);
+      smpi_execute(1e-6);
+      return false;
     }
     std::vector<MPI_Request> open;
     std::vector<Posted*> who;
@@ -63,13 +64,15 @@ class Rank final : public comm::detail::SimulatedRank {
     MPI_Status status;
     check(MPI_Waitany(int(open.size()), open.data(), &first, &status), "MPI_Waitany");
     who[std::size_t(first)]->finish(status);
+    return false;  // the caller looks for itself
   }
   void let_others_catch_up() override { smpi_execute(1e-7); }
   void sum_started(const comm::Transport&, int) override {}
   void sum_taken(const comm::Transport&, int) override {}
   bool may_poll() const override { return polling_; }
   const comm::MachineModel& machine() const override { return machine_; }
-  void restart_clocks() override {
+  void on_outer_stack(const std::function<void()>& f) override { f(); }
+  void restart_clocks(const std::function<void()>&) override {
     double latest = simgrid_get_clock();
     check(MPI_Allreduce(MPI_IN_PLACE, &latest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD), "MPI_Allreduce");
     origin_ = latest + 1;
@@ -77,7 +80,7 @@ class Rank final : public comm::detail::SimulatedRank {
     messages = bytes = 0, kernels_ = 0;
     phases_.clear();
   }
-  comm::SimulatedTimes read_clocks() override {
+  comm::SimulatedTimes read_clocks(const std::function<void()>&) override {
     comm::SimulatedTimes t;
     t.finish = now();
     int ranks = 1;

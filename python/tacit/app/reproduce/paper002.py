@@ -122,7 +122,7 @@ ROWS = (
         figures_4_and_5,
         {"ranks": 8},
         {"ranks": 512},
-        how="Figures 4 and 5. Simulated bottom solves of 4^3 cells a rank down to 1e-3, after a first one, 512 ranks"
+        how="Figures 4 and 5. Simulated bottom solves of 4^3 cells a rank down to 1e-3, mean of nine, 512 ranks"
         " (paper: 4096), on `hopper`: latency and bandwidth as published, overhead and noise assumed, none fitted to"
         " this paper.",
         needs=("bench_scale",),

@@ -37,12 +37,13 @@ class SimulatedRank : public VirtualClock, public IterationClock {
   /// Called when its result is used.
   virtual void sum_taken(const Transport& over, int channel) = 0;
   /// Whether nothing else is under way on this rank: then the first message of a sum is charged when it starts, and
-  /// goes out when the rank does anything but wait for the sum.
-  virtual bool may_join() const = 0;
+  /// goes out when the rank does anything but wait for the sum. Where this is never so, what follows is not used.
+  virtual bool may_join() const { return false; }
   /// Charges a message; returns when it leaves.
-  virtual double depart(Transport& over, int to, int tag, std::size_t bytes) = 0;
+  virtual double depart(Transport&, int /*to*/, int /*tag*/, std::size_t /*bytes*/) { return 0; }
   /// Sends one that has been charged.
-  virtual void deliver(Transport& over, int to, int tag, const void* data, std::size_t bytes, double left) = 0;
+  virtual void deliver(Transport&, int /*to*/, int /*tag*/, const void* /*data*/, std::size_t /*bytes*/,
+                       double /*left*/) {}
   struct Unsent {
     void (*send)(void* sums, SumSlot& slot);
     void* sums;
@@ -58,10 +59,10 @@ class SimulatedRank : public VirtualClock, public IterationClock {
   /// Whether sums may wait for values of devices, which only polls find out.
   bool has_devices = false;
   /// Called before the first round of a sum is sent as messages: all ranks do so then.
-  virtual void sum_by_messages(Transport& over, int tag) = 0;
+  virtual void sum_by_messages(Transport&, int /*tag*/) {}
   /// Waits for the sum of which a message is unsent, until all ranks do, and computes it together with them; false
   /// where another rank has sent messages for it. look() looks for failures, and throws.
-  virtual bool wait_jointly(Transport& over, int tag, SumSlot& slot, const std::function<void()>& look) = 0;
+  virtual bool wait_jointly(Transport&, int /*tag*/, SumSlot&, const std::function<void()>& /*look*/) { return false; }
   /// False in compute loops that poll: their time comes from the kernels' declarations, during which sums are advanced.
   virtual bool may_poll() const = 0;
   virtual const MachineModel& machine() const = 0;
