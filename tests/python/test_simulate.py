@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
+import time
 from pathlib import Path
 
 import numpy as np
@@ -177,6 +179,25 @@ def test_replay_says_what_it_cannot_play() -> None:
 
     with pytest.raises(ZeroDivisionError):
         tacit.simulate.replay(A, b, progress=stop, **given)
+
+
+def test_a_replay_can_be_interrupted() -> None:
+    A, b = tacit.simulate.boxes((2, 2), (3, 3))
+    many = {"ranks": (64, 64), "recorded": (3, 3), "method": "cg", "max_iterations": 8, "iterations": 20000}
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGVTALRM, interrupt)
+    begin = time.process_time()
+    signal.setitimer(signal.ITIMER_VIRTUAL, 1.0)
+    try:
+        with pytest.raises(KeyboardInterrupt):  # of some minutes
+            tacit.simulate.replay(A, b, rtol=1e-30, fallbacks=False, explain=False, **many)
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+    assert time.process_time() - begin < 10
 
 
 def test_boxes_are_the_laplacian() -> None:

@@ -2,6 +2,7 @@
 
 #include "transport.hpp"
 
+#include "../../agreement/interrupt.hpp"
 #include "../../collective/sums.hpp"
 #include "../../exchange/exchanges.hpp"
 
@@ -394,6 +395,7 @@ Replayed replay(const Recording& recording, const MachineModel& machine, const R
     std::size_t done = 0, shown = 0;
     script.each(player.model(), [&](const Op& op) {
       player.play(op);
+      if (rank.rank == 0 && detail::time_to_ask()) rank.on_outer_stack(detail::ask_user);
       if (all > 0 && ++done >= shown + std::max<std::size_t>(1, all / 200)) {
         shown = done;
         rank.on_outer_stack([&] { options.progress(double(done) / double(all)); });

@@ -435,11 +435,13 @@ void World::run(std::size_t stack_bytes, const OfRank& f) {
                           : std::make_unique<exec::Fiber>(stack_bytes, std::move(whole));
     line_up(*rank, 0);
   }
+  std::size_t first = 0;  // all lower ranks are done
   while (finished < int(list.size())) {
     Rank* rank = next();
     if (!rank) {
       stuck = true;
-      rank = std::find_if(list.begin(), list.end(), [](const auto& r) { return !r->done; })->get();
+      while (list[first]->done) ++first;
+      rank = list[first].get();
     }
     go_on_with(rank);
     while (const auto* const f = std::exchange(errand_.second, nullptr)) {
