@@ -15,13 +15,14 @@ namespace {
 
 using detail::as_scalar, detail::HBlock, detail::HBlockKind, detail::SingleOf;
 
-// The leaves of least time and memory are some ten times as large as ranks are, which are here those of A, fewer for a
-// looser tolerance: measured for 4,000 to 20,000 points of a surface and of a volume, docs/notes/hmatrix.md.
+// Leaves of some five times the rank, which is here that of A, and less for a looser tolerance, take little more than
+// the least memory, in the time of others: measured for points of a plane, a surface and a volume,
+// docs/notes/hmatrix.md.
 template <Scalar T>
 Local leaf_size(const op::HMatrix<T>& A, const HluOptions& options) {
   if (options.leaf_size) return *options.leaf_size;
   constexpr Local least = 64, most = 512;
-  constexpr double ranks = 11;
+  constexpr double ranks = 5.5;
   const double digits = std::min(1.0, std::log(options.tolerance) / std::log(A.options().tolerance));
   Local size = least;
   while (size < most && 1.5 * size < ranks * digits * A.report().mean_rank) size *= 2;
