@@ -19,7 +19,7 @@ using layout::Vector;
 enum class FactorPrecision {
   automatic,  ///< single where the tolerance is 1e-5 or more (block diagonals: always) and the matrix's entries are
               ///< within 1e-15 to 1e15, else full
-  single,     ///< float or its complex form
+  single,     ///< float or its complex form; factors are those of a multiple of A where its range is too small
   full        ///< the scalar's own
 };
 
