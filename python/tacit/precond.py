@@ -298,6 +298,8 @@ def _columns_of(a: Any, name: str, F: Operator) -> Array:
     array = to_scalar(array.reshape(-1, 1) if array.ndim == 1 else array, F._scalar, name)
     if array.ndim != 2 or len(array) != F.shape[0] or array.shape[1] == 0:
         raise ValueError(f"{name} has shape {array.shape}; ({F.shape[0]},) or ({F.shape[0]}, k) with k > 0 is needed")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} has an element that is not finite")
     return array
 
 

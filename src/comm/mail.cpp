@@ -56,6 +56,9 @@ Mail::~Mail() = default;
 void Mail::send(std::span<const int> to, Global label, Bytes bytes) {
   State& s = state_;
   if (s.simulated && s.simulated->recorder) s.simulated->recorder->refuse("sends mail");
+  for (const int rank : to)
+    require(rank != comm_.rank() && rank >= 0 && rank < comm_.size(), "mail of rank ", comm_.rank(), " to rank ", rank,
+            "; other ranks, 0 to ", comm_.size() - 1, ", are needed");
   const std::size_t length = bytes.size();
   const auto add = [&](const auto& number) {
     const auto* const from = reinterpret_cast<const std::byte*>(&number);
@@ -64,7 +67,6 @@ void Mail::send(std::span<const int> to, Global label, Bytes bytes) {
   add(serial_), add(std::int64_t(label));
   const auto shared = std::make_shared<Bytes>(std::move(bytes));
   for (const int rank : to) {
-    require(rank != comm_.rank() && rank >= 0 && rank < comm_.size(), "mail of rank ", comm_.rank(), " to rank ", rank);
     sent_->share(rank, s.tag(State::mail_channel), shared);
     ++s.counters.messages, s.counters.bytes += std::int64_t(length);
   }

@@ -193,6 +193,28 @@ TEST(Mail, EndsOnAllRanksWhenOneFails) {
   });
 }
 
+TEST(Mail, SendsNothingWhereARankIsWrong) {
+  on_ranks([](const Communicator& c) {
+    if (c.size() == 1) return;
+    const int next = (c.rank() + 1) % c.size(), last = (c.rank() + c.size() - 1) % c.size();
+    comm::collective(c, [&] {
+      comm::Mail mail(c);
+      for (const int wrong : {c.rank(), -1, c.size()}) {
+        const auto before = c.counters();
+        const int to[] = {next, wrong};
+        EXPECT_THROW(mail.send(to, 7, comm::Mail::Bytes(5, std::byte(1))), Error);
+        EXPECT_EQ((c.counters() - before).messages, 0);
+      }
+      const int to[] = {next};
+      mail.send(to, 7, comm::Mail::Bytes(3, std::byte(c.rank())));
+      mail.send(to, 8, {});
+      EXPECT_EQ(mail.take(8), comm::Mail::Bytes());
+      EXPECT_EQ(mail.take(7), comm::Mail::Bytes(3, std::byte(last)));
+      mail.finish();
+    });
+  });
+}
+
 // Every rank owns `own` indices (rank 1 none) and needs some of every other rank's.
 struct Ring {
   layout::Partition partition;

@@ -472,6 +472,47 @@ TEST(HMatrixPreconditioners, TakeNumbersOfAnySize) {
   }
 }
 
+// Factors in a precision whose range squares of the matrix's numbers leave are those of a scaled matrix.
+template <class T>
+void factors_of_any_size() {
+  const Geometry g = sphere(300);
+  on_ranks(
+      [&](const Communicator& comm) {
+        const auto space = Space::distributed(comm, 300);
+        const auto x = test::vector_of<T>(space, 5);
+        HMatrixOptions options;
+        options.tolerance = 1e-4;
+        const HMatrix<T> A(space, tree_of(g, leaves(16)), kernel<T>(g), options);
+        ASSERT_GT(A.report().low_rank_blocks, 0);
+        precond::HluOptions o{1e-3, 0, 16, precond::FactorPrecision::single};
+        const precond::Hlu<T> one(A, o);
+        ASSERT_GT(one.report().low_rank_blocks, 0);
+        Vector<T> expected(space), y(space);
+        one.apply(x, expected);
+        for (const double size : {0x1p-100, 0x1p-70, 0x1p60, 0x1p90}) {
+          o.scale = size;
+          const precond::Hlu<T> F(A, o);
+          EXPECT_TRUE(F.report().single);
+          EXPECT_EQ(F.note(), "");
+          EXPECT_NEAR(F.report().log_determinant, one.report().log_determinant + 300 * std::log(size), 1e-2);
+          for (const bool adjoint : {false, true}) {
+            adjoint ? F.apply_adjoint(x, y) : F.apply(x, y);
+            for (auto& v : std::span(y.data(), y.size())) v *= real_t<T>(size);
+            adjoint ? one.apply_adjoint(x, expected) : one.apply(x, expected);
+            EXPECT_LE(layout::norm(minus(y, expected)), 1e-4 * layout::norm(expected)) << size;
+          }
+        }
+      },
+      {1, 3});
+}
+
+TEST(Hlu, FactorisesNumbersOfAnySizeInAnyPrecision) {
+  factors_of_any_size<double>();
+#if TACIT_SCALARS_Host & 1
+  factors_of_any_size<float>();
+#endif
+}
+
 TEST(HMatrixPreconditioners, RefuseWhatTheyCannotUse) {
   on_ranks(
       [](const Communicator& comm) {

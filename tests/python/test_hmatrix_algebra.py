@@ -127,6 +127,8 @@ def test_factors_updated_by_few_columns() -> None:
         F.updated(U, b)
     with pytest.raises(ValueError, match="U has shape"):
         F.updated(U[1:])
+    with pytest.raises(ValueError, match="U has an element that is not finite"):
+        F.updated(np.full(N, np.nan))
 
 
 def test_factors_on_ranks_are_those_of_one() -> None:

@@ -55,6 +55,18 @@ def test_factors_solve_and_know_the_determinant(process: tuple[tacit.HMatrix, np
     assert tacit.solve(A, b, precond=loose, rtol=1e-10).converged
 
 
+def test_products_in_blocks_of_large_rank_lose_no_digits() -> None:
+    """Updates of a block whose rank is a large part of its size are added up densely, and truncated once."""
+    points = np.random.default_rng(0).random((1500, 3))
+    A = tacit.hmatrix(points, "matern32", length=0.2, nugget=0.01, tolerance=1e-9, symmetry="hermitian")
+    a = A @ np.eye(1500)
+    exact = np.linalg.slogdet((a + a.T) / 2)[1]
+    for factors in ("cholesky", "lu"):
+        F = tacit.precond.factorise(A, 1e-6, leaf_size=50, factors=factors)
+        assert F.report["mean_rank"] > 30
+        assert abs(F.slogdet()[1] - exact) < 1e-5
+
+
 def test_a_matrix_that_is_not_positive_definite(process: tuple[tacit.HMatrix, np.ndarray]) -> None:
     a = process[1]
     n = len(a)

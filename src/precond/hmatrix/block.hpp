@@ -61,30 +61,24 @@ template <Scalar F>
 class HArithmetic {
  public:
   using Block = HBlock<F>;
-  explicit HArithmetic(double tolerance) : tolerance_(tolerance) {}
+  /// `hermitian`: of dense blocks on the diagonal only the lower triangle is kept up to date.
+  explicit HArithmetic(double tolerance, bool hermitian = false) : tolerance_(tolerance), hermitian_(hermitian) {}
 
   /// A = L U in place, rows exchanged within the leaves of the diagonal. Divides its work into branches
   /// (exec::branching). The order of sums does not depend on the threads.
   void factorise(Block& a);
   /// A = L L^H in place, of a Hermitian A without blocks above the diagonal; failed() unless it is positive definite.
   void factorise_hermitian(Block& a);
-  /// X := (L U)^-1 X, (L U)^-T X, or (L L^H)^-1 X; X rows x k, leading dimension ldx. Divides its work as above.
-  void solve(const Block& lu, F* x, Local ldx, Local k) const;
-  void solve_transposed(const Block& lu, F* x, Local ldx, Local k) const;
-  void solve_hermitian(const Block& l, F* x, Local ldx, Local k) const;
 
-  /// Truncates a low-rank matrix to the tolerance.
-  void truncate(LowRank<F>& b) const;
-  /// A dense matrix (rows x columns, overwritten) as a low-rank matrix.
-  LowRank<F> compress(F* a, Local rows, Local columns) const;
+  /// truncate() and compress() of truncation.hpp to the tolerance; failed() where a number is not finite.
+  void truncate(LowRank<F>& b);
+  LowRank<F> compress(F* a, Local rows, Local columns);
 
   /// The number of pivots that were too small and replaced; failed(): whether a factor is not finite.
   Global perturbed() const { return perturbed_; }
   bool failed() const { return failed_; }
   /// Ends the work of this and later calls early: a factor that it needs is not finite.
   void fail() { failed_ = true; }
-  /// log |det| and the sign (of modulus 1) of L U, or L L^H.
-  std::pair<double, F> log_determinant(const Block& a, bool hermitian) const;
 
   // The steps of a factorisation by cells. op(B) = B or B^H:
   /// C -= A op(B)
@@ -100,34 +94,28 @@ class HArithmetic {
   void solve_upper_left(const Block& u, Block& b);
   /// Adds what is pending in a block and all blocks within it.
   void finish(Block& b);
-  /// Y += alpha A X, and with A^T; X and Y of k columns.
-  void apply(const Block& a, F alpha, const F* x, Local ldx, F* y, Local ldy, Local k) const;
-  void apply_transposed(const Block& a, F alpha, const F* x, Local ldx, F* y, Local ldy, Local k) const;
-  /// X := L^-1 X, L^-T X, U^-1 X, U^-T X
-  void lower(const Block& l, F* x, Local ldx, Local k) const;
-  void lower_transposed(const Block& l, F* x, Local ldx, Local k) const;
-  void upper(const Block& u, F* x, Local ldx, Local k) const;
-  void upper_transposed(const Block& u, F* x, Local ldx, Local k) const;
-  /// Whether there is enough work for several threads in factorise(a), and in solve(a).
+  /// Whether there is enough work for several threads in factorise(a).
   static bool divides(const Block& a) { return a.rows + a.columns >= 512; }
-  static bool solve_divides(const Block& a) { return a.rows + a.columns >= 4096; }
 
  private:
   void flush(Block& b);
   // Whether updates of a block of low rank are collected in a dense matrix, which this makes.
   static bool sums_densely(Block& c);
   void add(Block& c, const F* u, Local ldu, const F* v, Local ldv, Local k, F scale);
+  void add_to_children(Block& c, const F* u, Local ldu, const F* v, Local ldv, Local k, F scale);
+  // C += scale U V^T or, with `op` 'C', scale U V^H for a dense block.
+  void add_to_dense(Block& c, const F* u, Local ldu, const F* v, Local ldv, Local k, F scale, char op) const;
+  // C -= A op(B) for a dense matrix C.
+  template <bool Adjoint>
+  void subtract_densely(const Block& a, const Block& b, F* c, Local ldc);
   // A op(B) as a low-rank matrix, where one of them is one, or neither is.
   template <bool Adjoint>
-  LowRank<F> low_product(const Block& a, const Block& b) const;
+  LowRank<F> low_product(const Block& a, const Block& b);
   template <bool Adjoint>
-  LowRank<F> product(const Block& a, const Block& b) const;
-  template <bool Adjoint>
-  std::vector<F> turned_times(const Block& b, const std::vector<F>& v, Local k) const;
-  template <class G, class H>
-  void together(bool large, G&& g, H&& h) const;
+  LowRank<F> product(const Block& a, const Block& b);
 
   double tolerance_;
+  bool hermitian_;
   std::atomic<Global> perturbed_ = 0;
   std::atomic<bool> failed_ = false;
 };

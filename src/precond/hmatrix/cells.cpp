@@ -1,6 +1,7 @@
 #include "cells.hpp"
 
 #include "cell_messages.hpp"
+#include "triangles.hpp"
 
 #include <tacit/base/lapack.hpp>
 #include <tacit/base/trace.hpp>
@@ -293,19 +294,18 @@ class Cells<F>::Sweep {
 
   void solve(Step s, int i, F* x) {
     const HBlock<F>& d = *c_.own_.at({i, i}).root;
-    const auto& a = c_.arithmetic;
-    exec::branching(HArithmetic<F>::solve_divides(d), [&] {
-      if (s == Step::lower) a.lower(d, x, d.rows, k_);
-      else if (s == Step::upper) a.upper(d, x, d.rows, k_);
-      else if (s == Step::lower_transposed) a.lower_transposed(d, x, d.rows, k_);
-      else a.upper_transposed(d, x, d.rows, k_);
+    exec::branching(solve_divides(d), [&] {
+      if (s == Step::lower) lower(d, x, d.rows, k_);
+      else if (s == Step::upper) upper(d, x, d.rows, k_);
+      else if (s == Step::lower_transposed) lower_transposed(d, x, d.rows, k_);
+      else upper_transposed(d, x, d.rows, k_);
     });
   }
   void subtract(Step s, int target, int source, const F* x, F* y) {
     const HBlock<F>& b = *c_.own_.at(beside(s, target, source)).root;
-    exec::branching(HArithmetic<F>::solve_divides(b), [&] {
-      if (is_transposed(s)) c_.arithmetic.apply_transposed(b, F(-1), x, b.rows, y, b.columns, k_);
-      else c_.arithmetic.apply(b, F(-1), x, b.columns, y, b.rows, k_);
+    exec::branching(solve_divides(b), [&] {
+      if (is_transposed(s)) apply_transposed(b, F(-1), x, b.rows, y, b.columns, k_);
+      else apply(b, F(-1), x, b.columns, y, b.rows, k_);
     });
   }
 
@@ -414,7 +414,7 @@ std::pair<double, std::complex<double>> Cells<F>::log_determinant() const {
   std::pair<double, std::complex<double>> all{0, 1};
   for (const auto& [place, cell] : own_) {
     if (place.first != place.second) continue;
-    const auto [log, sign] = arithmetic.log_determinant(*cell.root, cholesky_);
+    const auto [log, sign] = detail::log_determinant(*cell.root, cholesky_);
     all.first += log, all.second *= as_scalar<std::complex<double>>(std::complex<real_t<F>>(sign));
   }
   return all;

@@ -34,7 +34,7 @@ class Cells {
   using Step = TriangleStep;
   using Place = std::pair<int, int>;
   Cells(comm::Communicator comm, Grid grid, double tolerance, bool cholesky)
-      : arithmetic(tolerance), comm_(std::move(comm)), grid_(std::move(grid)), cholesky_(cholesky) {}
+      : arithmetic(tolerance, cholesky), comm_(std::move(comm)), grid_(std::move(grid)), cholesky_(cholesky) {}
 
   HArithmetic<F> arithmetic;
 

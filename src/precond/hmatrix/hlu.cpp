@@ -15,13 +15,14 @@ namespace {
 
 using detail::as_scalar, detail::HBlock, detail::HBlockKind, detail::SingleOf;
 
-// The leaves of least time and memory are some ten times as large as ranks are, which are here those of A, fewer for a
-// looser tolerance: measured for 4,000 to 20,000 points of a surface and of a volume, docs/notes/hmatrix.md.
+// Leaves of some five times the rank, which is here that of A, and less for a looser tolerance, take little more than
+// the least memory, in the time of others: measured for points of a plane, a surface and a volume,
+// docs/notes/hmatrix.md.
 template <Scalar T>
 Local leaf_size(const op::HMatrix<T>& A, const HluOptions& options) {
   if (options.leaf_size) return *options.leaf_size;
   constexpr Local least = 64, most = 512;
-  constexpr double ranks = 11;
+  constexpr double ranks = 5.5;
   const double digits = std::min(1.0, std::log(options.tolerance) / std::log(A.options().tolerance));
   Local size = least;
   while (size < most && 1.5 * size < ranks * digits * A.report().mean_rank) size *= 2;
@@ -58,6 +59,22 @@ void check(const op::HMatrix<T>& A, const HluOptions& options) {
           " A + ", options.shift, " I, which is not hermitian; lu takes any");
 }
 
+// About the largest number of scale A + shift I.
+template <Scalar T>
+double largest(const op::HMatrix<T>& A, const HluOptions& options) {
+  return std::abs(options.scale) * A.largest() + std::abs(options.shift);
+}
+
+// The power of two by which this is multiplied, so that squares of its numbers are within the range of F.
+template <Scalar F, Scalar T>
+double unit_for(const op::HMatrix<T>& A, const HluOptions& options) {
+  const double size = largest(A, options);
+  const bool fits = std::is_same_v<real_t<F>, float> ? detail::fits_single(size) : size > 1e-120 && size < 1e120;
+  if (fits || size == 0 || !std::isfinite(size)) return 1;
+  constexpr int most = std::numeric_limits<real_t<T>>::max_exponent - 2;
+  return std::ldexp(1.0, std::clamp(-std::ilogb(size), -most, most));
+}
+
 }  // namespace
 
 template <Scalar T>
@@ -73,18 +90,21 @@ template <Scalar T>
 template <Scalar F>
 struct Hlu<T>::TrianglesIn final : Hlu<T>::Triangles {
   using Step = detail::TriangleStep;
+  double unit;  // the cells have the factors of unit A
   std::vector<Global> cuts;
   detail::Cells<F> cells;
   mutable std::vector<F> x;
 
   TrianglesIn(const op::HMatrix<T>& A, const HluOptions& options, bool cholesky, double shift)
-      : cuts(A.rows().cuts()),
+      : unit(unit_for<F>(A, options)),
+        cuts(A.rows().cuts()),
         cells(A.range().comm(), detail::Grid(*A.row_tree(), A.range().comm().size(), leaf_size(A, options)),
               options.tolerance, cholesky) {
     const lapack::OneThread alone;
-    cells.build(*A.row_tree(), leaf_size(A, options), cuts,
-                detail::own_pieces(A, cells.grid(), cholesky, options.rank, as_scalar<T>(options.scale), cells.sent()));
-    const auto all = options.shift + shift;
+    cells.build(
+        *A.row_tree(), leaf_size(A, options), cuts,
+        detail::own_pieces(A, cells.grid(), cholesky, options.rank, as_scalar<T>(options.scale * unit), cells.sent()));
+    const auto all = (options.shift + shift) * unit;
     if (all != 0.0) cells.add_to_diagonal(as_scalar<F>(all));
     cells.factorise();
   }
@@ -119,6 +139,8 @@ struct Hlu<T>::TrianglesIn final : Hlu<T>::Triangles {
     };
     for (const auto& [place, cell] : cells.own()) add(add, *cell.root);
     std::tie(report.log_determinant, report.sign) = cells.log_determinant();
+    for (const auto& [place, cell] : cells.own())
+      if (place.first == place.second) report.log_determinant -= std::log(unit) * cell.root->rows;
   }
 
   void solve(T* rows, Local n, int k, bool adjoint) const override {
@@ -140,7 +162,8 @@ struct Hlu<T>::TrianglesIn final : Hlu<T>::Triangles {
     cells.solve(steps(adjoint), cells.cholesky(), cuts, x.data(), k);
     for (Local i = 0; i < n; ++i)
       for (int c = 0; c < k; ++c)
-        rows[std::size_t(i) * k + c] = as_scalar<T>(turned(x[std::size_t(c) * std::size_t(n) + std::size_t(i)]));
+        rows[std::size_t(i) * k + c] =
+            as_scalar<T>(turned(x[std::size_t(c) * std::size_t(n) + std::size_t(i)])) * real_t<T>(unit);
   }
 };
 
@@ -203,7 +226,7 @@ Hlu<T>::Hlu(const op::HMatrix<T>& A, const HluOptions& options) : op::Operator<T
     rows_ = std::make_unique<op::OwnRows<T>>(A.rows().space(), A.row_tree(), A.rows().cuts());
     report_.single = options.precision == FactorPrecision::single ||
                      (options.precision == FactorPrecision::automatic && options.tolerance >= 1e-5 &&
-                      detail::fits_single(std::abs(options.scale) * A.largest() + std::abs(options.shift))) ||
+                      detail::fits_single(largest(A, options))) ||
                      std::is_same_v<SingleOf<T>, T>;
     triangles_ = report_.single ? make<SingleOf<T>>(A, options) : make<T>(A, options);
     agree(comm);

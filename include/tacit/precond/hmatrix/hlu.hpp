@@ -19,7 +19,7 @@ using layout::Vector;
 enum class FactorPrecision {
   automatic,  ///< single where the tolerance is 1e-5 or more (block diagonals: always) and the matrix's entries are
               ///< within 1e-15 to 1e15, else full
-  single,     ///< float or its complex form
+  single,     ///< float or its complex form; factors are those of a multiple of A where its range is too small
   full        ///< the scalar's own
 };
 
@@ -38,7 +38,7 @@ struct HluOptions {
   /// Low-rank blocks of the operator are truncated to at most so many terms; 0: taken as they are.
   Local rank = 0;
   /// Clusters of at most so many rows are not divided: a block between two of them is dense. By default 64 to
-  /// 512, about ten times the mean rank of A at this tolerance: smaller blocks take more time than dense ones.
+  /// 512, about five times the mean rank of A at this tolerance: larger ones take more memory.
   std::optional<Local> leaf_size{};
   FactorPrecision precision = FactorPrecision::automatic;
   Factors factors = Factors::automatic;
