@@ -301,6 +301,24 @@ def test_sphere_against_its_series(boundary: str) -> None:
     assert errors[0] / errors[1] > 3.2
 
 
+@pytest.mark.parametrize("boundary", ["hard", "soft"])
+@pytest.mark.parametrize("k", [1e-3, 0.05])
+def test_bodies_much_smaller_than_the_wavelength(k: float, boundary: str) -> None:
+    """Neither the equation nor the cross-section loses digits: a hard sphere's is 7/9 pi k^4, a soft one's 4 pi. Nor is
+    there a word on a goal that the caller has not given.
+    """
+    wave = bem.scatter(bem.sphere(6), k, boundary=boundary)
+    assert error_of(wave) < (0.02 if boundary == "hard" else 0.006)
+    exact = 7 / 9 * math.pi * k**4 if boundary == "hard" else 4 * math.pi
+    assert wave.cross_section == pytest.approx(exact, rel=4e-2, abs=0)
+    assert wave.warnings == []
+
+
+def test_far_fields_that_the_error_of_the_matrix_hides_are_told() -> None:
+    with pytest.warns(RuntimeWarning, match="take a smaller tolerance"):
+        bem.scatter(bem.sphere(3), 1e-6)
+
+
 def test_directions_of_any_length() -> None:
     wave = bem.scatter(bem.sphere(2), 1.0, incident=(1e-320, 1e-320, 0.0))
     np.testing.assert_allclose(wave.incident, np.array([1, 1, 0]) / math.sqrt(2))

@@ -28,6 +28,10 @@ from .sections import PlaneGrid
 BOUNDARIES = ("hard", "soft")
 #: Elements for a wavelength below which a warning is given.
 FEW = 6.0
+#: The share of the imaginary part in the far field forwards below which the optical theorem loses digits.
+_SMALL = 0.3
+#: The wave number times the radius above which it is taken all the same: the integral takes its square in directions.
+_LARGE = 50.0
 
 
 class Scattering(Outcome):
@@ -99,10 +103,23 @@ class Scattering(Outcome):
 
     @property
     def cross_section(self) -> float:
-        """The power that is scattered, over that of the incident wave through a unit of area: 4 pi / k times the
-        imaginary part of the far field forwards (optical theorem). Collective.
+        """The power that is scattered, over that of the incident wave through a unit of area: the integral of |f|^2
+        over all directions d, which is 4 pi / k times the imaginary part of f forwards (optical theorem).
+
+        The latter is taken unless it is small beside the real part, as for bodies much smaller than the wavelength:
+        there it would be a small difference of large numbers. Collective.
         """
-        return float(4 * math.pi / self.wavenumber * self.far_field(self.incident).imag[0])
+        forwards = complex(self.far_field(self.incident)[0])
+        reach = self.wavenumber * float(np.linalg.norm(np.ptp(self.mesh.vertices, axis=0))) / 2
+        if abs(forwards.imag) > _SMALL * abs(forwards) or reach > _LARGE:
+            return float(4 * math.pi / self.wavenumber * forwards.imag)
+        # The degree of |f|^2 in directions is twice that of f, which is little above k times the radius.
+        x, weights = np.polynomial.legendre.leggauss(math.ceil(reach + 4 * reach ** (1 / 3)) + 4)
+        angles = math.pi / len(x) * np.arange(2 * len(x))
+        across = np.sqrt(1 - x**2)[:, None]
+        d = np.stack([across * np.cos(angles), across * np.sin(angles), x[:, None] + 0 * angles], axis=-1)
+        power = (np.abs(self.far_field(d.reshape(-1, 3))) ** 2).reshape(len(x), -1).sum(axis=1)
+        return float(weights @ power) * math.pi / len(x)
 
     def inside(self, points: Any) -> Array:
         """Which points (n, 3) are within a body: from the solid angle under which they see it. Collective."""
@@ -168,13 +185,22 @@ def _checked(mesh: Any, wavenumber: Any, incident: Any, boundary: str, elements:
     if boundary == "hard" and elements == "constant":
         raise ValueError("elements is 'constant'; on hard bodies the field is continuous, take 'linear'")
     closed(mesh, "scattering")
-    return {"k": k, "incident": directions_of(d)[0], "eta": _coupling(coupling, k)}
+    return {"k": k, "incident": directions_of(d)[0], "eta": _coupling(coupling, k, mesh)}
 
 
-def _coupling(given: Any, k: float) -> complex:
-    """eta. Local."""
+def _longest_side(mesh: Mesh) -> float:
+    """Of the boxes around the components. Local."""
+    corners, of = mesh.vertices[mesh.triangles], mesh.component
+    low, high = np.full((int(of.max()) + 1, 3), np.inf), np.full((int(of.max()) + 1, 3), -np.inf)
+    np.minimum.at(low, of, corners.min(axis=1))
+    np.maximum.at(high, of, corners.max(axis=1))
+    return float((high - low).max())
+
+
+def _coupling(given: Any, k: float, mesh: Mesh) -> complex:
+    """eta; by default i / k for waves that are not longer than the largest body. Local."""
     if given is None:
-        return 1j / k
+        return 1j / max(k, 1 / _longest_side(mesh))
     if not isinstance(given, numbers.Complex) or not cmath.isfinite(given):
         raise ValueError(f"coupling is {given!r}; a finite number is needed")
     return complex(given)
@@ -189,12 +215,19 @@ def _form(boundary: str, eta: complex) -> tuple[dict[str, Any], complex]:
     return {"identity": 0.5, "adjoint": 1.0, "single": 1 / eta}, 1 / eta
 
 
-def _doubts(per_wavelength: float) -> list[str]:
+def _doubts(operator: Any, boundary: str, per_wavelength: float) -> list[str]:
     """What makes the far field wrong, as sentences."""
     found = []
     if per_wavelength < FEW:
         found.append(
             f"{per_wavelength:.1f} edges in a wavelength; below {FEW:g} the wave is not resolved, take a finer mesh"
+        )
+    # The far field of a small hard body is of second order in k times its size, and the error of its density of first.
+    reach, error = operator.wavenumber * _longest_side(operator.mesh), operator.A.report["measured_error"]
+    if boundary == "hard" and error > 0.1 * reach:
+        found.append(
+            f"the wave number times the size of the largest body is {reach:.1e}; the error of the matrix, {error:.1e},"
+            " is above a tenth of it and hides the far field of hard bodies, take a smaller tolerance"
         )
     return found
 
@@ -227,8 +260,10 @@ def scatter(
 
         (V + eta (1/2 + K')) q = u_inc + eta du_inc/dn.
 
-    With eta = i / k these have one solution at every wave number (Burton and Miller 1971, doi 10.1098/rspa.1971.0097);
-    with eta = 0 they have none, or a wrong one, at the resonances of the inside. Collective; the mesh is the same on
+    With an eta that is not real these have one solution at every wave number (Burton and Miller 1971, doi
+    10.1098/rspa.1971.0097); with eta = 0 they have none, or a wrong one, at the resonances of the inside. eta = i / k
+    is good for large bodies; on a sphere of radius a much smaller than the wavelength, 2 i a is (Kress 1985, doi
+    10.1093/qjmam/38.2.323). Collective; the mesh is the same on
     every rank.
 
     Parameters
@@ -244,7 +279,7 @@ def scatter(
     elements : str
         "linear": continuous, a value at each vertex; on soft bodies also "constant".
     coupling : complex, optional
-        eta. Default: i / k.
+        eta. Default: i / k, at most i times the longest side of the box around the largest body.
     method, precond : as for :func:`tacit.solve`
     threads : int, optional
         Of this rank.
@@ -269,7 +304,8 @@ def scatter(
     Warns
     -----
     RuntimeWarning
-        On rank 0, for fewer than six edges in a wavelength.
+        On rank 0, for fewer than six edges in a wavelength, and for hard bodies so small beside the wavelength that the
+        error of the matrix hides their far field.
 
     Examples
     --------
@@ -295,7 +331,7 @@ def scatter(
     )
     per_wavelength = 2 * math.pi / k / operator.mesh.surface["longest_edge"]
     notes = list(result.warnings)
-    for text in _doubts(per_wavelength):
+    for text in _doubts(operator, boundary, per_wavelength):
         notes.append(text)
         if on.rank == 0:
             warnings.warn(text, RuntimeWarning, stacklevel=2)
