@@ -69,25 +69,20 @@ def run(arguments: argparse.Namespace) -> int:
 def _here(a: argparse.Namespace, comm: Any, out: Console) -> int:
     import numpy as np
 
-    from tacit import _core, _support
+    from tacit import _support
     from tacit.app import bem
 
     notes: list[str] = []
     begin = time.perf_counter()
-    mesh = _support.agreed(comm, lambda: surfaces.mesh_of(a, notes))
+    mesh = _support.agreed(comm, lambda: _closed_mesh(a, notes))
     points = _support.agreed(comm, lambda: surfaces.points_in(a.points))
     mesh_seconds = comm.all_max_real(time.perf_counter() - begin)
     how: dict[str, Any] = {**cli.given(a, HMATRIX), "threads": a.threads, "comm": comm}
     how |= {name: getattr(a, name) for name in ("incident", "boundary", "elements", "method", "precond")}
     with working("scattering", out, comm.rank == 0), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # the same sentences are among the facts
-        try:
-            solving: Any = cli.given(a, SOLVE, surfaces.SOLVING)
-            wave = bem.scatter(mesh, a.wavenumber, solve=solving, **how)
-        except ValueError as error:
-            if isinstance(error, _core.Error) or ("outwards" not in str(error) and "closed" not in str(error)):
-                raise
-            raise _core.InputError(f"{a.mesh}: {error}") from None
+        solving: Any = cli.given(a, SOLVE, surfaces.SOLVING)
+        wave = bem.scatter(mesh, a.wavenumber, solve=solving, **how)
     facts = _facts(a, wave) | {"notes": notes}
     facts["seconds"]["mesh"] = mesh_seconds
     if a.at:
@@ -108,6 +103,19 @@ def _here(a: argparse.Namespace, comm: Any, out: Console) -> int:
             report.write_json(facts, a.json)
         surfaces.show(_rows(facts), facts, (a.vtu, a.output, a.map), out)
     return cli.OK if facts["converged"] else cli.NOT_CONVERGED
+
+
+def _closed_mesh(a: argparse.Namespace, notes: list[str]) -> Any:
+    """The mesh of the arguments; InputError where it is open, or its normals do not point outwards."""
+    from tacit._core import InputError
+    from tacit.app.boundary import closed
+
+    mesh = surfaces.mesh_of(a, notes)
+    try:
+        closed(mesh, "scattering")
+    except ValueError as error:
+        raise InputError(f"{a.mesh}: {error}") from None
+    return mesh
 
 
 def _facts(a: argparse.Namespace, wave: Any) -> dict[str, Any]:
