@@ -262,9 +262,8 @@ def scatter(
 
     With an eta that is not real these have one solution at every wave number (Burton and Miller 1971, doi
     10.1098/rspa.1971.0097); with eta = 0 they have none, or a wrong one, at the resonances of the inside. eta = i / k
-    is good for large bodies; on a sphere of radius a much smaller than the wavelength, 2 i a is (Kress 1985, doi
-    10.1093/qjmam/38.2.323). Collective; the mesh is the same on
-    every rank.
+    is good for large bodies; on a sphere of radius a much smaller than the wavelength, 2 i a is (R. Kress, Q. J. Mech.
+    Appl. Math. 38, 323, 1985). Collective; the mesh is the same on every rank.
 
     Parameters
     ----------
