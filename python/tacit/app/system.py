@@ -37,7 +37,7 @@ class Solving(SolveOptions, Applied, total=False):
     """The ``**options`` of :meth:`System.solve`, for type checkers."""
 
 
-APPLIED = ("floating", "net_charge", "field", "origin")
+APPLIED = tuple(Applied.__annotations__)
 
 
 class _BoundaryData(NamedTuple):

@@ -38,7 +38,7 @@ class KernelOptions(PointKernelOptions, total=False):
 
 
 _NUMBERS = {name: option for name, option in POINT_KERNEL.items() if name != "kernel"}
-#: Their names.
+#: The names of all options of a named kernel.
 OPTIONS = ("length", *_NUMBERS, "derivative")
 
 
