@@ -30,7 +30,9 @@ TYPES = {"flag": "bool", "whole": "int", "real": "float", "wholes": "Sequence[in
 # For choices that have options of their own: the class of the objects that may be given instead of a name.
 # Tables whose takers are functions of their own; those that no keywords are typed by.
 BY_TAKER = ("tiled", "inference")
-UNTYPED = ("precond", "hmatrix_precond", "machine", "machine_level", "point_kernel")
+UNTYPED = ("precond", "hmatrix_precond", "machine", "machine_level")
+# Options that a function takes by their place among its arguments.
+BY_PLACE = {"point_kernel": "kernel"}
 OBJECTS = {"solve": "Method", "precond": "Any"}
 
 
@@ -94,9 +96,10 @@ def table(described: dict[str, Any]) -> str:
     return "{\n" + "\n".join(lines) + "\n}"
 
 
-def typed_dict(name: str, described: dict[str, Any], taker: dict[str, Any] | None = None) -> str:
-    """A TypedDict of all options, or of those of one taker."""
+def typed_dict(name: str, described: dict[str, Any], taker: dict[str, Any] | None = None, by_place: str = "") -> str:
+    """A TypedDict of all options but one that is given by its place, or of those of one taker."""
     taken = takes(taker) if taker else dict.fromkeys(o["name"] for o in described["options"])
+    taken.pop(by_place, None)
     lines = [
         f"class {name}(TypedDict, total=False):",
         f'    """Options of {name.removesuffix("Options")}, for type checkers."""',
@@ -124,7 +127,8 @@ def tables_file(described: dict[str, dict[str, Any]], choices: dict[str, list[st
         if name in BY_TAKER:
             parts += [typed_dict(class_name(t["name"]) + "Options", one, t) + "\n" for t in one["takers"]]
         elif name not in UNTYPED:
-            parts.append(typed_dict(class_name(name.replace("_", "-")) + "Options", one) + "\n")
+            typed = class_name(name.replace("_", "-")) + "Options"
+            parts.append(typed_dict(typed, one, by_place=BY_PLACE.get(name, "")) + "\n")
     return "\n".join(parts).rstrip() + "\n"
 
 

@@ -398,6 +398,18 @@ class MultigridSolveOptions(TypedDict, total=False):
     norm: Literal['2', 'max']
 
 
+class PointKernelOptions(TypedDict, total=False):
+    """Options of PointKernel, for type checkers."""
+
+    variance: float
+    nugget: float
+    kappa: float
+    nu: float
+    epsilon: float
+    poisson: float
+    radius: float
+
+
 class ReconstructOptions(TypedDict, total=False):
     """Options of Reconstruct, for type checkers."""
 

@@ -66,7 +66,8 @@ def parts_of(package: Any) -> list[Any]:
     ]
 
 
-MODULES = [tacit, comm, io, *parts_of(krylov), layout, *parts_of(op), precond, tacit.scipy, simulate, *parts_of(app)]
+FOLDERS = (krylov, op, precond, app)
+MODULES = [tacit, comm, io, layout, tacit.scipy, simulate, *(part for folder in FOLDERS for part in parts_of(folder))]
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda m: m.__name__)

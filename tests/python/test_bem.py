@@ -254,6 +254,25 @@ def test_conductors() -> None:
         (lambda m: bem.solve(m, [1, 2, 3]), "one for each of 2 conductors"),
         (lambda m: bem.solve(m, np.nan), "not finite"),
         (lambda m: bem.solve(m, floating=[2]), "conductors are 0 to 1"),
+        (lambda m: bem.solve(m, np.full(len(m), np.nan)), "not finite"),
+        (lambda m: bem.solve(m, 1j), "real numbers"),
+        (lambda m: bem.solve(m, floating=True, net_charge=np.nan), "not finite"),
+        (lambda m: bem.solve(m, floating=True, net_charge=[1, 2, 3]), "2 conductors float"),
+        (lambda m: bem.solve(m, net_charge=1.0), "none does"),
+        (lambda m: bem.solve(m, floating="1"), "a list of conductors"),
+        (lambda m: bem.solve(m, floating=1), "a list of conductors"),
+        (lambda m: bem.assemble(m).capacitance(field=(0, 0, 1)), "field is of a solve"),
+        (lambda m: bem.settled_capacitance(m, 0.1, floating=True), "floating is of a solve"),
+        (lambda m: bem.solve(m, plane="z"), "an axis and a coordinate"),
+        (lambda m: bem.solve(m, plane=("z", np.nan)), "a finite coordinate"),
+        (lambda m: bem.solve(m, mirror=("x", -3.0)), "an axis and a coordinate"),
+        (lambda m: bem.solve(m, 1.0).section(("x", np.nan)), "a finite coordinate"),
+        (lambda m: bem.solve(m, 1.0).potential_at([[1e300, 0, 0]]), "below 1e\\+150"),
+        (lambda m: bem.sphere(100_000_000), "too many"),
+        (lambda m: bem.ring_sphere(3, 100_000), "too many"),
+        (lambda m: bem.cube(100_000_000), "too many"),
+        (lambda m: m.copies((2_000_000_000, 2_000_000_000)), "too many"),
+        (lambda m: bem.sphere(3, np.inf), "finite"),
         (lambda m: bem.solve(m, field=(1, 2)), "three numbers"),
         (lambda m: bem.solve(m, tolerance=2.0), "tolerance"),
         (lambda m: bem.solve(m, discretisation="nystrom"), "discretisation"),
@@ -274,7 +293,7 @@ def test_conductors() -> None:
     ],
 )
 def test_wrong_use(call: Callable[[bem.Mesh], Any], text: str) -> None:
-    with pytest.raises(ValueError, match=text):
+    with pytest.raises((ValueError, TypeError), match=text):
         call(bem.sphere_pair(2))
 
 
@@ -536,6 +555,23 @@ def test_files_that_are_cut(tmp_path: Path, python: Callable[..., Any]) -> None:
         assert ": refused " in line or Path(line.partition(": ")[0]).suffix not in COUNTED, line
 
 
+@pytest.mark.parametrize("suffix", ["off", "stl", "vtk", "vtu", "msh"])
+def test_coordinates_that_are_not_finite(suffix: str, tmp_path: Path) -> None:
+    """With the file, the vertex, and a face of it."""
+    mesh = bem.sphere(2)
+    vertices = mesh.vertices.copy()
+    vertices[7, 1] = np.nan
+    path = tmp_path / f"a.{suffix}"
+    if suffix == "off":
+        rows = [" ".join(map(str, row)) for row in vertices] + [f"3 {a} {b} {c}" for a, b, c in mesh.triangles]
+        path.write_text("\n".join([f"OFF {len(vertices)} {len(mesh)} 0", *rows, ""]))
+    else:
+        how = {"file_format": "gmsh22", "binary": False} if suffix == "msh" else {}
+        meshio.Mesh(vertices, [("triangle", mesh.triangles)]).write(path, **how)
+    with pytest.raises(tacit.InputError, match=rf"a\.{suffix}: vertex \d+, a corner of fac.* is at .*nan"):
+        bem.read(path)
+
+
 def test_refuses_files(tmp_path: Path) -> None:
     def refused(name: str, text: str, match: str) -> None:
         (tmp_path / name).write_text(text)
@@ -549,6 +585,10 @@ def test_refuses_files(tmp_path: Path) -> None:
     refused("a.pbf", "3 0 0 0", "a coordinate is missing")
     refused("a.obj", "v 0 0 0\n", "no triangles")
     refused("b.obj", "v 0 0 0\nf 1 2 3\n", "line 2 has vertex 2 of 1")
+    for name in ("void.msh", "void.obj", "void.vtu", "void.lst"):
+        refused(name, "", f"{name}: the file is empty")
+    with pytest.raises(tacit.InputError, match="a folder"):
+        bem.read(tmp_path)
     with pytest.raises(FileNotFoundError):
         bem.read(tmp_path / "none.stl")
     tetra = meshio.Mesh(np.eye(4, 3), [("tetra", np.array([[0, 1, 2, 3]]))])

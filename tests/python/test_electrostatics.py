@@ -287,6 +287,19 @@ def test_conductors_and_interfaces_within_interfaces() -> None:
     np.testing.assert_array_equal(system.permittivity[: len(core)], 1.0)
 
 
+def test_holes_in_interfaces_are_told() -> None:
+    """What lies within is in the medium outside then, and its capacitance is wrong by the ratio of permittivities."""
+    inner, outer = bem.sphere(3), bem.sphere(3, 2.0)
+    torn = named(core=inner, coat=bem.Mesh(outer.vertices, outer.triangles[3:]))
+    system = bem.assemble(torn, dielectrics={"coat": 4.0})
+    assert system.permittivity[0] == 1
+    assert [note for note in system.notes if "conductor 'core' lies within dielectric 'coat' but for a hole" in note]
+    assert bem.assemble(torn, dielectrics={"coat": 4.0}, media={"core": 4.0}).notes == []
+    # Half of a surface, or a conductor on a plane, is no body with a hole.
+    half = named(core=bem.sphere(3, 0.2), coat=bem.Mesh(outer.vertices, outer.triangles[outer.centroids[:, 2] < 0]))
+    assert bem.assemble(half, dielectrics={"coat": 4.0}).notes == []
+
+
 def test_what_lies_within_an_interface_cut_by_planes() -> None:
     """A half of a coated cube is closed by its image."""
     cube = bem.cube(2)

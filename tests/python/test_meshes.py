@@ -447,7 +447,7 @@ def test_vtp(form: str, packed: str, header: str, tmp_path: Path) -> None:
 def test_vtp_refused(tmp_path: Path) -> None:
     good = Vtp("binary", "", "<u4").file()
     for content, text in [
-        (b"", "not XML"),
+        (b"", "the file is empty"),
         (good[: len(good) // 2], "not XML"),
         (good.replace(b'PolyData"', b'ImageData"', 1), "PolyData is needed"),
         (good.replace(b'Name="offsets"', b'Name="ofsets"'), "no DataArray of offsets of Lines"),

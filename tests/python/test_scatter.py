@@ -158,6 +158,15 @@ def test_meshes_of_linear_elements() -> None:
         (lambda m: bem.scatter(m, 1.0, boundary="rigid"), "boundary"),
         (lambda m: bem.scatter(m, 1.0, elements="constant"), "take 'linear'"),
         (lambda m: bem.scatter(m, 1.0, coupling=math.inf), "coupling"),
+        (lambda m: bem.scatter(m, 1.0, coupling="i"), "coupling"),
+        (lambda m: bem.scatter(m, 1e300), "radians across the mesh"),
+        (lambda m: bem.scatter(m, 1 + 1j), "a number is needed"),
+        (lambda m: bem.scatter(m, 1.0, incident=(0, 1j, 0)), "direction"),
+        (lambda m: bem.laplace(m, dirichlet=lambda p: p[:, 0] * np.nan), "not finite"),
+        (lambda m: bem.laplace(m, neumann=lambda p, n: p[:, 0] * np.nan), "not finite"),
+        (lambda m: bem.laplace(m, neumann=lambda p, n: np.ones(3)), "boundary values have shape"),
+        (lambda m: bem.laplace(m, dirichlet=lambda p: 1j * p[:, 0]), "real numbers"),
+        (lambda m: bem.boundary_operator(m, single=1.0).solve(np.ones(3)), "tested has shape"),
         (lambda m: bem.scatter(m, 1.0, symmetry="symmetric"), "symmetry"),
         (lambda m: bem.scatter(bem.Mesh(m.vertices, m.triangles[1:]), 1.0), "do not belong to two triangles"),
         (lambda m: bem.scatter(bem.Mesh(m.vertices, m.triangles[:, ::-1]), 1.0), "point inwards"),
@@ -290,6 +299,31 @@ def test_sphere_against_its_series(boundary: str) -> None:
     errors = [error_of(bem.scatter(bem.sphere(c), 2.0, boundary=boundary, tolerance=1e-5)) for c in (3, 6)]
     assert errors[1] < 0.03
     assert errors[0] / errors[1] > 3.2
+
+
+@pytest.mark.parametrize("boundary", ["hard", "soft"])
+@pytest.mark.parametrize("k", [1e-3, 0.05])
+def test_bodies_much_smaller_than_the_wavelength(k: float, boundary: str) -> None:
+    """Neither the equation nor the cross-section loses digits: a hard sphere's is 7/9 pi k^4, a soft one's 4 pi. Nor is
+    there a word on a goal that the caller has not given.
+    """
+    wave = bem.scatter(bem.sphere(6), k, boundary=boundary)
+    assert error_of(wave) < (0.02 if boundary == "hard" else 0.006)
+    exact = 7 / 9 * math.pi * k**4 if boundary == "hard" else 4 * math.pi
+    assert wave.cross_section == pytest.approx(exact, rel=4e-2, abs=0)
+    assert wave.warnings == []
+
+
+def test_far_fields_that_the_error_of_the_matrix_hides_are_told() -> None:
+    with pytest.warns(RuntimeWarning, match="take a smaller tolerance"):
+        bem.scatter(bem.sphere(3), 1e-6)
+
+
+def test_directions_of_any_length() -> None:
+    wave = bem.scatter(bem.sphere(2), 1.0, incident=(1e-320, 1e-320, 0.0))
+    np.testing.assert_allclose(wave.incident, np.array([1, 1, 0]) / math.sqrt(2))
+    d = np.array([[1e300, 1e300, 0.0], [0, 1e-310, 0]])
+    np.testing.assert_allclose(wave.far_field(d), wave.far_field([[1, 1, 0], [0, 1, 0]]))
 
 
 def dense(operator: bem.BoundaryOperator) -> Any:

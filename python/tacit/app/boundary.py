@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
-from .. import _core, krylov, layout, op
+from .. import _core, krylov, op
 from .. import comm as _comm
 from .._alike import Whole, alike
 from .._described import HMATRIX, HmatrixOptions, SolveOptions
@@ -29,8 +29,16 @@ from .._support import (
 )
 from .elements import KINDS, Elements, tested_function, welded
 from .meshes import Mesh
+from .points import points_of, reals, shared_out
 
+_MOST_RADIANS = 1e6  # beyond, phases have few digits
 _SHARES = ("single", "double", "adjoint", "hypersingular", "identity")
+
+
+def error_of(A: op.HMatrix | op.DeviceHMatrix) -> float:
+    """The error of an H-matrix, measured or estimated; at least 1e-12, or 1e-6 in single precision. Local."""
+    errors = (A.report[name] for name in ("estimated_error", "measured_error", "measured_error_ones"))
+    return float(max(*errors, 1e-12 if A.dtype in (np.float64, np.complex128) else 1e-6))
 
 
 class BoundaryOperator:
@@ -88,8 +96,7 @@ class BoundaryOperator:
     @property
     def default_rtol(self) -> float:
         """The error of the matrix, below which a residual makes nothing more accurate."""
-        errors = (self.A.report[name] for name in ("estimated_error", "measured_error"))
-        return float(max(*errors, 1e-12 if self.A.dtype in (np.float64, np.complex128) else 1e-6))
+        return error_of(self.A)
 
     def solve(
         self,
@@ -105,7 +112,11 @@ class BoundaryOperator:
         and how the solve ended. `average`: for an operator that maps constants to 0, the mean of the solution; the
         part of `tested` that no function has is then left out. Collective.
         """
-        b = (np.asarray(tested) / self.root)[self.order].astype(self.A.dtype)
+        given = np.asarray(as_array(tested, "tested"))
+        if given.shape != (len(self.elements),):
+            needed = f"one for each of {len(self.elements)} {self.elements.what}"
+            raise ValueError(f"tested has shape {given.shape}; {needed} is needed")
+        b = (given / self.root)[self.order].astype(self.A.dtype)
         matrix: Any = self.A
         if average is not None:
             unit = self.root[self.order] / np.linalg.norm(self.root)
@@ -205,6 +216,12 @@ def _assembled(
         k, accuracy = real_number(wavenumber, "wavenumber"), real_number(quadrature, "quadrature")
         if not 0 <= k < math.inf:
             raise ValueError(f"wavenumber is {wavenumber!r}; a number from 0 is needed")
+        size = float(np.ptp(mesh.vertices, axis=0).max())
+        if k * size > _MOST_RADIANS:
+            raise ValueError(
+                f"wavenumber is {wavenumber!r}: {k * size:.3g} radians across the mesh; up to {_MOST_RADIANS:g} are"
+                " possible"
+            )
         if not accuracy > 0:
             raise ValueError(f"quadrature is {quadrature!r}; a number above 0 is needed")
         form = tuple(complex(share) for share in shares)
@@ -235,16 +252,6 @@ def _assembled(
     return BoundaryOperator(made["mesh"], elements, made["form"], made["wavenumber"], made, on)
 
 
-def points_of(points: Any, what: str = "points") -> Array:
-    """Points (n, 3); ValueError for others."""
-    p = np.ascontiguousarray(as_array(points, what), dtype=np.float64)
-    if p.ndim == 1 and len(p) == 3:
-        p = p[None, :]
-    if p.ndim != 2 or p.shape[1] != 3 or not np.isfinite(p).all():
-        raise ValueError(f"{what} have shape {p.shape}; finite numbers of shape (n, 3) are needed")
-    return p
-
-
 def layers_at(of: Any, single: Any, double: Any, points: Any, *, far: bool = False) -> Array:
     """The potential of both layers at points, or their far field in directions: on all ranks, each of which takes a
     part of the points. `of` has a mesh, elements, a wave number, a communicator and threads. Collective.
@@ -253,13 +260,9 @@ def layers_at(of: Any, single: Any, double: Any, points: Any, *, far: bool = Fal
     none = np.zeros(0, dtype=kind)
     densities = [none if d is None else np.ascontiguousarray(d, dtype=kind) for d in (single, double)]
     p, _ = alike(of.comm, lambda: points_of(points), lambda p: {"points": Whole(p)})
-    o = layout.blocks(len(p), of.comm.size)
-    own = np.ascontiguousarray(p[o[of.comm.rank] : o[of.comm.rank + 1]])
     name = core("bem_layers_far" if far else "bem_layers_at", kind.name)
     geometry = of.mesh.vertices, of.mesh.triangles, of.elements.kind, float(of.wavenumber)
-    with using_threads(of.threads):
-        mine = agreed(of.comm, lambda: name(*geometry, *densities, own))
-    return layout.gather(np.asarray(mine), of.comm)
+    return shared_out(of.comm, of.threads, p, lambda own: name(*geometry, *densities, own))
 
 
 class Harmonic(NamedTuple):
@@ -340,16 +343,23 @@ def laplace(
         functions = Elements(elements, made[0])
         given = dirichlet if neumann is None else neumann
         if not callable(given):
-            values = np.asarray(as_array(given, "boundary values"), dtype=np.float64)
+            values = reals(given, "boundary values")
             own = len(mesh.vertices) if elements == "linear" else len(mesh)
-            if values.shape != (own,) or not np.isfinite(values).all():
+            if values.shape != (own,):
                 raise ValueError(f"boundary values have shape {values.shape}; {own} finite numbers are needed")
             numbers = np.empty(len(functions))
             numbers[made[1][made[1] >= 0]] = values[made[1] >= 0]
             return made[0], functions, numbers
+
+        def called(*where: Array) -> Array:
+            values = reals(given(*where), "boundary values")
+            if values.shape != (len(where[0]),):
+                raise ValueError(f"boundary values have shape {values.shape}; {len(where[0])} numbers are needed")
+            return values
+
         if neumann is None:
-            return made[0], functions, np.asarray(dirichlet(functions.places), dtype=np.float64)
-        tested = tested_function(made[0], functions, neumann)
+            return made[0], functions, called(functions.places)
+        tested = tested_function(made[0], functions, called)
         return made[0], functions, np.asarray(tested / functions.integrals)  # the mean around each place
 
     used, functions, given = agreed(on, look)

@@ -111,9 +111,11 @@ class Samples:
         self.of = np.repeat(np.arange(len(parts)), [len(own) for own in some])
         self.points = corners[np.concatenate(some)].mean(axis=1)
 
-    def shares(self, surface: Array) -> Array:
-        """The share of each part that is within a closed surface (m, 3, 3). O(m) for each sample in its box."""
+    def shares(self, surface: Array, most: float = 0.9) -> Array:
+        """The share of each part that is within a closed surface (m, 3, 3), or sees more than `most` of all directions
+        covered by it. O(m) for each sample in its box.
+        """
         near = ((self.points > surface.min(axis=(0, 1))) & (self.points < surface.max(axis=(0, 1)))).all(axis=1)
         within = np.zeros(len(self.of))
-        within[near] = np.abs(winding(surface, self.points[near])) > 0.9
+        within[near] = np.abs(winding(surface, self.points[near])) > most
         return np.asarray(np.bincount(self.of, within) / np.bincount(self.of))

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import layout
-from .._support import Array, agreed, as_array, using_threads
+from .._support import Array
 from .capacitance import EPS0
 from .meshes import core_function
+from .points import shared_out, three
 
 
 class Forces(NamedTuple):
@@ -26,20 +26,25 @@ def _of_others(charges: Any, conductor: int, here: Array) -> Array:
     vertices, triangles, density = s.mirrors.unfolded(s.mesh, np.asarray(charges.mean_density, dtype=np.float64))
     density = density.copy()
     density[: len(s.mesh)][here] = 0  # its images stay
-    places = np.ascontiguousarray(s.mesh.centroids[here])
-    own = layout.blocks(len(places), s.comm.size)
-    mine = places[own[s.comm.rank] : own[s.comm.rank + 1]]
+    places = s.mesh.centroids[here]
     # With a grounded plane alone the compiled part has the image of its own.
-    mesh = vertices, triangles, None if s.mirrors else s.plane, min(1e-4, s.tolerance)
-    with using_threads(s.threads):
-        found = agreed(s.comm, lambda: core_function("bem_field")(*mesh, density, mine, 1 / (4 * math.pi)))
-        field = layout.gather(found, s.comm)
-        if s.plane is not None and not s.mirrors:
-            field = field + _of_own_image(charges, here, mine)
+    field = _field(s, vertices, triangles, None if s.mirrors else s.plane, density, places)
+    if s.plane is not None and not s.mirrors:
+        field = field + _of_own_image(charges, here, places)
     return np.asarray(field + np.asarray(charges.field))
 
 
-def _of_own_image(charges: Any, here: Array, mine: Array) -> Array:
+def _field(s: Any, vertices: Array, triangles: Array, plane: Any, density: Array, places: Array) -> Array:
+    """The field of these charges at points. Collective."""
+    mesh = vertices, triangles, plane, min(1e-4, s.tolerance)
+
+    def summed(own: Array) -> Any:
+        return core_function("bem_field")(*mesh, density, own, 1 / (4 * math.pi))
+
+    return shared_out(s.comm, s.threads, places, summed)
+
+
+def _of_own_image(charges: Any, here: Array, places: Array) -> Array:
     """The field of the image of a conductor's charge in a grounded plane. Collective."""
     s = charges.system
     assert s.plane is not None
@@ -47,18 +52,13 @@ def _of_own_image(charges: Any, here: Array, mine: Array) -> Array:
     vertices = s.mesh.vertices.copy()
     vertices[:, axis] = 2 * value - vertices[:, axis]
     density = np.where(here, -np.asarray(charges.mean_density, dtype=np.float64), 0.0)
-    mesh = vertices, s.mesh.triangles, None, min(1e-4, s.tolerance)
-    return layout.gather(
-        agreed(s.comm, lambda: core_function("bem_field")(*mesh, density, mine, 1 / (4 * math.pi))), s.comm
-    )
+    return _field(s, vertices, s.mesh.triangles, None, density, places)
 
 
 def forces_on(charges: Any, about: Any = (0.0, 0.0, 0.0)) -> Forces:
     """The forces on the conductors, each in one medium. See :meth:`tacit.bem.Charges.forces`."""
     s = charges.system
-    centre = np.asarray(as_array(about, "about"), dtype=np.float64)
-    if centre.shape != (3,) or not np.isfinite(centre).all():
-        raise ValueError(f"about is {about!r}; three numbers are needed")
+    centre = three(about, "about")
     total, moment = np.zeros((s.conductors, 3)), np.zeros((s.conductors, 3))
     free = charges.mean_density * s.permittivity * s.mesh.areas
     for k in range(s.conductors):

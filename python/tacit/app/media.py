@@ -15,6 +15,8 @@ from .enclosures import Samples, parts_of
 from .meshes import Mesh
 from .mirrors import Mirrors
 
+#: The share of all directions that an interface with a hole covers, seen from what lies within it.
+_NEARLY = 0.75
 #: Who gave a permittivity: nobody (that around everything was taken), the file, or the caller.
 _NOBODY, _FILE, _CALLER = 0, 1, 2
 
@@ -141,6 +143,8 @@ class _Bodies:
             known = self.is_interface[k] and not share[len(self.parts) :].any()
             self.around[share[: len(self.parts)] == 1] = k if known else -1
         self.surfaces = [part % n for part in self.surfaces]
+        #: Open interfaces, and which parts they nearly enclose: more than the half that a plane covers.
+        self.torn = [(part % n, samples.shares(corners[part], _NEARLY)[: len(self.parts)] == 1) for part in open_ones]
 
 
 def _split(conductor: Array, component: Array, chosen: Array) -> list[Array]:
@@ -198,7 +202,18 @@ def _enclosed(
         found.setdefault((outer, medium, before, by == _NOBODY), []).append(inner)
         if by == _NOBODY:
             has[wrong] = medium
-    return [_sentence(list(dict.fromkeys(inner)), *key) for key, inner in found.items()]
+    notes = [_sentence(list(dict.fromkeys(inner)), *key) for key, inner in found.items()]
+    for surface, within in bodies.torn:
+        parts = [part for (part, _), here, k in zip(bodies.parts, within, bodies.around, strict=True) if here and k < 0]
+        inner = dict.fromkeys(name_of(part) for part in parts if giver[part[0]] == _NOBODY)
+        if inner:
+            verb = "lies" if len(inner) == 1 else "lie"
+            notes.append(
+                f"{', '.join(inner)} {verb} within {name_of(surface)} but for a hole in it, so that"
+                f" permittivity {outside[parts[0][0]]:g} is taken there; --media and media= give another, and --mend"
+                " --merge closes gaps between vertices"
+            )
+    return notes
 
 
 def _sentence(inner: list[str], outer: str, medium: float, before: float, changed: bool) -> str:

@@ -286,6 +286,10 @@ def read(path: str | os.PathLike[str]) -> Mesh:
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(2, "no such file", str(path))
+    if path.is_dir():
+        raise _core.InputError(f"{path}: a folder; the file of a mesh is needed")
+    if path.stat().st_size == 0:
+        raise _core.InputError(f"{path}: the file is empty")
     suffix = path.suffix.lower()
     if suffix in _IN_C:
         vertices, triangles, potential, notes = core_function("bem_read")(str(path))
@@ -309,11 +313,20 @@ def _divided(path: Path, faces: Faces) -> Mesh:
         raise _core.InputError(
             f"{path}: no triangles" + (f", only {kinds}{hint}" if kinds else ": the file has no cells")
         )
+
+    def face_at(corner: Any) -> str:
+        return faces.name_of(int(np.searchsorted(faces.starts, corner, "right")) - 1)
+
     wrong = np.flatnonzero((faces.corners < 0) | (faces.corners >= len(faces.vertices)))
     if len(wrong):
-        face = int(np.searchsorted(faces.starts, wrong[0], "right")) - 1
         vertex = faces.corners[wrong[0]]
-        raise _core.InputError(f"{path}: {faces.name_of(face)} has vertex {vertex} of {len(faces.vertices)}")
+        raise _core.InputError(f"{path}: {face_at(wrong[0])} has vertex {vertex} of {len(faces.vertices)}")
+    endless = np.flatnonzero(~np.isfinite(faces.vertices).all(axis=1))
+    if len(endless):
+        corners = np.flatnonzero(faces.corners == endless[0])
+        where = f", a corner of {face_at(corners[0])}," if len(corners) else ""
+        place = ", ".join(f"{x:g}" for x in faces.vertices[endless[0]])
+        raise _core.InputError(f"{path}: vertex {endless[0]}{where} is at {place}; finite coordinates are needed")
     few = np.flatnonzero(np.diff(faces.starts) < 3)
     if len(few):
         face = int(few[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,8 +18,12 @@ AXES = ("x", "y", "z")
 
 def plane_of(given: Any, what: str) -> tuple[int, float]:
     """The axis of a plane ("z", 0.0), by number, and its coordinate."""
-    axis, value = given
-    return AXES.index(choose(f"axis of the {what}", axis, AXES)), real_number(value, f"the {what}")
+    if not isinstance(given, tuple | list) or len(given) != 2:
+        raise ValueError(f"{what} is {given!r}; an axis and a coordinate, as ('z', 0.0), are needed")
+    axis, value = choose(f"axis of the {what}", given[0], AXES), real_number(given[1], f"the {what}")
+    if not math.isfinite(value):
+        raise ValueError(f"{what} is {given!r}; a finite coordinate is needed")
+    return AXES.index(axis), value
 
 
 class Mirrors:

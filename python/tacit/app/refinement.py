@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._support import Array, real_number, whole_number
+from .assembly import assemble
 from .capacitance import Capacitance
 from .conductors import conductors_of
 from .meshes import Mesh
+from .system import System, of_solves
 
 _SHARE = 0.7  # of the sum of all indicators: triangles with the largest ones are refined until they have it
 _WAIT = (
@@ -40,7 +41,7 @@ class Settled(NamedTuple):
     error: float  #: estimate of the relative error of `capacitance`: its distance from `extrapolated`
     settled: bool  #: whether the error is as small as was asked for
     steps: list[Step]
-    system: Any  #: tacit.bem.System, on the last mesh
+    system: System  #: on the last mesh
 
 
 def indicators(solutions: list[Any]) -> Array:
@@ -101,13 +102,42 @@ def _with_media(system: Any) -> Mesh:
     return Mesh(mesh.vertices, mesh.triangles, mesh.cell_data | media, {_LABEL: dict(enumerate(system.names))})
 
 
-def settle(
-    assemble: Callable[..., Any], mesh: Mesh, error: Any, most: Any, solve: dict[str, Any], options: dict[str, Any]
-) -> Settled:
-    """See :func:`tacit.bem.settled_capacitance`."""
-    goal, largest = real_number(error, "error"), whole_number(most, "most_triangles")
+def settled_capacitance(mesh: Mesh, error: float = 1e-2, *, most_triangles: int = 50_000, **options: Any) -> Settled:
+    """The capacitance matrix on finer and finer meshes, until it is accurate to `error` by estimate. Collective.
+
+    Triangles are divided into four where their charge times the error of the potential between centroids is largest, at
+    edges, corners and narrow gaps, and all of them every third time. The changes of the matrix become smaller by a
+    ratio, from which follow its limit and the estimate of its error, from four meshes on. New corners are in the
+    planes of the old triangles, but for spheres and ellipsoids of this module: the estimate is that of the solution,
+    not of a mesh that is only near the body.
+
+    Parameters
+    ----------
+    mesh : Mesh
+        The first one; it may be as coarse as the body allows.
+    error : float
+        Relative, in the Frobenius norm.
+    most_triangles : int
+        Where the next mesh would have more, the refinement ends without having settled.
+    **options
+        Those of :func:`assemble`, with a default of ``tolerance`` that suits `error`, and of :meth:`System.solve`.
+
+    Examples
+    --------
+    >>> import tacit
+    >>> found = tacit.bem.settled_capacitance(tacit.bem.cube(2), error=0.005)
+    >>> ratio = found.extrapolated[0, 0] / found.capacitance.scale  # 0.6606785 of a sphere whose radius is the side
+    >>> found.settled, bool(abs(ratio - 0.6607) < 0.005)
+    (True, True)
+    """
+    if options.get("elements") == "linear":
+        raise ValueError(
+            "elements is 'linear'; meshes are refined by the charges of constant elements, which these need"
+        )
+    goal, largest = real_number(error, "error"), whole_number(most_triangles, "most_triangles")
     if not 0 < goal < 1:
         raise ValueError(f"error is {error!r}; a number between 0 and 1 is needed")
+    solve, options = of_solves(options)
     numbers, names = conductors_of(options.pop("conductors", "auto"), mesh)
     data, known = mesh.cell_data | {_LABEL: numbers}, {_LABEL: dict(enumerate(names))}
     onto, mesh = mesh._onto, Mesh(mesh.vertices, mesh.triangles, data, known)

@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import cmath
 import math
+import numbers
 import os
 import time
 import warnings
@@ -16,15 +18,20 @@ import numpy as np
 from .. import comm as _comm
 from .._described import HmatrixOptions, SolveOptions
 from .._outcome import Outcome
-from .._support import Array, agreed, as_array, choose, real_number, whole_number
-from .boundary import boundary_operator, closed, layers_at, points_of
+from .._support import Array, agreed, choose, real_number
+from .boundary import boundary_operator, closed, layers_at
 from .elements import tested_function
 from .meshes import Mesh
-from .mirrors import plane_of
+from .points import directions_of, points_of, three
+from .sections import PlaneGrid
 
 BOUNDARIES = ("hard", "soft")
 #: Elements for a wavelength below which a warning is given.
 FEW = 6.0
+#: The share of the imaginary part in the far field forwards below which the optical theorem loses digits.
+_SMALL = 0.3
+#: The wave number times the radius above which it is taken all the same: the integral takes its square in directions.
+_LARGE = 50.0
 
 
 class Scattering(Outcome):
@@ -92,18 +99,27 @@ class Scattering(Outcome):
         """f in directions (n, 3) of any length: far away the scattered field is f(d) exp(i k r) / r. The square of its
         magnitude is the differential cross-section. Collective; directions times triangles operations.
         """
-        d = points_of(directions, "directions")
-        sizes = np.linalg.norm(d, axis=1, keepdims=True)
-        if not (sizes > 0).all():
-            raise ValueError("directions has a vector of length 0")
-        return layers_at(self, *self._layers(), d / sizes, far=True)
+        return layers_at(self, *self._layers(), directions_of(directions), far=True)
 
     @property
     def cross_section(self) -> float:
-        """The power that is scattered, over that of the incident wave through a unit of area: 4 pi / k times the
-        imaginary part of the far field forwards (optical theorem). Collective.
+        """The power that is scattered, over that of the incident wave through a unit of area: the integral of |f|^2
+        over all directions d, which is 4 pi / k times the imaginary part of f forwards (optical theorem).
+
+        The latter is taken unless it is small beside the real part, as for bodies much smaller than the wavelength:
+        there it would be a small difference of large numbers. Collective.
         """
-        return float(4 * math.pi / self.wavenumber * self.far_field(self.incident).imag[0])
+        forwards = complex(self.far_field(self.incident)[0])
+        reach = self.wavenumber * float(np.linalg.norm(np.ptp(self.mesh.vertices, axis=0))) / 2
+        if abs(forwards.imag) > _SMALL * abs(forwards) or reach > _LARGE:
+            return float(4 * math.pi / self.wavenumber * forwards.imag)
+        # The degree of |f|^2 in directions is twice that of f, which is little above k times the radius.
+        x, weights = np.polynomial.legendre.leggauss(math.ceil(reach + 4 * reach ** (1 / 3)) + 4)
+        angles = math.pi / len(x) * np.arange(2 * len(x))
+        across = np.sqrt(1 - x**2)[:, None]
+        d = np.stack([across * np.cos(angles), across * np.sin(angles), x[:, None] + 0 * angles], axis=-1)
+        power = (np.abs(self.far_field(d.reshape(-1, 3))) ** 2).reshape(len(x), -1).sum(axis=1)
+        return float(weights @ power) * math.pi / len(x)
 
     def inside(self, points: Any) -> Array:
         """Which points (n, 3) are within a body: from the solid angle under which they see it. Collective."""
@@ -132,45 +148,27 @@ class Scattering(Outcome):
         Mesh(self.mesh.vertices, self.mesh.triangles).write(path, of_triangles, by_vertex)
 
 
-class NearField:
+class NearField(PlaneGrid):
     """The field around bodies in a plane, on a grid. Made by :meth:`Scattering.section`.
 
     Attributes
     ----------
-    plane : (int, float)
-        The axis across the plane, and its coordinate.
-    across : (int, int)
-        The axes in the plane: `u` along the first, `v` along the second.
-    u, v : numpy.ndarray
+    plane, across, u, v, places
+        As of :class:`tacit.bem.Section`.
     field : numpy.ndarray of complex, (len(v), len(u))
         NaN within the bodies.
     """
 
     def __init__(self, wave: Scattering, plane: Any, points: int, margin: float) -> None:
-        self.plane = axis, value = plane_of(plane, "section")
-        self.across = (0, 2) if axis == 1 else ((axis + 1) % 3, (axis + 2) % 3)
-        if whole_number(points, "points") < 2:
-            raise ValueError(f"points is {points}; a section has at least 2 along its longer side")
-        if not real_number(margin, "margin") >= 0:
-            raise ValueError(f"margin is {margin}; a number from 0 is needed")
-        low, high = wave.mesh.vertices.min(axis=0), wave.mesh.vertices.max(axis=0)
-        wider = margin * float((high - low).max())
-        sides = [(low[d] - wider, high[d] + wider) for d in self.across]
-        step = max(end - begin for begin, end in sides) / (int(points) - 1) or 1.0
-        self.u, self.v = (np.linspace(a, b, max(2, 1 + round((b - a) / step))) for a, b in sides)
-        places = np.empty((len(self.v), len(self.u), 3))
-        places[..., axis] = value
-        places[..., self.across[0]], places[..., self.across[1]] = self.u, self.v[:, None]
-        flat = places.reshape(-1, 3)
-        found = np.where(wave.inside(flat), np.nan, wave.field_at(flat))
-        self.field: Array = found.reshape(len(self.v), len(self.u))
+        super().__init__(plane, points, margin, wave.mesh.vertices)
+        found = np.where(wave.inside(self.places), np.nan, wave.field_at(self.places))
+        self.field: Array = self._by_grid(found)
 
     def plot(self, path: str | os.PathLike[str], unit: str = "u") -> None:
         """Plots the real part and the magnitude of the field: .png, .pdf, .svg. Local."""
         from ..plot import bem as figures
 
-        names = ["xyz"[d] for d in self.across]
-        figures.near_field(self.u, self.v, self.field, path, names, f"{'xyz'[self.plane[0]]} = {self.plane[1]:g}", unit)
+        figures.near_field(self.u, self.v, self.field, path, self._names, self._title, unit)
 
 
 def _checked(mesh: Any, wavenumber: Any, incident: Any, boundary: str, elements: str, coupling: Any) -> dict[str, Any]:
@@ -178,19 +176,34 @@ def _checked(mesh: Any, wavenumber: Any, incident: Any, boundary: str, elements:
     k = real_number(wavenumber, "wavenumber")
     if not 0 < k < math.inf:
         raise ValueError(f"wavenumber is {wavenumber!r}; a number above 0 is needed (2 pi over the wavelength)")
-    d = np.asarray(as_array(incident, "incident"), dtype=np.float64)
-    size = float(np.linalg.norm(d)) if d.shape == (3,) and np.isfinite(d).all() else 0.0
-    if not size > 0:
-        raise ValueError(f"incident is {incident!r}; a direction of three numbers, not all 0, is needed")
+    needed = "a direction of three numbers, not all 0, is needed"
+    d = three(incident, "incident", needed)
+    if not d.any():
+        raise ValueError(f"incident is {incident!r}; {needed}")
     choose("boundary", boundary, BOUNDARIES)
     choose("elements", elements, ("linear", "constant"))
     if boundary == "hard" and elements == "constant":
         raise ValueError("elements is 'constant'; on hard bodies the field is continuous, take 'linear'")
     closed(mesh, "scattering")
-    eta = 1j / k if coupling is None else complex(coupling)
-    if not (math.isfinite(eta.real) and math.isfinite(eta.imag)):
-        raise ValueError(f"coupling is {coupling!r}; a finite number is needed")
-    return {"k": k, "incident": d / size, "eta": eta}
+    return {"k": k, "incident": directions_of(d)[0], "eta": _coupling(coupling, k, mesh)}
+
+
+def _longest_side(mesh: Mesh) -> float:
+    """Of the boxes around the components. Local."""
+    corners, of = mesh.vertices[mesh.triangles], mesh.component
+    low, high = np.full((int(of.max()) + 1, 3), np.inf), np.full((int(of.max()) + 1, 3), -np.inf)
+    np.minimum.at(low, of, corners.min(axis=1))
+    np.maximum.at(high, of, corners.max(axis=1))
+    return float((high - low).max())
+
+
+def _coupling(given: Any, k: float, mesh: Mesh) -> complex:
+    """eta; by default i / k for waves that are not longer than the largest body. Local."""
+    if given is None:
+        return 1j / max(k, 1 / _longest_side(mesh))
+    if not isinstance(given, numbers.Complex) or not cmath.isfinite(given):
+        raise ValueError(f"coupling is {given!r}; a finite number is needed")
+    return complex(given)
 
 
 def _form(boundary: str, eta: complex) -> tuple[dict[str, Any], complex]:
@@ -200,6 +213,23 @@ def _form(boundary: str, eta: complex) -> tuple[dict[str, Any], complex]:
     if eta == 0:
         return {"single": 1.0}, 1.0
     return {"identity": 0.5, "adjoint": 1.0, "single": 1 / eta}, 1 / eta
+
+
+def _doubts(operator: Any, boundary: str, per_wavelength: float) -> list[str]:
+    """What makes the far field wrong, as sentences."""
+    found = []
+    if per_wavelength < FEW:
+        found.append(
+            f"{per_wavelength:.1f} edges in a wavelength; below {FEW:g} the wave is not resolved, take a finer mesh"
+        )
+    # The far field of a small hard body is of second order in k times its size, and the error of its density of first.
+    reach, error = operator.wavenumber * _longest_side(operator.mesh), operator.A.report["measured_error"]
+    if boundary == "hard" and error > 0.1 * reach:
+        found.append(
+            f"the wave number times the size of the largest body is {reach:.1e}; the error of the matrix, {error:.1e},"
+            " is above a tenth of it and hides the far field of hard bodies, take a smaller tolerance"
+        )
+    return found
 
 
 def scatter(
@@ -230,9 +260,10 @@ def scatter(
 
         (V + eta (1/2 + K')) q = u_inc + eta du_inc/dn.
 
-    With eta = i / k these have one solution at every wave number (Burton and Miller 1971, doi 10.1098/rspa.1971.0097);
-    with eta = 0 they have none, or a wrong one, at the resonances of the inside. Collective; the mesh is the same on
-    every rank.
+    With an eta that is not real these have one solution at every wave number (Burton and Miller 1971, doi
+    10.1098/rspa.1971.0097); with eta = 0 they have none, or a wrong one, at the resonances of the inside. eta = i / k
+    is good for large bodies; on a sphere of radius a much smaller than the wavelength, 2 i a is (R. Kress, Q. J. Mech.
+    Appl. Math. 38, 323, 1985). Collective; the mesh is the same on every rank.
 
     Parameters
     ----------
@@ -247,7 +278,7 @@ def scatter(
     elements : str
         "linear": continuous, a value at each vertex; on soft bodies also "constant".
     coupling : complex, optional
-        eta. Default: i / k.
+        eta. Default: i / k, at most i times the longest side of the box around the largest body.
     method, precond : as for :func:`tacit.solve`
     threads : int, optional
         Of this rank.
@@ -272,7 +303,8 @@ def scatter(
     Warns
     -----
     RuntimeWarning
-        On rank 0, for fewer than six edges in a wavelength.
+        On rank 0, for fewer than six edges in a wavelength, and for hard bodies so small beside the wavelength that the
+        error of the matrix hides their far field.
 
     Examples
     --------
@@ -298,12 +330,10 @@ def scatter(
     )
     per_wavelength = 2 * math.pi / k / operator.mesh.surface["longest_edge"]
     notes = list(result.warnings)
-    if per_wavelength < FEW:
-        notes.append(
-            f"{per_wavelength:.1f} edges in a wavelength; below {FEW:g} the wave is not resolved, take a finer mesh"
-        )
+    for text in _doubts(operator, boundary, per_wavelength):
+        notes.append(text)
         if on.rank == 0:
-            warnings.warn(notes[-1], RuntimeWarning, stacklevel=2)
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
     names = ("converged", "reason", "advice", "method", "residual_norm", "history", "counts")
     facts = {name: getattr(result, name) for name in names} | {"precond": result.precond or "none"}
     facts |= {"_iterations": result.iterations, "warnings": notes, "boundary": boundary, "incident": d, "coupling": eta}

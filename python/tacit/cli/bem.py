@@ -7,34 +7,20 @@ import json
 import math
 import os
 import time
-import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from tacit import report
-from tacit._described import BEM, DEVICE_PRODUCT, HMATRIX, HMATRIX_PRECOND, HMATRIX_PRECOND_NAMES, SOLVE, SOLVE_NAMES
+from tacit._described import BEM, DEVICE_PRODUCT, HMATRIX, SOLVE
 from tacit._progress import working
 from tacit.cli import arguments as cli
-from tacit.cli import simulated_solve
+from tacit.cli import simulated_solve, surfaces
 from tacit.cli.ranks import on_ranks
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 TEXT = "find the charges on conductors whose surface is a mesh"
-AXES = ("x", "y", "z")
-_SOLVING = ("rtol", "max_iterations", "restart")
-VIEWS = (".vtu", ".vtk", ".xdmf", ".ply")
-
-
-def numbers(text: str) -> list[float]:
-    try:
-        found = [float(part) for part in text.split(",")]
-        if not all(math.isfinite(value) for value in found):
-            raise ValueError
-    except ValueError:
-        raise argparse.ArgumentTypeError(f'expected numbers like 1,-1, found "{text}"') from None
-    return found
 
 
 def _pairs(text: str, expected: str) -> Iterator[tuple[str, str]]:
@@ -105,26 +91,9 @@ def unit(text: str) -> Any:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def triple(text: str) -> list[float]:
-    found = numbers(text)
-    if len(found) != 3:
-        raise argparse.ArgumentTypeError(f'expected three numbers like 0,0,1, found "{text}"')
-    return found
-
-
-def plane(text: str) -> tuple[str, float]:
-    axis, equals, value = text.partition("=")
-    try:
-        if axis not in AXES or not equals or not math.isfinite(float(value)):
-            raise ValueError
-    except ValueError:
-        raise argparse.ArgumentTypeError(f'expected a plane like z=0, found "{text}"') from None
-    return axis, float(value)
-
-
 def straight(text: str) -> tuple[list[float], list[float], int]:
     """Two points, and the number of points on the line between them."""
-    ends, count = [triple(part) for part in text.split(":")[:2]], text.split(":")[2:] or ["101"]
+    ends, count = [surfaces.triple(part) for part in text.split(":")[:2]], text.split(":")[2:] or ["101"]
     if len(ends) != 2 or len(count) != 1:
         raise argparse.ArgumentTypeError(f'expected a line like 0,0,1:0,0,5 or 0,0,1:0,0,5:50, found "{text}"')
     return ends[0], ends[1], cli.whole(2)(count[0])
@@ -156,32 +125,25 @@ def _add_problem(a: cli.Arguments) -> None:
     a("--join NAME=A+B,..", "groups that are one conductor, as its parts in different media", joined, {})
     a("--dielectric NAME=IN[:OUT],..", "these surfaces are interfaces, with this permittivity inside and outside",
       dielectrics, {})  # fmt: skip
-    a("--field X,Y,Z", "uniform, from outside [none]", triple, [0.0, 0.0, 0.0])
-    a("--plane AXIS=VALUE", "grounded, as z=0, all triangles on one side [none]", plane)
-    a("--mirror AXIS=VALUE", "a plane of symmetry, as x=0, all triangles on one side; may be said again", plane, [],
-      action="append")  # fmt: skip
+    a("--field X,Y,Z", "uniform, from outside [none]", surfaces.triple, [0.0, 0.0, 0.0])
+    a("--plane AXIS=VALUE", "grounded, as z=0, all triangles on one side [none]", surfaces.plane)
+    a("--mirror AXIS=VALUE", "a plane of symmetry, as x=0, all triangles on one side; may be said again",
+      surfaces.plane, [], action="append")  # fmt: skip
     a("--copies NxN", "of the mesh, on a grid across --up", grid)
     a("--gap D", "between the boxes of copies [a tenth of the longer side]", cli.real(0))
     a.choice("--up", ("z", "y", "x"), "of copies and of the plot", what="axis")
     a("--conductors NAME|FILE", "auto (named groups of the file, else components), components, one, cell data of the"
       " mesh (gmsh:physical), or numbers in a .txt or .npy", None, "auto")  # fmt: skip
-    a("--mend", "leave out flat and repeated triangles, turn neighbours alike")
-    a("--merge D", "with --mend: vertices within D are one", cli.real(0), 0.0)
+    surfaces.add_mending(a, "turn neighbours alike")
 
 
 def add(a: cli.Arguments) -> None:
     _add_problem(a)
     a.section("matrix")
     a.options(BEM)
-    a.options(HMATRIX, [name for name in HMATRIX if name != "symmetry"])
+    surfaces.add_matrix(a)
     a.choice("--scalar", ("float64", "float32"))
-    a.section("method")
-    a.choice("--method", ("bicgstab", *(m for m in SOLVE_NAMES if m not in ("bicgstab", "auto"))))
-    named = cli.preconditioner(HMATRIX_PRECOND, HMATRIX_PRECOND_NAMES)
-    default = {"name": "jacobi"}
-    a("--precond NAME[:OPTION=VALUE,...]", f"{', '.join(HMATRIX_PRECOND_NAMES)} [jacobi]", named, default)
-    a("--rtol X", "of the residual, as recomputed [the error of the matrix]", cli.real(0))
-    a.options(SOLVE, _SOLVING[1:])
+    surfaces.add_method(a, "bicgstab")
     a("--capacitance", "the capacitance matrix in farads, one solve a conductor")
     a("--settle X", "the capacitance matrix, on finer and finer meshes until it has this error by estimate",
       cli.real(0, strictly=True))  # fmt: skip
@@ -198,16 +160,16 @@ def add(a: cli.Arguments) -> None:
     simulated_solve.add(a)
     a.section("what it leaves")
     a.json()
-    a("--vtu FILE", "mesh and charge density", cli.destination(VIEWS))
+    a("--vtu FILE", "mesh and charge density", cli.destination(surfaces.VIEWS))
     a.plot("two views of the charge density")
     a("--forces", "the force on each conductor, in newtons")
     a("--points FILE", "x y z in lines (.txt, .csv) or an array (.npy)")
     a("--line X,Y,Z:X,Y,Z[:N]", "N points on a line, in place of --points [101]", straight)
-    a("--at X,Y,Z", "potential and field here, into the JSON; may be said again", triple, [], action="append")
-    a("--output FILE", "with --points or --line: x y z, potential and field", cli.destination((".npy", ".txt", ".csv")))
-    a("--section AXIS=VALUE", "a plane for --map, as x=0", plane)
+    a("--at X,Y,Z", "potential and field here, into the JSON; may be said again", surfaces.triple, [], action="append")
+    a("--output FILE", "with --points or --line: x y z, potential and field", cli.destination(surfaces.TABLES))
+    a("--section AXIS=VALUE", "a plane for --map, as x=0", surfaces.plane)
     a("--map FILE", "with --section: the potential there as a picture, or with the field as a grid",
-      cli.destination((*cli.PLOTS, *VIEWS[:2])))  # fmt: skip
+      cli.destination((*cli.PLOTS, *surfaces.VIEWS[:2])))  # fmt: skip
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -215,10 +177,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise cli.WrongUse("--points and --line exclude each other")
     if (arguments.points is None and arguments.line is None) != (arguments.output is None):
         raise cli.WrongUse("--points or --line, and --output go together")
-    if (arguments.section is None) != (arguments.map is None):
-        raise cli.WrongUse("--section and --map go together")
-    if arguments.merge and not arguments.mend:
-        raise cli.WrongUse("--merge is of --mend")
+    surfaces.check(arguments)
     if arguments.charge is not None and not arguments.floating:
         raise cli.WrongUse("--charge is of --floating")
     if arguments.settle and arguments.settle >= 1:
@@ -244,30 +203,6 @@ def _check_simulated(a: argparse.Namespace) -> None:
     for name, there in given.items():
         if there:
             raise cli.WrongUse(f"--{name} is for real ranks, and --simulate is there")
-
-
-def mesh_of(a: argparse.Namespace, notes: list[str]) -> Any:
-    """The mesh of the arguments; appends notes on it to `notes`."""
-    from tacit.app import bem
-
-    generated = not os.path.exists(a.mesh) and (":" in a.mesh or a.mesh in bem.bodies())
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # the same sentences are among the notes
-        mesh = bem.body(a.mesh) if generated else bem.read(a.mesh)
-    if a.mend:
-        before = len(mesh), len(mesh.vertices)
-        mesh = mesh.mended(a.merge)
-        left_out = before[0] - len(mesh), before[1] - len(mesh.vertices)
-        if any(left_out):
-            notes.append(f"mended: {left_out[0]} triangles and {left_out[1]} vertices left out")
-    elif mesh.faults():
-        from tacit._core import InputError
-
-        raise InputError(f"{a.mesh}: {mesh.faults()}; --mend leaves them out")
-    notes += mesh.notes()
-    if getattr(a, "copies", None):
-        mesh = mesh.copies(a.copies, gap=a.gap, up=a.up)
-    return mesh
 
 
 def _conductors(a: argparse.Namespace, mesh: Any) -> Any:
@@ -303,23 +238,6 @@ def _check_conductors(a: argparse.Namespace, mesh: Any, conductors: Any) -> None
             )
 
 
-def points_in(path: str) -> Any:
-    import numpy as np
-
-    from tacit._core import InputError
-    from tacit._files import read_numbers
-
-    points = read_numbers(path, "x, y, z of each point", delimiter="," if path.endswith(".csv") else None)
-    if len(points) == 0:
-        raise InputError(f"{path}: no points; at least one is needed")
-    if points.shape[1] != 3:
-        raise InputError(f"{path}: an array of shape {points.shape}; x, y, z of each point are needed")
-    wrong = np.flatnonzero(~np.isfinite(points).all(1))
-    if len(wrong):
-        raise InputError(f"{path}: point {wrong[0] + 1} is {points[wrong[0]].tolist()}; finite numbers are needed")
-    return points
-
-
 def _other_matrix(discretisation: str, charges: Any) -> str:
     """Further advice if cg has failed on the collocation matrix, which is not symmetric."""
     if charges.converged or discretisation != "collocation" or not charges.method.endswith("cg"):
@@ -328,6 +246,8 @@ def _other_matrix(discretisation: str, charges: Any) -> str:
 
 
 def _here(a: argparse.Namespace, comm: Any, out: Console) -> int:
+    import numpy as np
+
     from tacit import _support, krylov
     from tacit.app import bem
 
@@ -336,12 +256,12 @@ def _here(a: argparse.Namespace, comm: Any, out: Console) -> int:
         cure = "--assembly cuda without --device assembles on the GPU, and the host solves"
         krylov.method_on_gpus(a.method, a.precond, cure)
     begin = time.perf_counter()
-    mesh = _support.agreed(comm, lambda: mesh_of(a, notes))
+    mesh = _support.agreed(comm, lambda: surfaces.mesh_of(a, notes))
     conductors = _support.agreed(comm, lambda: _conductors(a, mesh))
     _support.agreed(comm, lambda: _check_conductors(a, mesh, conductors))
-    points = _support.agreed(comm, lambda: points_in(a.points) if a.points else bem.line(*a.line) if a.line else None)
+    points = _support.agreed(comm, lambda: bem.line(*a.line) if a.line else surfaces.points_in(a.points))
     mesh_seconds = comm.all_max_real(time.perf_counter() - begin)
-    how = {"method": a.method, "precond": a.precond, **cli.given(a, SOLVE, _SOLVING)}
+    how = {"method": a.method, "precond": a.precond, **cli.given(a, SOLVE, surfaces.SOLVING)}
     with working("refining" if a.settle else "assembling", out, comm.rank == 0):
         system, settled = _system(a, mesh, conductors, comm, how)
     how = {"rtol": system.default_rtol} | how
@@ -366,7 +286,9 @@ def _here(a: argparse.Namespace, comm: Any, out: Console) -> int:
         _add_capacitance(facts, system, charges, bool(a.floating), how)
     _add_fields(facts, a, charges)
     if points is not None:
-        _write_points(a.output, points, charges)
+        table = np.column_stack([points, charges.potential_at(points), charges.field_at(points)])
+        if comm.rank == 0:
+            surfaces.write_table(a.output, table)
     if a.map:
         _write_map(a, charges)
     if comm.rank == 0:
@@ -376,7 +298,7 @@ def _here(a: argparse.Namespace, comm: Any, out: Console) -> int:
             charges.plot(a.plot, a.up)
         if a.json:
             report.write_json(facts, a.json)
-        _show(facts, a, out)
+        surfaces.show(_rows(facts), facts, (a.vtu, a.plot, a.output, a.map), out)
         for one in made:
             out.print(one.summary())
     return cli.OK if facts["converged"] else cli.NOT_CONVERGED
@@ -430,9 +352,7 @@ def _facts(a: argparse.Namespace, system: Any, charges: Any) -> dict[str, Any]:
     """The document of the command. Collective."""
     import numpy as np
 
-    matrix, mesh = system.A.report, system.mesh
-    of_matrix = ("dense_fraction", "mean_rank", "max_rank", "least_bytes", "most_bytes")
-    of_charges = ("method", "precond", "iterations", "reason", "residual_norm", "converged", "history", "potential")
+    mesh = system.mesh
     return report.header("tacit.bem/1", a.words) | {
         "mesh": a.mesh,
         "surface": mesh.surface,
@@ -449,11 +369,8 @@ def _facts(a: argparse.Namespace, system: Any, charges: Any) -> dict[str, Any]:
         **_where(system.A, charges),
         "seconds": {"assembly": system.seconds, "solve": charges.seconds["solve"], "product": system.product_seconds()},
         "tolerance": system.tolerance,
-        "matrix_bytes": matrix["bytes"],
-        "operator_error": matrix["measured_error"],
-        "operator_error_estimated": matrix["estimated_error"],
-        **{key: matrix[key] for key in of_matrix},
-        **{key: getattr(charges, key) for key in of_charges},
+        **surfaces.facts_of(system.A.report, charges),
+        "potential": charges.potential,
         "advice": charges.advice + _other_matrix(system.discretisation, charges),
         "field": a.field,
         "names": system.names,
@@ -465,7 +382,6 @@ def _facts(a: argparse.Namespace, system: Any, charges: Any) -> dict[str, Any]:
         "charge_unit": "4 pi eps0 V u, u the unit of the mesh",
         "charge_coulomb": charges.coulombs,
         "total_charge_coulomb": charges.coulombs.sum(),
-        "warnings": [*matrix["warnings"], *charges.warnings],
     }
 
 
@@ -494,19 +410,6 @@ def _net_charge(a: argparse.Namespace, system: Any) -> Any:
     if isinstance(a.charge, dict):
         return {name: value / system.scale for name, value in a.charge.items()}
     return [value / system.scale for value in a.charge or [0.0]]
-
-
-def _write_points(path: str, points: Any, charges: Any) -> None:
-    """Writes a table of x, y, z, potential and field. Collective; the first rank writes."""
-    import numpy as np
-
-    table = np.column_stack([points, charges.potential_at(points), charges.field_at(points)])
-    if charges.system.comm.rank == 0:
-        with report.replacing(path) as temporary:
-            if path.endswith(".npy"):
-                np.save(temporary, table)
-            else:
-                np.savetxt(temporary, table, delimiter="," if path.endswith(".csv") else " ", fmt="%.10g")
 
 
 def _write_map(a: argparse.Namespace, charges: Any) -> None:
@@ -615,24 +518,21 @@ def _body_rows(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _rows(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """What is printed, by name."""
-    seconds, surface, size = facts["seconds"], facts["surface"], report.size(facts["matrix_bytes"])
+    seconds, surface = facts["seconds"], facts["surface"]
     kind = ("closed" if surface["closed"] else "open") + ("" if surface["oriented"] else ", mixed orientation")
     if len(facts.get("steps", ())) > 1:  # neighbours of several sizes, which are not joined at their edges
         kind = "refined"
     yield "mesh", f"{facts['mesh']}: {report.count(facts['triangles'])} triangles, {kind}"
     yield from _body_rows(facts)
-    ranks = f"ranks {facts['mean_rank']:.1f} in the mean, {facts['max_rank']} at most"
-    error = f"error {facts['operator_error']:.1e} on sampled rows"
-    yield "matrix", f"{size}, {100 * facts['dense_fraction']:.2f} % of dense; {ranks}; {error}"
-    precond = "" if facts["precond"] == "none" else f", {facts['precond']}"
-    yield "result", f"{facts['reason']} after {facts['iterations']} iterations of {facts['method']}{precond}"
+    yield surfaces.matrix_row(facts)
+    yield surfaces.result_row(facts)
     if facts["device"] != "host":
         t = facts["traffic_per_iteration"]
         sizes = ", ".join(report.size(size) for one in facts["device_bytes"] for size in one["bytes"])
         copies = t["to_devices"] + t["to_host"] + t["between"]
         yield "device", f"{facts['device']} ({sizes}), path {facts['path']}, overlap {facts['overlap']}"
         yield "", f"{copies:.1f} copies, {t['reads']:.1f} reads of sums and {t['waits']:.1f} other waits an iteration"
-    yield "residual", f"{report.residual(facts['residual_norm'])} of the right-hand side, recomputed"
+    yield surfaces.residual_row(facts)
     yield from _charge_rows(facts)
     for i, (name, force) in enumerate(zip(facts["names"], facts.get("force_newton", ()), strict=False)):
         if i < 6:
@@ -644,12 +544,3 @@ def _rows(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
         report.seconds(seconds[name]) for name in ("mesh", "assembly", "solve", "product")
     )
     yield "time", f"mesh {mesh}, assembly {assembly}, solve {solve}; a product {product}"
-
-
-def _show(facts: dict[str, Any], a: argparse.Namespace, out: Console) -> None:
-    wrote = [("wrote", path) for path in (a.vtu, a.plot, a.output, a.map) if path]
-    report.print_facts([*_rows(facts), *wrote], out)
-    for text in facts["notes"] + facts["warnings"]:
-        out.print(f"note: {text}")
-    if not facts["converged"] and facts["advice"]:
-        out.print(f"advice: {facts['advice']}")

@@ -10,17 +10,16 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from tacit import report
-from tacit._described import HMATRIX, HMATRIX_PRECOND, HMATRIX_PRECOND_NAMES, SOLVE, SOLVE_NAMES
+from tacit._described import HMATRIX, SOLVE
 from tacit._progress import working
 from tacit.cli import arguments as cli
-from tacit.cli import bem
+from tacit.cli import surfaces
 from tacit.cli.ranks import on_ranks
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 TEXT = "scatter a plane wave by bodies whose surface is a mesh"
-_SOLVING = ("rtol", "max_iterations", "restart")
 
 
 def add(a: cli.Arguments) -> None:
@@ -30,19 +29,13 @@ def add(a: cli.Arguments) -> None:
     )
     a.section("problem")
     a("--wavenumber K", "2 pi over the wavelength, in 1 / the mesh's unit", cli.real(0, strictly=True))
-    a("--incident X,Y,Z", "the direction that the wave travels in", bem.triple, [0.0, 0.0, 1.0])
+    a("--incident X,Y,Z", "the direction that the wave travels in", surfaces.triple, [0.0, 0.0, 1.0])
     a.choice("--boundary", ("hard", "soft"), "hard: no derivative along the normal; soft: no field")
     a.choice("--elements", ("linear", "constant"), "of the density; constant ones for soft bodies")
-    a("--mend", "leave out flat and repeated triangles, turn neighbours alike and outwards")
-    a("--merge D", "with --mend: vertices within D are one", cli.real(0), 0.0)
+    surfaces.add_mending(a, "turn neighbours alike and outwards")
     a.section("matrix")
-    a.options(HMATRIX, [name for name in HMATRIX if name != "symmetry"])
-    a.section("method")
-    a.choice("--method", ("gmres", *(m for m in SOLVE_NAMES if m not in ("gmres", "auto"))))
-    named = cli.preconditioner(HMATRIX_PRECOND, HMATRIX_PRECOND_NAMES)
-    a("--precond NAME[:OPTION=VALUE,...]", f"{', '.join(HMATRIX_PRECOND_NAMES)} [jacobi]", named, {"name": "jacobi"})
-    a("--rtol X", "of the residual, as recomputed [the error of the matrix]", cli.real(0))
-    a.options(SOLVE, _SOLVING[1:])
+    surfaces.add_matrix(a)
+    surfaces.add_method(a, "gmres")
     a.section("where it runs")
     a.where()
     a.section("what it leaves")
@@ -52,12 +45,12 @@ def add(a: cli.Arguments) -> None:
         "the far field at N angles from the incident direction, 0 to 180 degrees, into the JSON",
         cli.whole(2),
     )
-    a("--vtu FILE", "mesh and density", cli.destination(bem.VIEWS))
+    a("--vtu FILE", "mesh and density", cli.destination(surfaces.VIEWS))
     a("--points FILE", "x y z in lines (.txt, .csv) or an array (.npy)")
-    a("--at X,Y,Z", "the field here, into the JSON; may be said again", bem.triple, [], action="append")
+    a("--at X,Y,Z", "the field here, into the JSON; may be said again", surfaces.triple, [], action="append")
     a("--output FILE", "with --points: x y z, real and imaginary part of the field",
-      cli.destination((".npy", ".txt", ".csv")))  # fmt: skip
-    a("--section AXIS=VALUE", "a plane for --map, as y=0", bem.plane)
+      cli.destination(surfaces.TABLES))  # fmt: skip
+    a("--section AXIS=VALUE", "a plane for --map, as y=0", surfaces.plane)
     a("--map FILE", "with --section: a picture of the field there", cli.destination(cli.PLOTS))
 
 
@@ -66,10 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise cli.WrongUse("--wavenumber is needed: 2 pi over the wavelength")
     if (arguments.points is None) != (arguments.output is None):
         raise cli.WrongUse("--points and --output go together")
-    if (arguments.section is None) != (arguments.map is None):
-        raise cli.WrongUse("--section and --map go together")
-    if arguments.merge and not arguments.mend:
-        raise cli.WrongUse("--merge is of --mend")
+    surfaces.check(arguments)
     if not any(arguments.incident):
         raise cli.WrongUse("--incident 0,0,0 is no direction")
     cli.check_files(arguments, ("mesh", "points"), ("json", "vtu", "output", "map"))
@@ -77,25 +67,22 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _here(a: argparse.Namespace, comm: Any, out: Console) -> int:
-    from tacit import _core, _support
-    from tacit.app import bem as library
+    import numpy as np
+
+    from tacit import _support
+    from tacit.app import bem
 
     notes: list[str] = []
     begin = time.perf_counter()
-    mesh = _support.agreed(comm, lambda: bem.mesh_of(a, notes))
-    points = _support.agreed(comm, lambda: bem.points_in(a.points) if a.points else None)
+    mesh = _support.agreed(comm, lambda: _closed_mesh(a, notes))
+    points = _support.agreed(comm, lambda: surfaces.points_in(a.points))
     mesh_seconds = comm.all_max_real(time.perf_counter() - begin)
     how: dict[str, Any] = {**cli.given(a, HMATRIX), "threads": a.threads, "comm": comm}
     how |= {name: getattr(a, name) for name in ("incident", "boundary", "elements", "method", "precond")}
     with working("scattering", out, comm.rank == 0), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # the same sentences are among the facts
-        try:
-            solving: Any = cli.given(a, SOLVE, _SOLVING)
-            wave = library.scatter(mesh, a.wavenumber, solve=solving, **how)
-        except ValueError as error:
-            if isinstance(error, _core.Error) or ("outwards" not in str(error) and "closed" not in str(error)):
-                raise
-            raise _core.InputError(f"{a.mesh}: {error}") from None
+        solving: Any = cli.given(a, SOLVE, surfaces.SOLVING)
+        wave = bem.scatter(mesh, a.wavenumber, solve=solving, **how)
     facts = _facts(a, wave) | {"notes": notes}
     facts["seconds"]["mesh"] = mesh_seconds
     if a.at:
@@ -103,7 +90,9 @@ def _here(a: argparse.Namespace, comm: Any, out: Console) -> int:
             {"point": p, "real": u.real, "imaginary": u.imag} for p, u in zip(a.at, wave.field_at(a.at), strict=True)
         ]
     if points is not None:
-        _write_points(a.output, points, wave)
+        field = wave.field_at(points)
+        if comm.rank == 0:
+            surfaces.write_table(a.output, np.column_stack([points, field.real, field.imag]))
     section = wave.section(a.section) if a.map else None
     if comm.rank == 0:
         if a.vtu:
@@ -112,19 +101,25 @@ def _here(a: argparse.Namespace, comm: Any, out: Console) -> int:
             section.plot(a.map)
         if a.json:
             report.write_json(facts, a.json)
-        report.print_facts([*_rows(facts), *(("wrote", path) for path in (a.vtu, a.output, a.map) if path)], out)
-        for text in facts["notes"] + facts["warnings"]:
-            out.print(f"note: {text}")
-        if not facts["converged"] and facts["advice"]:
-            out.print(f"advice: {facts['advice']}")
+        surfaces.show(_rows(facts), facts, (a.vtu, a.output, a.map), out)
     return cli.OK if facts["converged"] else cli.NOT_CONVERGED
+
+
+def _closed_mesh(a: argparse.Namespace, notes: list[str]) -> Any:
+    """The mesh of the arguments; InputError where it is open, or its normals do not point outwards."""
+    from tacit._core import InputError
+    from tacit.app.boundary import closed
+
+    mesh = surfaces.mesh_of(a, notes)
+    try:
+        closed(mesh, "scattering")
+    except ValueError as error:
+        raise InputError(f"{a.mesh}: {error}") from None
+    return mesh
 
 
 def _facts(a: argparse.Namespace, wave: Any) -> dict[str, Any]:
     """The document of the command. Collective."""
-    matrix = wave.operator.A.report
-    of_matrix = ("dense_fraction", "mean_rank", "max_rank", "least_bytes", "most_bytes")
-    of_wave = ("method", "precond", "iterations", "reason", "residual_norm", "converged", "history", "advice")
     found = report.header("tacit.scatter/1", a.words) | {
         "mesh": a.mesh,
         "surface": wave.mesh.surface,
@@ -140,12 +135,7 @@ def _facts(a: argparse.Namespace, wave: Any) -> dict[str, Any]:
         "threads": wave.threads,
         "seconds": {"assembly": wave.seconds["setup"], "solve": wave.seconds["solve"]},
         "tolerance": wave.operator.A.tolerance,
-        "matrix_bytes": matrix["bytes"],
-        "operator_error": matrix["measured_error"],
-        "operator_error_estimated": matrix["estimated_error"],
-        **{key: matrix[key] for key in of_matrix},
-        **{key: getattr(wave, key) for key in of_wave},
-        "warnings": [*matrix["warnings"], *wave.warnings],
+        **surfaces.facts_of(wave.operator.A.report, wave),
     }
     if a.angles:
         found["far_field"] = _pattern(wave, a.angles)
@@ -167,20 +157,6 @@ def _pattern(wave: Any, count: int) -> list[dict[str, float]]:
     ]
 
 
-def _write_points(path: str, points: Any, wave: Any) -> None:
-    """Writes a table of x, y, z, real and imaginary part. Collective; the first rank writes."""
-    import numpy as np
-
-    field = wave.field_at(points)
-    if wave.comm.rank == 0:
-        table = np.column_stack([points, field.real, field.imag])
-        with report.replacing(path) as temporary:
-            if path.endswith(".npy"):
-                np.save(temporary, table)
-            else:
-                np.savetxt(temporary, table, delimiter="," if path.endswith(".csv") else " ", fmt="%.10g")
-
-
 def _rows(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """What is printed, by name."""
     d = ", ".join(f"{c:.4g}" for c in facts["incident"])
@@ -195,15 +171,9 @@ def _rows(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
             f" {facts['elements_per_wavelength']:.1f} edges in a wavelength"
         ),
     )
-    ranks = f"ranks {facts['mean_rank']:.1f} in the mean, {facts['max_rank']} at most"
-    error = f"error {facts['operator_error']:.1e} on sampled rows"
-    yield (
-        "matrix",
-        f"{report.size(facts['matrix_bytes'])}, {100 * facts['dense_fraction']:.2f} % of dense; {ranks}; {error}",
-    )
-    precond = "" if facts["precond"] == "none" else f", {facts['precond']}"
-    yield "result", f"{facts['reason']} after {facts['iterations']} iterations of {facts['method']}{precond}"
-    yield "residual", f"{report.residual(facts['residual_norm'])} of the right-hand side, recomputed"
+    yield surfaces.matrix_row(facts)
+    yield surfaces.result_row(facts)
+    yield surfaces.residual_row(facts)
     yield "scattered", f"{facts['cross_section']:.7g} square units of the incident wave's power"
     for at in facts.get("at", ()):
         place = ", ".join(f"{c:g}" for c in at["point"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +37,12 @@ from .._support import (
     whole_number,
 )
 from .base import FromHandle, Operator
+
+if TYPE_CHECKING:
+    from .kernels import KernelOptions
+
+    class Options(HmatrixOptions, KernelOptions, total=False):
+        """The ``**options`` of :func:`hmatrix`."""
 
 
 class HMatrix(Operator):
@@ -499,19 +505,10 @@ def hmatrix(
     sources: Any = None,
     boxes: Any = None,
     source_boxes: Any = None,
-    length: Any = None,
-    variance: float | None = None,
-    nugget: float | None = None,
-    kappa: float | None = None,
-    nu: float | None = None,
-    epsilon: float | None = None,
-    poisson: float | None = None,
-    radius: float | None = None,
-    derivative: Any = None,
     pairwise: bool = False,
     dtype: npt.DTypeLike | None = None,
     comm: Any = None,
-    **options: Unpack[HmatrixOptions],
+    **options: Unpack[Options],
 ) -> HMatrix:
     """Compresses a dense matrix, given by a function of its entries, to an H-matrix of O(n log n) numbers: blocks that
     couple distant groups of points are approximated by products of low rank. docs/theory/hmatrix.md has the algorithm.
@@ -603,26 +600,27 @@ def hmatrix(
     >>> bool(np.allclose(B @ x, np.exp(-2 * np.abs(x[:, None] - x)) @ x + 1e-3 * x, rtol=1e-4))
     True
     """
-    from .kernels import Source, repeated, scaled, source_of
+    from . import kernels
 
     on = _comm.resolve(comm)
-    of_kernel = {"length": length, "variance": variance, "nugget": nugget, "kappa": kappa, "nu": nu}
-    of_kernel |= {"epsilon": epsilon, "poisson": poisson, "radius": radius, "derivative": derivative}
+    of_kernel: dict[str, Any] = {name: value for name, value in options.items() if name in kernels.OPTIONS}
+    of_matrix: dict[str, Any] = {name: value for name, value in options.items() if name not in kernels.OPTIONS}
 
-    def look() -> tuple[list[Array], str, Any, Source]:
+    def look() -> tuple[list[Array], str, Any, kernels.Source]:
         places = _geometry(points, boxes, sources, source_boxes)
-        source = source_of(entries, of_kernel, places[0].shape[1])
-        if sources is not None and (nugget or options.get("symmetry", "none") != "none"):
-            what = f"nugget is {nugget}, of the diagonal," if nugget else f"symmetry={options['symmetry']!r}"
-            raise ValueError(f"{what} with sources; rows and columns must be the same points")
+        source = kernels.source_of(entries, of_kernel, places[0].shape[1], "hmatrix", sources is None)
+        if sources is not None and of_matrix.get("symmetry", "none") != "none":
+            raise ValueError(
+                f"symmetry={of_matrix['symmetry']!r} with sources; rows and columns must be the same points"
+            )
         if pairwise and source.scalar is not None:
             raise ValueError(f"pairwise is of a Python function; entries is {source.text}")
         if source.length is not None:
-            places = scaled(places, source.length)
-        places = [repeated(place, source) for place in places]
+            places = kernels.scaled(places, source.length)
+        places = [kernels.repeated(place, source) for place in places]
         scalar = chosen_scalar(dtype) or source.scalar or _scalar_of(entries)
-        beside = ("sources", "boxes", "source_boxes", *of_kernel, "pairwise", "dtype", "comm")
-        return places, scalar, fill(core("HMatrixOptions")(), "hmatrix", HMATRIX, options, beside), source
+        beside = ("sources", "boxes", "source_boxes", *kernels.OPTIONS, "pairwise", "dtype", "comm")
+        return places, scalar, fill(core("HMatrixOptions")(), "hmatrix", HMATRIX, of_matrix, beside), source
 
     places, scalar, o, source = agreed(on, look)
     # The trees, and with them all messages, follow from these options; real numbers are those of rank 0.

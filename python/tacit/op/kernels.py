@@ -6,11 +6,11 @@ import ctypes
 import sys
 from _ctypes import CFuncPtr
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
-from .._described import POINT_KERNEL
+from .._described import POINT_KERNEL, PointKernelOptions
 from .._options import fill
 from .._support import Array, as_array, choose, core, real_number
 
@@ -30,6 +30,18 @@ TENSORS = ("stokeslet", "kelvin", "rpy")
 COMPONENTS = 3  # of each point, of TENSORS
 
 
+class KernelOptions(PointKernelOptions, total=False):
+    """What a named kernel takes, for type checkers; :func:`tacit.hmatrix` says what each is."""
+
+    length: Any
+    derivative: Any
+
+
+_NUMBERS = {name: option for name, option in POINT_KERNEL.items() if name != "kernel"}
+#: The names of all options of a named kernel.
+OPTIONS = ("length", *_NUMBERS, "derivative")
+
+
 class Source(NamedTuple):
     """What the compiled part takes, the scalar of its entries, the length scales, a text for comparing ranks, and the
     numbers of a point."""
@@ -41,11 +53,15 @@ class Source(NamedTuple):
     components: int = 1
 
 
-def source_of(entries: Any, given: Mapping[str, Any], dimension: int, where: str = "hmatrix") -> Source:
-    """What computes the entries of points of so many coordinates. `given`: length, variance, nugget and the other
-    options of kernels, None where absent. TypeError or ValueError for what does not fit the entries.
+def source_of(entries: Any, given: Mapping[str, Any], dimension: int, where: str, square: bool) -> Source:
+    """What computes the entries of points of so many coordinates. `given`: options of kernels, None where absent;
+    `square`: whether rows and columns are the same points. TypeError or ValueError for what does not fit the entries.
     """
     given = {name: value for name, value in given.items() if value is not None}
+    if given.get("nugget") and not square:
+        raise ValueError(
+            f"nugget is {given['nugget']}, of the diagonal, with sources; rows and columns must be the same points"
+        )
     if isinstance(entries, str):
         return _named(entries, dict(given), dimension, where)
     compiled = compiled_function(entries)
@@ -83,7 +99,8 @@ def _named(name: str, given: dict[str, Any], dimension: int, where: str) -> Sour
             raise ValueError(f"{unfit[0]} is of a kernel with one number for each point; the kernel is {name!r}")
     derivative = given.pop("derivative", None)
     length = lengths(given.pop("length", None), dimension)
-    kernel = fill(core("PointKernel")(), where, POINT_KERNEL, {"kernel": name, **given}, ("length", "derivative"))
+    kernel = fill(core("PointKernel")(), where, _NUMBERS, given, ("length", "derivative"))
+    kernel.kernel = name
     text = "" if length is None else ", length " + ", ".join(map(repr, length.tolist()))
     if derivative is not None:
         by_length, axis = _derivative(derivative, length, dimension)
@@ -120,15 +137,7 @@ def entries(
     columns: Any = None,
     *,
     sources: Any = None,
-    length: Any = None,
-    variance: float | None = None,
-    nugget: float | None = None,
-    kappa: float | None = None,
-    nu: float | None = None,
-    epsilon: float | None = None,
-    poisson: float | None = None,
-    radius: float | None = None,
-    derivative: Any = None,
+    **options: Unpack[KernelOptions],
 ) -> Array:
     """Entries of a named kernel as an array: those of :func:`tacit.hmatrix` without compression, for tests, columns of
     a covariance, and few points. Local; m n numbers, by one thread, 1 to 3 ns each.
@@ -139,8 +148,11 @@ def entries(
     kernel : str
     rows, columns : array_like of int, optional
         Numbers of rows and columns, in any order and repeated; default: all.
-    sources, length, variance, nugget, kappa, nu, epsilon, poisson, radius, derivative
+    sources
         As of :func:`tacit.hmatrix`.
+    **options
+        Those of :func:`tacit.hmatrix` for a named kernel: ``length``, ``variance``, ``nugget``, ``kappa``, ``nu``,
+        ``epsilon``, ``poisson``, ``radius``, ``derivative``.
 
     Returns
     -------
@@ -165,15 +177,11 @@ def entries(
     """
     if not isinstance(kernel, str):
         raise TypeError(f"kernel is {_kind(kernel)}; the name of a kernel is needed")
-    given = {"length": length, "variance": variance, "nugget": nugget, "kappa": kappa, "nu": nu}
-    given |= {"epsilon": epsilon, "poisson": poisson, "radius": radius, "derivative": derivative}
     at = places_of(points, "points")
-    source = source_of(kernel, given, at.shape[1], "entries")
+    source = source_of(kernel, options, at.shape[1], "entries", sources is None)
     to = at if sources is None else places_of(sources, "sources")
     if to.shape[1] != at.shape[1]:
         raise ValueError(f"sources has shape {to.shape}, and points {at.shape}; they need as many coordinates")
-    if sources is not None and nugget:
-        raise ValueError(f"nugget is {nugget}, of the diagonal, with sources; rows and columns must be the same points")
     i, j = (_numbers(rows, "rows", source, len(at)), _numbers(columns, "columns", source, len(to)))
     none = np.zeros((0, at.shape[1]))
     pair = [at, none if sources is None else to]

@@ -26,6 +26,15 @@ Point on_sphere(Point p, double radius) {
   return p;
 }
 
+// Triangles and vertices are numbered in 32 bits.
+void require_size(double triangles) {
+  require(triangles < 2e9, triangles, " triangles are too many; fewer than 2e9 are needed");
+}
+
+void require_radius(double radius) {
+  require(radius > 0 && std::isfinite(radius), "a sphere of radius ", radius, "; a finite number above 0 is needed");
+}
+
 [[noreturn]] void refuse(const std::string& path, const std::string& what) {
   throw Error(ErrorKind::input, message(path, ": ", what));
 }
@@ -202,7 +211,9 @@ Mesh Mesh::reordered(std::span<const Global> order) const {
 }
 
 Mesh geodesic_sphere(int cuts, double radius) {
-  require(cuts >= 1 && radius > 0, "a sphere of radius ", radius, " with edges in ", cuts, " parts");
+  require(cuts >= 1, "a sphere with edges in ", cuts, " parts; at least 1 is needed");
+  require_radius(radius);
+  require_size(20.0 * cuts * cuts);
   static constexpr int faces[20][3] = {{0, 11, 5}, {0, 5, 1},  {0, 1, 7},   {0, 7, 10}, {0, 10, 11},
                                        {1, 5, 9},  {5, 11, 4}, {11, 10, 2}, {10, 7, 6}, {7, 1, 8},
                                        {3, 9, 4},  {3, 4, 2},  {3, 2, 6},   {3, 6, 8},  {3, 8, 9},
@@ -236,8 +247,10 @@ Mesh geodesic_sphere(int cuts, double radius) {
 }
 
 Mesh ring_sphere(int wedges, int rings, double radius) {
-  require(wedges >= 3 && rings >= 1 && radius > 0, "a sphere of radius ", radius, " of ", wedges, " wedges and ", rings,
-          " rings");
+  require(wedges >= 3 && rings >= 1, "a sphere of ", wedges, " wedges and ", rings,
+          " rings; at least 3 wedges and 1 ring are needed");
+  require_radius(radius);
+  require_size(2.0 * wedges * rings * rings);
   Mesh mesh;
   std::vector<int> count, first;
   for (int i = 0; i <= 2 * rings; ++i) {
@@ -270,7 +283,8 @@ Mesh ring_sphere(int wedges, int rings, double radius) {
 }
 
 Mesh ellipsoid(int cuts, const Point& half_axes) {
-  for (const double a : half_axes) require(a > 0 && std::isfinite(a), "an ellipsoid with a half axis of ", a);
+  for (const double a : half_axes)
+    require(a > 0 && std::isfinite(a), "an ellipsoid with a half axis of ", a, "; a finite number above 0 is needed");
   Mesh mesh = geodesic_sphere(cuts);
   for (Point& p : mesh.vertices)
     for (std::size_t d = 0; d < 3; ++d) p[d] *= half_axes[d];
@@ -278,8 +292,11 @@ Mesh ellipsoid(int cuts, const Point& half_axes) {
 }
 
 Mesh cube(int cuts, double side, double grading) {
-  require(cuts >= 1 && side > 0 && grading >= 1, "a cube of side ", side, " with edges in ", cuts,
-          " parts and a grading of ", grading);
+  require(cuts >= 1, "a cube with edges in ", cuts, " parts; at least 1 is needed");
+  require(side > 0 && std::isfinite(side), "a cube of side ", side, "; a finite number above 0 is needed");
+  require(grading >= 1 && std::isfinite(grading), "a cube with a grading of ", grading,
+          "; a finite number from 1 is needed");
+  require_size(12.0 * cuts * cuts);
   // Coordinates are equal on all faces, bit for bit, so that edges match.
   std::vector<double> at(std::size_t(cuts) + 1);
   for (int i = 0; i <= cuts; ++i) {
@@ -324,15 +341,15 @@ Mesh moved(Mesh mesh, const Point& by) {
 }
 
 Mesh copies(const Mesh& mesh, const std::array<int, 3>& counts, const Point& pitch) {
-  Global all = mesh.size();
+  double all = double(mesh.size());
   for (std::size_t d = 0; d < 3; ++d) {
     require(counts[d] >= 1 && std::isfinite(pitch[d]), counts[d], " copies with a pitch of ", pitch[d], " along axis ",
             d);
     all *= counts[d];
   }
-  require(all < 2'000'000'000, all, " triangles are too many");
+  require_size(all);
   Mesh made;
-  made.vertices.reserve(mesh.vertices.size() * std::size_t(all / std::max<Global>(1, mesh.size())));
+  made.vertices.reserve(mesh.vertices.size() * std::size_t(all / std::max(1.0, double(mesh.size()))));
   made.triangles.reserve(std::size_t(all));
   for (int k = 0; k < counts[2]; ++k)
     for (int j = 0; j < counts[1]; ++j)
