@@ -179,3 +179,16 @@ def test_values_are_exact_where_tacit_stores_fewer_bits() -> None:
         stored = tacit.csr(sp.csr_array((values, ([0, 0], [0, 1])), (1, 2)), format="csr").storage
         assert ("bfloat16" in stored) == exact(values, BITS["bfloat16"]), (v, stored)
         assert ("16 values" in stored or "float32 values" in stored) == exact(values, BITS["float32"]), (v, stored)
+
+
+def test_crossing_wires() -> None:
+    """Two wires below two others, in pF, of FastCap's manual; 1 m apart and 22 m2 each."""
+    from bus_crossings import PUBLISHED, crossing, graded, panels
+
+    mesh = crossing(2, lambda metres: graded(metres, 4))
+    assert mesh.surface["closed"]
+    assert mesh.areas.sum() == pytest.approx(4 * 22, rel=1e-12, abs=0)
+    found = tacit.bem.assemble(mesh, discretisation="galerkin", tolerance=1e-5).capacitance()
+    assert 1e12 * found.farads[0] == pytest.approx(PUBLISHED[2], rel=4e-3, abs=0)
+    assert found.asymmetry < 1e-4
+    assert panels(2, 3) == pytest.approx(np.array([0, 1, 11, 12, 13, 23, 24]) / 12, rel=1e-12, abs=1e-15)

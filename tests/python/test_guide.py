@@ -54,6 +54,12 @@ def test_an_example_of_the_gallery_runs(example: Path, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
 
+    if example.stem == "plot_13_kriging":  # the guide gives its errors
+        page = " ".join((ROOT / "docs/guide/gaussian-processes.md").read_text().split())
+        kriged, linear = re.findall(r"kriging ([\d.]+) m, linear ([\d.]+) m", done.stdout)[0]
+        assert float(kriged) < float(linear)
+        assert f"its error is {kriged} m, that of linear interpolation {linear} m" in page
+
 
 @pytest.mark.slow
 def test_elements_on_two_processes(python: Run) -> None:
