@@ -389,6 +389,17 @@ def test_known_machines_solve(name: str) -> None:
     assert tacit.simulate.solve(A, b, ranks=12, machine=slower, method="cg").seconds > made.seconds
 
 
+@pytest.mark.parametrize("name", ["hopper", "summit", "frontier"])
+def test_factors_of_an_hmatrix_do_not_depend_on_the_machine(name: str) -> None:
+    """Their parts are mail of many sizes, which is announced where the machine has an eager limit."""
+    K = tacit.hmatrix(np.linspace(0, 1, 300), "matern32", length=0.05, nugget=0.1)
+    options = {"ranks": 33, "method": "gmres", "precond": "hlu", "rtol": 1e-9}
+    made = tacit.simulate.solve(K, np.ones(300), machine=name, **options)
+    plain = tacit.simulate.solve(K, np.ones(300), machine={}, **options)
+    assert made.result.converged
+    assert np.array_equal(made.result.x, plain.result.x)
+
+
 def test_grid_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told = tmp_path / "told.json"
     words = ["simulate", "--cells", "3x3", "--grid", "12x12", "--method", "cg", "--machine", "fitted"]
