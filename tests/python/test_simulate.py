@@ -132,6 +132,8 @@ def test_replay_of_a_solve_that_builds_an_exchange() -> None:
     made = [tacit.simulate.replay(*small, ranks=(5, 4), recorded=(3, 3), max_iterations=k, **options) for k in (6, 14)]
     assert made[1].seconds - made[0].seconds == pytest.approx(whole[1] - whole[0], rel=0.02)
     assert made[0].seconds < whole[0]
+    assert made[0].set_ups == made[1].set_ups > 0
+    assert "without the set-up of" in made[0].summary()
 
 
 def test_replay_of_more_iterations() -> None:
@@ -407,6 +409,7 @@ def test_grid_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "SIMULATED by replay, without numbers: 144 ranks (12 x 12)" in capsys.readouterr().out
     facts = json.loads(told.read_text())
     assert (facts["simulated"], facts["ranks"], facts["iterations"], facts["replay"]) == (True, 144, 40, [4, 4])
+    assert facts["set_ups"] == 0
     assert cli.main([*words, "--json", str(told)]) == 0
     assert json.loads(told.read_text())["converged"] is True
     for wrong in (["--iterations", "4"], ["--replay", "4"], ["--periodic"], ["--grid", "0x2"], ["--cells", "axb"]):
