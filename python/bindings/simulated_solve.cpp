@@ -176,7 +176,7 @@ void bind_simulate(nb::module_& m) {
   nb::class_<comm::Recording>(m, "Recording")
       .def_prop_ro("ranks", &comm::Recording::ranks)
       .def_prop_ro("iterations", &comm::Recording::iterations);
-  // (times, iterations, period); `progress` is called with the share that is done.
+  // (times, iterations, period, set_ups); `progress` is called with the share that is done.
   m.def(
       "replay",
       [](const comm::Recording& recording, const MachineModel& machine, const std::array<int, 3>& recorded,
@@ -184,7 +184,7 @@ void bind_simulate(nb::module_& m) {
         comm::ReplayOptions o{recorded, played, periodic, iterations, {}};
         if (!progress.is_none()) o.progress = [&](double share) { call_python(1, [&] { progress(share); }); };
         auto made = unlocked([&] { return comm::replay(recording, machine, o); });
-        return nb::make_tuple(std::move(made.times), made.iterations, made.period);
+        return nb::make_tuple(std::move(made.times), made.iterations, made.period, made.set_ups);
       },
       nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg().none(), nb::arg().none());
   for_each_scalar([&]<Scalar T>() { bind_scalar<T>(m); });

@@ -127,7 +127,7 @@ class Advice:
             "machine": self.machine,
             "best": None if self.best is None else facts(self.best),
             "candidates": [facts(c) for c in self.candidates],
-            "turns": self.turns and [{"with": what, "best": facts(c)} for what, c in self.turns],
+            "turns": None if self.turns is None else [{"with": what, "best": facts(c)} for what, c in self.turns],
         }
 
     def __repr__(self) -> str:

@@ -397,6 +397,9 @@ class Replayed:
         That were played: the number asked for, or the nearest that whole periods of the method reach.
     period : int
         Iterations that are repeated; 0 where the recorded ones are played as they are.
+    set_ups : int
+        Exchanges that were set up within the recorded solve (by the first block of an s-step method), of which only the
+        reduction at the end is played.
     recorded : Simulated
         The solve that was recorded, on `recorded_grid`.
     recorded_grid : tuple of int
@@ -405,7 +408,7 @@ class Replayed:
     """
 
     def __init__(self, made: Any, grid: Any, recorded: Simulated, recorded_grid: Any, model: _core.MachineModel):
-        times, self.iterations, self.period = made
+        times, self.iterations, self.period, self.set_ups = made
         self.seconds: float = times.finish
         self.phases = [Phase(*phase) for phase in times.phases]
         self.messages: int = times.messages
@@ -426,12 +429,16 @@ class Replayed:
         made = f"those of the recording on {few} ranks"
         if self.period:
             made = f"recorded on {few} ranks were {r.iterations}; {self.period} of them are repeated"
+        left = []
+        if self.set_ups:
+            left = [f"  without the set-up of {self.set_ups} exchange{'s' * (self.set_ups > 1)} within the solve"]
         return "\n".join(
             [
                 f"SIMULATED by replay, without numbers: {self.ranks} ranks ({many}), {self._described}",
                 f"{r.method}, precond {r.precond}: {self.iterations} iterations ({made})",
                 f"  {self.seconds:.4g} s; {self.messages} messages and {self.bytes} bytes in all",
                 *_table(self.phases, self.seconds),
+                *left,
             ]
         )
 
@@ -485,7 +492,8 @@ def replay(
 
     Notes
     -----
-    On the recorded ranks themselves the times are those of :func:`solve`, to the last bit on a machine without noise.
+    On the recorded ranks themselves the times are those of :func:`solve`, to the last bit on a machine without noise
+    and without ``set_ups``.
 
     Examples
     --------

@@ -3,6 +3,7 @@
 
 #include <tacit/base/trace.hpp>
 #include <tacit/comm/exchange.hpp>
+#include <tacit/comm/mail.hpp>
 #include <tacit/comm/simulate.hpp>
 
 #include <gtest/gtest.h>
@@ -291,6 +292,42 @@ TEST_F(Simulate, FailuresAreAgreedOn) {
   m.latency = -1;
   EXPECT_THROW(simulate(2, m, [](const Communicator&) {}), Error);
   EXPECT_THROW(MachineModel::named("hoper"), Error);
+}
+
+// Long messages are announced, and found once: while one is fetched the next one is another.
+TEST_F(Simulate, MailOfAnySizeArrives) {
+  for (const double eager_limit : {0.0, 100.0})
+    for (const double nic_gap : {0.0, 0.125}) {
+      auto m = machine();
+      m.eager_limit = eager_limit;
+      if (nic_gap > 0) m.ranks_per_node = 2, m.nic_gap = nic_gap;
+      const auto bytes_of = [](int from, int k) { return std::vector<std::byte>(std::size_t(40 + 60 * k + from)); };
+      simulate(4, m, [&](const Communicator& comm) {
+        collective(comm, [&] {
+          Mail mail(comm);
+          std::vector<int> others;
+          for (int r = 0; r < comm.size(); ++r)
+            if (r != comm.rank()) others.push_back(r);
+          constexpr int several = 5;
+          for (int k = 0; k < several; ++k) mail.send(others, comm.rank() * several + k, bytes_of(comm.rank(), k));
+          for (const int r : others)
+            for (int k = several; k-- > 0;) EXPECT_EQ(mail.take(r * several + k).size(), bytes_of(r, k).size());
+          mail.finish();
+        });
+      });
+    }
+  // Announced when its first byte would leave, at o, found at o + L, and fetched then: there and back and the bytes.
+  auto m = machine();
+  m.eager_limit = 100;
+  const auto t = timed(2, m, [](const Communicator& comm) {
+    Mail mail(comm);
+    const int other = 1 - comm.rank();
+    if (comm.rank() == 0) mail.send({&other, 1}, 0, std::vector<std::byte>(1000));
+    else EXPECT_EQ(mail.take(0).size(), 1000u);
+    mail.finish();
+  });
+  const double sent = 1000 + 2 * sizeof(std::int64_t);
+  EXPECT_DOUBLE_EQ(t.finish, m.overhead + 3 * m.latency + m.gap * sent + m.overhead);
 }
 
 /// What reaches the caller: (text, kind).

@@ -132,6 +132,8 @@ def test_replay_of_a_solve_that_builds_an_exchange() -> None:
     made = [tacit.simulate.replay(*small, ranks=(5, 4), recorded=(3, 3), max_iterations=k, **options) for k in (6, 14)]
     assert made[1].seconds - made[0].seconds == pytest.approx(whole[1] - whole[0], rel=0.02)
     assert made[0].seconds < whole[0]
+    assert made[0].set_ups == made[1].set_ups > 0
+    assert "without the set-up of" in made[0].summary()
 
 
 def test_replay_of_more_iterations() -> None:
@@ -389,6 +391,17 @@ def test_known_machines_solve(name: str) -> None:
     assert tacit.simulate.solve(A, b, ranks=12, machine=slower, method="cg").seconds > made.seconds
 
 
+@pytest.mark.parametrize("name", ["hopper", "summit", "frontier"])
+def test_factors_of_an_hmatrix_do_not_depend_on_the_machine(name: str) -> None:
+    """Their parts are mail of many sizes, which is announced where the machine has an eager limit."""
+    K = tacit.hmatrix(np.linspace(0, 1, 300), "matern32", length=0.05, nugget=0.1)
+    options = {"ranks": 33, "method": "gmres", "precond": "hlu", "rtol": 1e-9}
+    made = tacit.simulate.solve(K, np.ones(300), machine=name, **options)
+    plain = tacit.simulate.solve(K, np.ones(300), machine={}, **options)
+    assert made.result.converged
+    assert np.array_equal(made.result.x, plain.result.x)
+
+
 def test_grid_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told = tmp_path / "told.json"
     words = ["simulate", "--cells", "3x3", "--grid", "12x12", "--method", "cg", "--machine", "fitted"]
@@ -396,6 +409,7 @@ def test_grid_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "SIMULATED by replay, without numbers: 144 ranks (12 x 12)" in capsys.readouterr().out
     facts = json.loads(told.read_text())
     assert (facts["simulated"], facts["ranks"], facts["iterations"], facts["replay"]) == (True, 144, 40, [4, 4])
+    assert facts["set_ups"] == 0
     assert cli.main([*words, "--json", str(told)]) == 0
     assert json.loads(told.read_text())["converged"] is True
     for wrong in (["--iterations", "4"], ["--replay", "4"], ["--periodic"], ["--grid", "0x2"], ["--cells", "axb"]):

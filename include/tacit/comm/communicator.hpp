@@ -38,8 +38,8 @@ struct Counters {
   std::int64_t reductions = 0;        ///< all-reduces started (set-up and agreement not counted)
   std::int64_t reduction_values = 0;  ///< real numbers in them
   std::int64_t exchanges = 0;         ///< halo exchanges started
-  std::int64_t messages = 0;          ///< messages sent by exchanges
-  std::int64_t bytes = 0;             ///< bytes sent by exchanges
+  std::int64_t messages = 0;          ///< messages sent by exchanges and as mail
+  std::int64_t bytes = 0;             ///< bytes in them
   friend Counters operator-(Counters a, const Counters& b) {
     return {a.reductions - b.reductions, a.reduction_values - b.reduction_values, a.exchanges - b.exchanges,
             a.messages - b.messages, a.bytes - b.bytes};

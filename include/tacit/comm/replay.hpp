@@ -53,6 +53,7 @@ struct Replayed {
   int ranks = 0;
   int iterations = 0;  ///< that were played: the number asked for, or the nearest that whole periods reach
   int period = 0;      ///< iterations that are repeated; 0: none were
+  int set_ups = 0;     ///< exchanges that were set up in the recording, of which the reduction at the end was played
 };
 
 /// Error(usage): grids that do not fit the recording; messages over more ranks than the recorded grid has between its

@@ -112,7 +112,7 @@ struct SimulatedTimes {
 /// Runs f(communicator) on `ranks` simulated ranks, each with `stack_bytes` of stack; rethrows the exception of the
 /// lowest failing rank. Returns the times of the whole run, or those that f read last by read_clocks(). Exchanges use
 /// messages: other paths, tasks, progress threads and thread schedules are refused. Error(environment) on all ranks in
-/// a deadlock, and where the system cannot provide the stacks (Linux by default: about 32,000 ranks). Error(usage) on
+/// a deadlock, where the system cannot provide the stacks, and where one is found overrun at the end. Error(usage) on
 /// more than 2^20 ranks. Must not be called on a simulated rank.
 SimulatedTimes simulate(int ranks, const MachineModel& machine, const std::function<void(const Communicator&)>& f,
                         std::size_t stack_bytes = 256 * 1024);

@@ -68,6 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
         iterations = solve.result.iterations if a.replay is None else made.iterations
         facts = report.header("tacit.simulate-grid/1", a.words) | given | simulated_solve.document(made)
         facts |= {"iterations": iterations, "period": 0 if a.replay is None else made.period}
+        facts |= {"set_ups": 0 if a.replay is None else made.set_ups}
         facts |= {name: getattr(solve.result, name) for name in ("method", "precond", "converged", "reason")}
         report.write_json(facts, a.json)
     return cli.OK if solve.result.converged else cli.NOT_CONVERGED

@@ -88,8 +88,11 @@ class Recorder {
   }
   /// An exchange is set up, by messages that are taken as they come: played as the sum at its end alone.
   void set_up() {
-    if (on_) wait(sum(1, Number::int64, false));
+    if (!on_) return;
+    ++set_ups_;
+    wait(sum(1, Number::int64, false));
   }
+  int set_ups() const { return set_ups_; }
   /// Nothing is recorded meanwhile.
   class Pause {
    public:
@@ -126,7 +129,7 @@ class Recorder {
   bool on_ = false;
   std::vector<Op> ops_;
   std::vector<Halo> halos_;
-  int sums_ = 0, posts_ = 0;
+  int sums_ = 0, posts_ = 0, set_ups_ = 0;
   std::string fault_;
 };
 

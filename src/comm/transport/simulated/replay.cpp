@@ -406,6 +406,7 @@ Replayed replay(const Recording& recording, const MachineModel& machine, const R
   Replayed made;
   made.times = *world.times;
   made.ranks = ranks, made.iterations = script.played(), made.period = script.period();
+  made.set_ups = recorded.ranks[0].set_ups();
   return made;
 }
 

@@ -146,13 +146,14 @@ class SimulatedTransport final : public Transport {
     std::optional<Arrival> found;
     std::pair<double, int> earliest;
     room_->boxes[std::size_t(me_.rank)].each([&](std::uint64_t key, Queue& queue) {
-      if (int(std::uint32_t(key)) != tag || queue.waiting.empty()) return;
+      if (int(std::uint32_t(key)) != tag) return;
       const int from = int(key >> 32);
-      const auto& message = queue.waiting.front();
-      const double arrives = message.left + world_.network.link(from, me_.rank).latency;
+      const auto message = find(queue.waiting, queue.received);  // earlier ones are being received
+      if (message == queue.waiting.end()) return;
+      const double arrives = shows(*message, world_.network.link(from, me_.rank).latency);
       if (arrives > me_.clock) return;
       const std::pair<double, int> one{arrives, from};
-      if (!found || one < earliest) earliest = one, found = Arrival{from, message.bytes.size()};
+      if (!found || one < earliest) earliest = one, found = Arrival{from, message->bytes.size()};
     });
     return found;
   }
@@ -226,9 +227,13 @@ class SimulatedTransport final : public Transport {
       if (by_itself) there.wake();
       else there.wake_at(arrival(world, message, asked->at, latency));
     } else if (may_be_probed(tag)) {
-      there.wake_at(message.left + latency);
+      there.wake_at(shows(message, latency));
     }
     queue.waiting.push_back(std::move(message));
+  }
+  /// When a message that nobody receives yet can be found: it or its announcement is there.
+  static double shows(const Queue::Message& message, double latency) {
+    return (message.announced ? message.begun : message.left) + latency;
   }
   static double arrival(const World& world, const Queue::Message& message, double posted, double latency) {
     if (message.announced && message.fetched < 0) return message.begun + latency;
