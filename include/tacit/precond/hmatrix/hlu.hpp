@@ -76,7 +76,7 @@ struct HluReport {
 /// rank sends its cells to at most p + p' - 2 others, and has about its part of all numbers. Results for different
 /// numbers of ranks agree to the tolerance; those for one number are always the same bits.
 ///
-/// Construction: O(k^2 n log^2 n) in all; its memory is that of A in this precision and again as much while it runs.
+/// Construction: O(k^2 n log^2 n); its memory is that of A in this precision, and up to four times it while it runs.
 /// Threads share the work; any number of them gives the same bits. An apply reads the factors once for all columns. On
 /// several ranks elements of x travel to the ranks that have their cells of the diagonal, from cell to cell, and back:
 /// about two messages for each cluster and each rank of a row or column of the grid, one after the other
