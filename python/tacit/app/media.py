@@ -205,27 +205,30 @@ def _enclosed(
     notes = [_sentence(list(dict.fromkeys(inner)), *key) for key, inner in found.items()]
     for surface, within in bodies.torn:
         parts = [part for (part, _), here, k in zip(bodies.parts, within, bodies.around, strict=True) if here and k < 0]
-        inner = dict.fromkeys(name_of(part) for part in parts if giver[part[0]] == _NOBODY)
-        if inner:
-            verb = "lies" if len(inner) == 1 else "lie"
+        held = dict.fromkeys(name_of(part) for part in parts if giver[part[0]] == _NOBODY)
+        if held:
             notes.append(
-                f"{', '.join(inner)} {verb} within {name_of(surface)} but for a hole in it, so that"
-                f" permittivity {outside[parts[0][0]]:g} is taken there; --media and media= give another, and --mend"
-                " --merge closes gaps between vertices"
+                f"{_subject(list(held))} within {name_of(surface)} but for a hole in it, so that permittivity"
+                f" {outside[parts[0][0]]:g} is taken there; --media and media= give another, and --mend --merge closes"
+                " gaps between vertices"
             )
     return notes
 
 
+def _subject(inner: list[str]) -> str:
+    """What lies somewhere, with the verb."""
+    shown = ", ".join(inner[:4]) + (f", .. ({len(inner)})" if len(inner) > 4 else "")
+    return f"{shown} {'lies' if len(inner) == 1 else 'lie'}"
+
+
 def _sentence(inner: list[str], outer: str, medium: float, before: float, changed: bool) -> str:
     """A sentence on parts within a closed interface."""
-    shown = ", ".join(inner[:4]) + (f", .. ({len(inner)})" if len(inner) > 4 else "")
-    verb = "lies" if len(inner) == 1 else "lie"
     if changed:
         return (
-            f"{shown} {verb} within {outer}: permittivity {medium:g}, that inside, is taken there, not {before:g};"
+            f"{_subject(inner)} within {outer}: permittivity {medium:g}, that inside, is taken there, not {before:g};"
             " --media, media= and the OUT of a dielectric give another"
         )
-    return f"{shown} {verb} within {outer}, whose inside has permittivity {medium:g}, and keeps the {before:g} given"
+    return f"{_subject(inner)} within {outer}, whose inside has permittivity {medium:g}, and keeps the {before:g} given"
 
 
 def _oriented(mesh: Mesh, here: Array, name: Any) -> None:
