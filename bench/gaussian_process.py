@@ -4,8 +4,9 @@ and a picture of mean and standard deviation.
     python bench/gaussian_process.py [--points 5000] [--dimensions 2] [--tolerance 1e-11] [--dense 2000]
                                      [--plot docs/images/gaussian-process.png] [--json FILE]
 
-Heights of a formula at random points, with noise of 0.05; none in a strip. Matern 5/2; length and nugget are chosen by
-the likelihood of 800 points, the variance by that of all. Predicted are the points of a grid (of 3 dimensions: of the plane in
+Heights of a formula at random points, with noise of 0.05; none in a strip. They depend on three coordinates at most. Matern
+5/2; length (of more than three dimensions: of each coordinate) and nugget are chosen by the likelihood of 800 points, the
+variance by that of all. Predicted are the points of a grid (of 3 dimensions: of the plane in
 their middle). Seconds by the clock, of all processors ("cpu"), and the most memory that a step takes beyond what was there.
 The same with SciPy's dense Cholesky factors for the first `--dense` points gives the differences of mean, deviation
 and log likelihood; 0 leaves that out.
@@ -44,15 +45,17 @@ def grid(dimensions, side):
 
 
 class Process:
-    """The process with a length, a variance and a nugget at points: factors, weights of values, log likelihood."""
+    """The process with a length and a nugget relative to the variance at points: factors of its covariance matrix over the
+    variance, weights of values, the best variance unless one is given, and the log likelihood."""
 
-    def __init__(self, points, values, length, variance, nugget, tolerance):
-        self.points, self.options = points, {"length": length, "variance": variance, "tolerance": tolerance}
-        self.A = tacit.hmatrix(points, "matern52", nugget=nugget, symmetry="hermitian", **self.options)
+    def __init__(self, points, values, length, relative, tolerance, variance=None):
+        self.points, self.options = points, {"length": length, "tolerance": tolerance}
+        self.A = tacit.hmatrix(points, "matern52", nugget=relative, symmetry="hermitian", **self.options)
         self.F = tacit.precond.factorise(self.A)
         self.solved = tacit.solve(self.A, values, precond=self.F, rtol=1e-8)
-        self.square = float(values @ self.solved.x)
-        self.likelihood = likelihood(self.square, self.F.slogdet()[1], len(values))
+        square, n = float(values @ self.solved.x), len(values)
+        self.variance = square / n if variance is None else variance
+        self.likelihood = likelihood(square / self.variance, self.F.slogdet()[1] + n * np.log(self.variance), n)
 
     def predict(self, new):
         mean, squares = np.empty(len(new)), np.empty(len(new))
@@ -61,8 +64,8 @@ class Process:
             K = tacit.hmatrix(self.points, "matern52", sources=new[part], **self.options)
             k = K @ np.eye(K.shape[1])
             mean[part] = self.solved.x @ k
-            squares[part] = self.options["variance"] - (k * (self.F @ k)).sum(0)
-        return mean, np.sqrt(np.maximum(squares, 0))
+            squares[part] = 1 - (k * (self.F @ k)).sum(0)
+        return mean, np.sqrt(self.variance * np.maximum(squares, 0))
 
 
 def likelihood(square, log_determinant, n):
@@ -70,29 +73,34 @@ def likelihood(square, log_determinant, n):
 
 
 def chosen(points, values, tolerance):
-    """Length and nugget relative to the variance, the best for some of the points."""
+    """Length and nugget relative to the variance, the best for some of the points; of more than three dimensions a
+    length for each coordinate, which is long where nothing depends on it."""
     points, values = points[:CHOSEN_BY], values[:CHOSEN_BY]
+    lengths = points.shape[1] if points.shape[1] > 3 else 1
 
     def cost(logarithms):
-        length, relative = np.exp(logarithms)
-        unit = Process(points, values, length, 1.0, relative, tolerance)
-        n = len(values)
-        return -likelihood(n, unit.F.slogdet()[1] + n * np.log(unit.square / n), n)
+        length, relative = np.exp(logarithms[:-1]), np.exp(logarithms[-1])
+        return -Process(points, values, length if lengths > 1 else length[0], relative, tolerance).likelihood
 
     found = scipy.optimize.minimize(
-        cost, np.log([0.3, 1e-2]), method="Nelder-Mead", options={"xatol": 0.02, "fatol": 0.05}
+        cost,
+        np.log([0.3] * lengths + [1e-2]),
+        method="L-BFGS-B",
+        bounds=np.log([(0.05, 20)] * lengths + [(1e-6, 1)]),
+        options={"eps": 1e-3, "ftol": 1e-8},  # differences well above the errors of the likelihood
     )
-    return np.exp(found.x), found.nfev
+    length = np.exp(found.x[:-1])
+    return (length if lengths > 1 else length[0], np.exp(found.x[-1])), found.nfev
 
 
 def beside_dense(points, values, length, variance, nugget, tolerance, new):
     """Differences from dense Cholesky factors, at few points."""
 
     def kernel(x, y):
-        a = 5**0.5 * cdist(x, y) / length
+        a = 5**0.5 * cdist(x / length, y / length)
         return variance * (1 + a + a**2 / 3) * np.exp(-a)
 
-    made = Process(points, values, length, variance, nugget, tolerance)
+    made = Process(points, values, length, nugget / variance, tolerance, variance)
     mean, deviation = made.predict(new)
     L = la.cho_factor(kernel(points, points) + nugget * np.eye(len(points)), lower=True)
     k, weights = kernel(points, new), la.cho_solve(L, values)
@@ -123,14 +131,16 @@ def draw(path, points, values, mean, deviation):
     side = round(len(mean) ** 0.5)
     figure, axes = plt.subplots(1, 3, figsize=(12, 3.6), layout="constrained", sharey=True)
     shared = {"vmin": values.min(), "vmax": values.max(), "cmap": "viridis"}
-    dots = axes[0].scatter(points[:, 0], points[:, 1], c=values, s=3, linewidths=0, **shared)
+    near = (np.abs(points[:, 2:3] - 0.5) < 0.05).all(axis=1)  # the plane, in the third dimension
+    dots = axes[0].scatter(points[near, 0], points[near, 1], c=values[near], s=3, linewidths=0, **shared)
     figure.colorbar(dots, ax=axes[0], label="height", shrink=0.82)
     shape = {"origin": "lower", "extent": (0, 1, 0, 1), "interpolation": "bilinear"}
     heights = axes[1].imshow(mean.reshape(side, side), **shape, **shared)
     figure.colorbar(heights, ax=axes[1], label="height", shrink=0.82)
     drawn = axes[2].imshow(deviation.reshape(side, side), cmap="magma", **shape)
     figure.colorbar(drawn, ax=axes[2], label="height", shrink=0.82)
-    for ax, title in zip(axes, (f"{len(points):,} measurements", "mean", "standard deviation"), strict=True):
+    shown = f"{len(points):,} measurements" if near.all() else f"{near.sum():,} of {len(points):,} measurements"
+    for ax, title in zip(axes, (shown, "mean", "standard deviation"), strict=True):
         ax.set(title=title, xlabel="x", aspect="equal", xlim=(0, 1), ylim=(0, 1))
     axes[0].set_ylabel("y")
     figure.savefig(path, dpi=100)
@@ -149,11 +159,8 @@ def main():
     new = grid(o.dimensions, o.side)
 
     ((length, relative), calls), choice = step(lambda: chosen(points, values, o.tolerance))
-    unit, first = step(lambda: Process(points, values, length, 1.0, relative, o.tolerance))
-    variance = unit.square / len(values)
-    del unit
-    nugget = variance * relative
-    made, factors = step(lambda: Process(points, values, length, variance, nugget, o.tolerance))
+    made, factors = step(lambda: Process(points, values, length, relative, o.tolerance))
+    variance, nugget = made.variance, made.variance * relative
     (mean, deviation), prediction = step(lambda: made.predict(new))
     error = mean - terrain(new)
     rng = np.random.default_rng(1)
@@ -162,15 +169,10 @@ def main():
         "points": o.points,
         "dimensions": o.dimensions,
         "tolerance": o.tolerance,
-        "length": float(length),
+        "length": np.atleast_1d(length).tolist(),
         "variance": float(variance),
         "noise": float(nugget**0.5),
-        "steps": {
-            "choice": choice | {"likelihoods": calls},
-            "variance": first,
-            "factors": factors,
-            "prediction": prediction,
-        },
+        "steps": {"choice": choice | {"likelihoods": calls}, "factors": factors, "prediction": prediction},
         "matrix_mb": made.A.report["bytes"] / 1e6,
         "factors_mb": made.F.report["bytes"] / 1e6,
         "mean_rank": made.F.report["mean_rank"],
@@ -198,7 +200,8 @@ def main():
 
 def report(found, count):
     print(f"{found['points']} points, {found['dimensions']} dimensions, tolerance {found['tolerance']:.0e}")
-    print(f"length {found['length']:.3f}, variance {found['variance']:.3f}, noise {found['noise']:.4f} (true: {NOISE})")
+    lengths = ", ".join(f"{length:.3g}" for length in found["length"])
+    print(f"length {lengths}; variance {found['variance']:.3f}, noise {found['noise']:.4f} (true: {NOISE})")
     for name, s in found["steps"].items():
         print(f"  {name:10} {s['seconds']:7.2f} s, cpu {s['cpu']:7.2f} s, {s['mb']:6.0f} MB more")
     print(

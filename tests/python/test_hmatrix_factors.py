@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conftest import ROOT, Run
 
 import tacit
 
@@ -144,3 +145,23 @@ def test_repeated_points_without_a_nugget_are_named() -> None:
     assert F.report["shift"] > 0
     with pytest.warns(RuntimeWarning, match="larger nugget"):
         F.slogdet()
+
+
+@pytest.mark.slow
+def test_factors_need_little_more_than_their_own_memory(python: Run) -> None:
+    """A's blocks are not unpacked all at once: that took another 0.6 of the factors' memory."""
+    done = python(f"""
+    import sys
+
+    sys.path.insert(0, {str(ROOT / "bench")!r})
+    import harness
+    import numpy as np
+    import tacit
+
+    points = np.random.default_rng(0).random((4000, 3))
+    given = {{"length": 0.2, "nugget": 0.01, "tolerance": 1e-8, "symmetry": "hermitian"}}
+    A = tacit.hmatrix(points, "matern32", **given)
+    F, grown = harness.growth(lambda: tacit.precond.factorise(A))
+    print(grown * 2**20 / F.report["bytes"])
+    """)
+    assert float(done.stdout) < 1.1

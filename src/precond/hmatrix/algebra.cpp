@@ -32,8 +32,10 @@ void require_tolerance(double tolerance) {
 // Gives cells the blocks of A. Collective.
 template <Scalar T>
 void fill(Cells<T>& cells, const HMatrix<T>& A) {
-  cells.build(*A.row_tree(), A.row_tree()->options().leaf_size, A.rows().cuts(),
-              detail::own_pieces(A, cells.grid(), false, 0, T(1), cells.sent()));
+  cells.template build<T>(*A.row_tree(), A.row_tree()->options().leaf_size, A.rows().cuts(),
+                          [&](Local first, Local last) {
+                            return detail::own_pieces(A, cells.grid(), first, last, false, 0, T(1), cells.sent());
+                          });
 }
 
 template <Scalar T, class F>

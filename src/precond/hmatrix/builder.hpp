@@ -41,24 +41,23 @@ class Builder {
           HArithmetic<F>& arithmetic)
       : tree_(tree), grid_(grid), leaf_size_(leaf_size), cuts_(cuts), lower_(lower), arithmetic_(arithmetic) {}
 
-  /// Cell (i, j) of the grid; its pieces are emptied.
-  Cell<F> build(int i, int j, std::vector<Piece*> pieces) {
+  /// The blocks of cell (i, j) of the grid, zero. Of the pieces only place and rank are read.
+  Cell<F> outline(int i, int j, const Pieces& pieces) {
     dense_.clear();
     diagonal_ = i == j;
     Cell<F> cell;
-    cell.root = make(grid_.cluster(i), grid_.cluster(j), {pieces.begin(), pieces.end()});
+    cell.root = make(grid_.cluster(i), grid_.cluster(j), pieces);
     std::size_t numbers = 0;
     for (const auto* b : dense_) numbers += numbers_of(*b);
     cell.memory = exec::Array<F>(numbers);
     numbers = 0;
     for (auto* b : dense_) b->a = cell.memory.data() + numbers, numbers += numbers_of(*b);
-    for (Piece* m : pieces) {
-      place(*cell.root, *m);
-      m->u = {}, m->v = {};
-    }
-    truncate(*cell.root);
     return cell;
   }
+  /// Adds a piece of this cell.
+  void add(Cell<F>& cell, const Piece& m) { place(*cell.root, m); }
+  /// Truncates what was added.
+  void finish(Cell<F>& cell) { truncate(*cell.root); }
 
  private:
   const op::Cluster& at(int cluster) const { return tree_.clusters()[std::size_t(cluster)]; }

@@ -42,17 +42,33 @@ class Cells {
   bool cholesky() const { return cholesky_; }
   /// This rank's cells, by place.
   const std::map<Place, Cell<F>>& own() const { return own_; }
-  /// Makes this rank's cells of the H-matrix's pieces. Local.
-  template <Scalar T>
-  void build(const op::ClusterTree& tree, Local leaf_size, std::span<const Global> cuts,
-             std::vector<op::BlockMatrix<T>> pieces) {
-    Builder<F, T> builder(tree, grid_, leaf_size, cuts, cholesky_, arithmetic);
-    std::map<Place, std::vector<op::BlockMatrix<T>*>> of;
+  /// Makes this rank's cells. take(first, last): the pieces of the H-matrix's blocks whose rows begin there, which on
+  /// one rank are taken a few at a time, first for the places of all; so they never exist together.
+  template <Scalar T, class Take>
+  void build(const op::ClusterTree& tree, Local leaf_size, std::span<const Global> cuts, const Take& take) {
+    const int groups = comm_.size() > 1 ? 1 : 16;
+    const auto start = [&](int g) { return Local(Global(tree.size()) * g / groups); };
+    std::vector<op::BlockMatrix<T>> pieces, places;
+    for (int g = 0; g < groups; ++g) {
+      pieces = take(start(g), start(g + 1));
+      for (const auto& m : pieces) places.push_back({m.block, m.dense, m.rank, {}, {}});
+    }
+    const auto cell_of = [&](const op::Block& b) { return Place(grid_.of(b.row_begin), grid_.of(b.column_begin)); };
+    std::map<Place, std::vector<const op::BlockMatrix<T>*>> of;
     for (int i = 0; i < grid_.count(); ++i)
       for (int j = 0; j < grid_.count(); ++j)
         if (is_kept(i, j) && owns(i, j)) of[{i, j}];
-    for (auto& m : pieces) of.at({grid_.of(m.block.row_begin), grid_.of(m.block.column_begin)}).push_back(&m);
-    for (auto& [place, parts] : of) own_[place] = builder.build(place.first, place.second, std::move(parts));
+    for (const auto& m : places) of.at(cell_of(m.block)).push_back(&m);
+    Builder<F, T> builder(tree, grid_, leaf_size, cuts, cholesky_, arithmetic);
+    for (const auto& [place, parts] : of) own_[place] = builder.outline(place.first, place.second, parts);
+    for (int g = 0; g < groups; ++g) {
+      if (groups > 1) pieces = take(start(g), start(g + 1));
+      for (auto& m : pieces) {
+        builder.add(own_.at(cell_of(m.block)), m);
+        m = op::BlockMatrix<T>();
+      }
+    }
+    for (auto& [place, cell] : own_) builder.finish(cell);
   }
   void add_to_diagonal(F shift);
   /// Factorises in place. Collective; messages: each cell to the ranks that have cells right of it or below it. Where a

@@ -101,9 +101,10 @@ struct Hlu<T>::TrianglesIn final : Hlu<T>::Triangles {
         cells(A.range().comm(), detail::Grid(*A.row_tree(), A.range().comm().size(), leaf_size(A, options)),
               options.tolerance, cholesky) {
     const lapack::OneThread alone;
-    cells.build(
-        *A.row_tree(), leaf_size(A, options), cuts,
-        detail::own_pieces(A, cells.grid(), cholesky, options.rank, as_scalar<T>(options.scale * unit), cells.sent()));
+    cells.template build<T>(*A.row_tree(), leaf_size(A, options), cuts, [&](Local first, Local last) {
+      return detail::own_pieces(A, cells.grid(), first, last, cholesky, options.rank,
+                                as_scalar<T>(options.scale * unit), cells.sent());
+    });
     const auto all = (options.shift + shift) * unit;
     if (all != 0.0) cells.add_to_diagonal(as_scalar<F>(all));
     cells.factorise();

@@ -20,11 +20,12 @@ void cut_at(const Grid& grid, op::BlockMatrix<T> whole, std::vector<op::BlockMat
 }
 
 template <Scalar T>
-std::vector<op::BlockMatrix<T>> own_pieces(const op::HMatrix<T>& A, const Grid& grid, bool lower, Local rank, T scale,
-                                           Sent& sent) {
+std::vector<op::BlockMatrix<T>> own_pieces(const op::HMatrix<T>& A, const Grid& grid, Local first, Local last,
+                                           bool lower, Local rank, T scale, Sent& sent) {
   const auto& comm = A.range().comm();
-  std::function<bool(const op::Block&)> wanted;
-  if (lower) wanted = [](const op::Block& b) { return b.row_end > b.column_begin; };
+  const auto wanted = [&](const op::Block& b) {
+    return b.row_begin >= first && b.row_begin < last && (!lower || b.row_end > b.column_begin);
+  };
   std::vector<op::BlockMatrix<T>> own, parts;
   std::map<int, std::vector<op::BlockMatrix<T>>> others;
   for (auto& m : A.blocks_within(0, A.row_tree()->size(), wanted)) {
@@ -44,9 +45,10 @@ std::vector<op::BlockMatrix<T>> own_pieces(const op::HMatrix<T>& A, const Grid& 
   return own;
 }
 
-#define TACIT_INSTANTIATE(T)                                                               \
-  template void cut_at(const Grid&, op::BlockMatrix<T>, std::vector<op::BlockMatrix<T>>&); \
-  template std::vector<op::BlockMatrix<T>> own_pieces(const op::HMatrix<T>&, const Grid&, bool, Local, T, Sent&);
+#define TACIT_INSTANTIATE(T)                                                                                         \
+  template void cut_at(const Grid&, op::BlockMatrix<T>, std::vector<op::BlockMatrix<T>>&);                           \
+  template std::vector<op::BlockMatrix<T>> own_pieces(const op::HMatrix<T>&, const Grid&, Local, Local, bool, Local, \
+                                                      T, Sent&);
 TACIT_EACH_SCALAR(Host, TACIT_INSTANTIATE)
 
 }  // namespace tacit::precond::detail

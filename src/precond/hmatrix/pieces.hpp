@@ -16,10 +16,11 @@ using op::detail::Sent;
 template <Scalar T>
 void cut_at(const Grid& grid, op::BlockMatrix<T> whole, std::vector<op::BlockMatrix<T>>& parts);
 
-/// The parts of scale A in this rank's cells. `lower`: without blocks above the diagonal; `rank` > 0: with at most so
-/// many terms. Collective; one message to each rank that has a part of this one's blocks.
+/// The parts of scale A in this rank's cells, of the blocks whose rows begin in [first, last). `lower`: without blocks
+/// above the diagonal; `rank` > 0: with at most so many terms. Collective; one message to each rank that has a part of
+/// this one's blocks.
 template <Scalar T>
-std::vector<op::BlockMatrix<T>> own_pieces(const op::HMatrix<T>& A, const Grid& grid, bool lower, Local rank, T scale,
-                                           Sent& sent);
+std::vector<op::BlockMatrix<T>> own_pieces(const op::HMatrix<T>& A, const Grid& grid, Local first, Local last,
+                                           bool lower, Local rank, T scale, Sent& sent);
 
 }  // namespace tacit::precond::detail
