@@ -531,7 +531,7 @@ SmallMatrix pack_small(const InDouble<T>* matrix, std::size_t m, std::size_t n, 
   double most = 0, sum2 = 0;
   for (std::size_t i = 0; i < m * n * parts; ++i) most = std::max(most, std::abs(v[i])), sum2 += v[i] * v[i];
   SmallMatrix made;
-  const double unit = most > 0 ? most / 32767 : 1, as_fixed = unit * unit / 12 * parts * weights;
+  const double unit = fixed_unit(most), as_fixed = most >= least_fixed ? unit * unit / 12 * parts * weights : 0;
   const double as_single = m * n > 0 ? single_error2 * sum2 / double(m * n) * weights : 0;
   if (storage == StoragePrecision::automatic && as_fixed <= allowed2) {
     made = {fixed, 0, unit};
