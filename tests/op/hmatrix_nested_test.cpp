@@ -229,6 +229,39 @@ TEST(NestedMatrix, ComparesAllColumnsOfASmallMatrix) {
   EXPECT_TRUE(error <= 3e-3 || !a.report().warnings.empty());
 }
 
+// Points at very different distances from each other (three Cauchy numbers each): a few columns of a far block matter
+// more than all the others. Bases keep the tolerance where no columns but the sampled ones are compared.
+TEST(NestedMatrix, MeetsTheColumnsThatMatter) {
+  constexpr Global n = 1200;
+  std::uint64_t state = 1;
+  const auto uniform = [&] {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return (double(state >> 11) + 0.5) * 0x1p-53;
+  };
+  for (int set = 0; set < 9; ++set) {
+    Geometry g;
+    for (Global i = 0; i < n; ++i) {
+      Point p;
+      for (double& x : p) x = std::tan(3.141592653589793 * (uniform() - 0.5));
+      g.points.push_back(p);
+    }
+    for (const bool grows : {false, true}) {
+      const EntryFunction<double> entry = [&](auto i, auto j, double* out) {
+        for (const Global b : j)
+          for (const Global a : i) {
+            const double r = distance(g.points[std::size_t(a)], g.points[std::size_t(b)]) / 0.3;
+            *out++ = grows ? (r > 0 ? r * r * std::log(r) : 0) : std::exp(-r * r / 2);
+          }
+      };
+      auto options = nested(1e-6);
+      options.compared = 0, options.mirrors = set % 2 == 0;
+      const HMatrix<double> a(Space::distributed(Communicator::self(), n), tree_of(g, leaves(32)), entry, options);
+      const double error = relative_error(entries_of(a), dense<double>(entry, n, n));
+      EXPECT_LE(error, 1e-6) << set << ' ' << grows;
+    }
+  }
+}
+
 // One entry that no sampled row has met is too large for the squares of doubles, or for the scale of the others.
 TEST(NestedMatrix, ScalesAgainWhereEntriesLeaveTheRange) {
   constexpr Global n = 400;
