@@ -86,6 +86,7 @@ def test_nested_bases_of_named_kernels() -> None:
         ({"symmetry": "symmetric"}, "both triangles"),
         ({"measure": "block"}, "measure matrix"),
         ({"compression": "svd"}, "svd"),
+        ({"compression": "aca"}, "aca"),
         ({"max_rank": 3}, "max_rank 0"),
         ({"cut_rank": 3}, "cut_rank 0"),
         ({"recompress": False}, "recompression"),

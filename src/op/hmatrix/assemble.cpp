@@ -8,6 +8,7 @@
 #include "sampled_entries.hpp"
 #include "sampled_lines.hpp"
 #include "sampled_rows.hpp"
+#include "scaled_entries.hpp"
 #include "waves.hpp"
 
 #include <algorithm>
@@ -97,7 +98,8 @@ class Assembly {
                  this->options.compress.cut_rank > 0
                      ? 0
                      : std::clamp((this->options.concurrent ? sampled_share : more_share) * wanted_, least_sampled,
-                                  this->options.concurrent ? most_sampled : more_sampled)) {
+                                  this->options.concurrent ? most_sampled : more_sampled)),
+        scaled_(entry) {
     if (this->options.symmetry != Symmetry::none)
       std::erase_if(leaves_, [](const Block& b) { return b.column_begin > b.row_begin; });
     for (const Block& b : leaves_)
@@ -133,11 +135,10 @@ class Assembly {
   double error2 = 0, norm2 = 0, least_bytes = 0, most_bytes = 0;
   double missed2 = 0;    // the squared error, estimated from sampled entries
   Global evaluated = 0;  // of this rank
-  int exponent = 0;
+  int exponent() const { return scaled_.exponent(); }
 
  private:
   using R = real_t<T>;
-  static constexpr int safe = detail::safe_exponent<real_t<T>>;
 
   // The number of blocks of A that a stored block stands for: 2 with its mirror block.
   double places(const Block& b) const { return options.symmetry != Symmetry::none && !b.is_diagonal() ? 2 : 1; }
@@ -177,12 +178,6 @@ class Assembly {
   /// The costs from which cuts are computed: predicted; measured for blocks; also with the rest measured for each rank.
   enum class Known { nothing, blocks, ranks };
   void cut_ranks(Known known);
-  bool leaves_the_range();
-  void get(std::span<const Global> rows, std::span<const Global> columns, T* out);
-  EntryFunction<T> scaled_entry() {
-    if (!scaled_) return entry_;
-    return [this](auto rows, auto columns, T* out) { get(rows, columns, out); };
-  }
 
   const comm::Communicator& comm_;
   const ClusterTree &rows_, &columns_;
@@ -190,10 +185,9 @@ class Assembly {
   BlockMaker<T>* maker_;
   std::vector<Block> leaves_;
   std::array<Global, 64> classes_{};  // far blocks by the logarithm of their entries
-  double wanted_, norm_ = 0;
+  double wanted_;
   detail::SampledEntries<T> entries_;
-  bool scaled_ = false;          // entries are divided by 2^exponent
-  std::atomic<int> top_ = none;  // the largest exponent of an evaluated entry, if scaled
+  detail::ScaledEntries<T> scaled_;
 };
 
 template <Scalar T>
@@ -224,7 +218,7 @@ template <Scalar T>
 void Assembly<T>::take_samples() {
   samples = detail::sample_rows<T>(comm_, rows_, columns_, entry_, options, evaluated);
   const auto scale = detail::scale_of<T>(samples, rows_.size());
-  scaled_ = scale.scaled, exponent = scale.exponent, norm_ = scale.norm;
+  scaled_.set(scale);
   if (options.symmetry != Symmetry::none) check_symmetry(scale.mean2);
 }
 
@@ -237,7 +231,7 @@ void Assembly<T>::check_symmetry(double mean) const {
   for (const auto& sample : samples) {
     if (!(sample.unlike2 <= 0) && (!worst || !(sample.unlike2 / sample.size2 <= worst->unlike2 / worst->size2)))
       worst = &sample;
-    if (sample.exponent != none) unlike2 += std::ldexp(sample.unlike2, 2 * (sample.exponent - exponent));
+    if (sample.exponent != none) unlike2 += std::ldexp(sample.unlike2, 2 * (sample.exponent - exponent()));
   }
   if (!(std::sqrt(unlike2 / k) <= options.tolerance * std::sqrt(mean)))
     throw Error(ErrorKind::usage,
@@ -245,39 +239,6 @@ void Assembly<T>::check_symmetry(double mean) const {
                         ": row and column ", rows_.order()[std::size_t(worst->position)], " differ by ",
                         std::sqrt(worst->unlike2 / worst->size2), " of the row's norm, and the tolerance is ",
                         options.tolerance));
-}
-
-template <Scalar T>
-void Assembly<T>::get(std::span<const Global> rows, std::span<const Global> columns, T* out) {
-  entry_(rows, columns, out);
-  const std::size_t count = rows.size() * columns.size();
-  auto* const parts = reinterpret_cast<R*>(out);
-  int top = none;
-  for (std::size_t k = 0; k < count * (sizeof(T) / sizeof(R)); ++k) {
-    if (!std::isfinite(parts[k]) || parts[k] == R(0)) continue;
-    const int e = std::ilogb(parts[k]);
-    top = std::max(top, e);
-    // Entries that are still too large are detected by leaves_the_range(), and the assembly is repeated.
-    parts[k] = std::ldexp(parts[k], std::min(-exponent, safe - e));
-  }
-  for (int before = top_.load(); before < top && !top_.compare_exchange_weak(before, top);) {
-  }
-}
-
-// Whether entries are so much larger than the sampled rows showed that the blocks have to be made again; then sets the
-// scale by these entries.
-template <Scalar T>
-bool Assembly<T>::leaves_the_range() {
-  if (!scaled_) {
-    if (std::isfinite(norm2)) return false;
-    scaled_ = true;
-    return true;
-  }
-  const auto top = int(comm_.all_max(Global(top_.load())));
-  if (top == none || top <= exponent + safe) return false;
-  norm_ = std::ldexp(norm_, exponent - top);
-  exponent = top;
-  return true;
 }
 
 // Keeps this rank's blocks that the new cuts leave unchanged. Places of the others in `packed`; absolute tolerances of
@@ -295,7 +256,7 @@ std::vector<std::size_t> Assembly<T>::keep_known(std::vector<double>& budget) {
     const double whole = bytes_wanted(b) / (double(b.rows()));
     b.row_begin = std::max(b.row_begin, begin), b.row_end = std::min(b.row_end, end);
     if (b.row_begin >= b.row_end) continue;
-    budget.push_back(options.tolerance * norm_ * std::sqrt(whole * b.rows() / wanted_));
+    budget.push_back(options.tolerance * scaled_.norm() * std::sqrt(whole * b.rows() / wanted_));
     const auto found = known.find(key(b));
     if (found != known.end()) {
       next.push_back(std::move(packed[found->second]));
@@ -317,16 +278,17 @@ std::vector<std::size_t> Assembly<T>::keep_known(std::vector<double>& budget) {
 template <Scalar T>
 detail::Packed<T> Assembly<T>::pack(const Block& b, const Compressed<T>& made, const Tolerance& tolerance) {
   // A subnormal unit of 16-bit integers would lose digits.
-  const auto storage = exponent < std::numeric_limits<R>::min_exponent + 24 ? StoragePrecision::full : options.storage;
+  const auto storage =
+      exponent() < std::numeric_limits<R>::min_exponent + 24 ? StoragePrecision::full : options.storage;
   auto p = detail::pack(b, made, storage_share * tolerance.of(made.norm), storage);
-  for (double& scale : p.scale) scale = std::ldexp(scale, exponent);
+  for (double& scale : p.scale) scale = std::ldexp(scale, exponent());
   p.missed2 = entries_.missed2(b, made);
   if (!made.dense) return p;
   p.largest = largest_entry(made.u);
   if (&rows_ == &columns_)
     for (Local l = std::max(b.row_begin, b.column_begin); l < std::min(b.row_end, b.column_end); ++l)
       p.diagonal.push_back(
-          shifted(made.u[std::size_t(l - b.row_begin) + std::size_t(l - b.column_begin) * made.rows], exponent));
+          shifted(made.u[std::size_t(l - b.row_begin) + std::size_t(l - b.column_begin) * made.rows], exponent()));
   return p;
 }
 
@@ -604,9 +566,9 @@ void Assembly<T>::make_blocks(const Work& work, std::size_t begin, std::size_t e
 template <Scalar T>
 void Assembly<T>::compress_own() {
   Work work = list_work();
-  const EntryFunction<T> entry = scaled_entry();
+  const EntryFunction<T> entry = scaled_.function();
   // Entries that need scaling by a power of two are evaluated on the host.
-  BlockMaker<T>* maker = scaled_ ? nullptr : maker_;
+  BlockMaker<T>* maker = scaled_.scaled() ? nullptr : maker_;
   detail::Waves<T> waves(entry, rows_.order(), columns_.order(), [&] { comm_.check(), comm_.check_interrupt(); });
   if (!maker && !options.concurrent && options.compress.method != Compression::svd) maker = &waves;
   const lapack::OneThread one;  // the threads are those of the loop over blocks
@@ -658,7 +620,7 @@ void Assembly<T>::run() {
   std::vector<Global> best;
   double evenness = -1;
   bool back = false;  // whether to return to the best cuts
-  evaluated += entries_.evaluate(scaled_entry(), comm_);
+  evaluated += entries_.evaluate(scaled_.function(), comm_);
   for (int attempt = 0, again = 0;; ++attempt) {
     compress_own();
     double bytes = 0;
@@ -671,15 +633,15 @@ void Assembly<T>::run() {
     }
     const auto sums = sum_over_ranks(comm_, std::vector<double>{error2, norm2, sampled2});
     error2 = sums[0], norm2 = sums[1], missed2 = entries_.weight() * sums[2];
-    if (again < 3 && leaves_the_range()) {
+    if (again < 3 && scaled_.leave_the_range(comm_, norm2)) {
       ++again, --attempt;
       packed.clear();
-      evaluated += entries_.evaluate(scaled_entry(), comm_);
+      evaluated += entries_.evaluate(scaled_.function(), comm_);
       continue;
     }
     if (options.measure == ErrorMeasure::matrix && options.compress.cut_rank == 0 && attempt < 2 &&
-        error2 > options.tolerance * options.tolerance * norm2 && norm2 < norm_ * norm_) {
-      norm_ = std::sqrt(norm2);  // smaller than the sample's estimate
+        error2 > options.tolerance * options.tolerance * norm2 && norm2 < scaled_.norm() * scaled_.norm()) {
+      scaled_.set_norm(std::sqrt(norm2));  // smaller than the sample's estimate
       packed.clear();
       continue;
     }
@@ -756,7 +718,7 @@ template <Scalar T, class Product>
 std::array<double, 2> errors_of_products(const comm::Communicator& comm, const Assembly<T>& assembly, int n,
                                          bool two_sided, Local first, Local count, Product&& product) {
   const auto& samples = assembly.samples;
-  const int exponent = assembly.exponent;
+  const int exponent = assembly.exponent();
   std::vector<T> x(static_cast<std::size_t>(n)), y(std::size_t(two_sided ? n : count));
   std::vector<double> error(2), size(3);
   for (int which = 0; which < 2; ++which) {
@@ -830,11 +792,11 @@ void HMatrix<T>::take(Assembly& assembly) {
   const auto [bound2, certain] = assembly.bound2();
   report_ = {};
   report_.least_bytes = assembly.least_bytes, report_.most_bytes = assembly.most_bytes;
-  report_.norm = std::ldexp(std::sqrt(assembly.norm2), assembly.exponent);
+  report_.norm = std::ldexp(std::sqrt(assembly.norm2), assembly.exponent());
   report_.estimated_error = assembly.norm2 > 0 ? std::sqrt(assembly.error2 / assembly.norm2) : 0;
   report_.entries_evaluated = comm.all_sum(double(assembly.evaluated)) / (double(m) * n);
   parts_->diagonal.clear();
-  describe(std::move(assembly.packed), assembly.exponent);
+  describe(std::move(assembly.packed), assembly.exponent());
 
   const auto errors =
       errors_of_products(comm, assembly, n, two_sided(), parts_->first, parts_->count, [&](const T* x, T* y) {

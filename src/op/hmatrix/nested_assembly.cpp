@@ -7,6 +7,7 @@
 #include "parts.hpp"
 #include "row_cost.hpp"
 #include "sampled_rows.hpp"
+#include "scaled_entries.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -36,6 +37,9 @@ constexpr double acceptable = 3, confident = 0.95;
 // smaller error, of which `below` is the share that is aimed at.
 constexpr int least_samples = 64, most_samples = 512, more_rounds = 2, more_samples = 2;
 constexpr double below = 0.7;
+// How often all is made again where entries leave the range of squares, or the norm was overestimated.
+constexpr int most_attempts = 4;
+constexpr double infinity = std::numeric_limits<double>::infinity();
 
 // Samples to begin with: about ten times the rank that such a tolerance needs on a surface.
 int first_samples(double tolerance) {
@@ -154,7 +158,8 @@ class NestedAssembly {
         columns_(columns),
         entry_(entry),
         options_(options),
-        blocks(blocks_of(rows, columns, options.admissibility)) {
+        blocks(blocks_of(rows, columns, options.admissibility)),
+        scaled(entry) {
     cuts = cuts_of(comm, rows, columns, blocks);
     column_cuts = cuts;
     if (&rows != &columns) {
@@ -162,16 +167,26 @@ class NestedAssembly {
       column_cuts.assign(even.offsets().begin(), even.offsets().end());
       move_to_leaves(columns, column_cuts);
     }
-    samples = sample_rows<T>(comm, rows, columns, entry, options, evaluated);
-    const auto found = scale_of<T>(samples, rows.size());
-    norm = found.norm, exponent = found.exponent, scaled = found.scaled;
+    scaled.set(scale_of<T>(sample_rows<T>(comm, rows, columns, entry, options, evaluated), rows.size()));
+  }
+
+  /// Whether all has to be made again, with another scale or for another norm: given the squared error and norm of what
+  /// was made, over all ranks. Collective.
+  bool starts_again(double error2_of_all, double norm2_of_all) {
+    if (scaled.leave_the_range(comm_, norm2_of_all)) return true;
+    // The norm is smaller than the sampled rows let it seem.
+    if (!(error2_of_all > options_.tolerance * options_.tolerance * norm2_of_all)) return false;
+    if (!(norm2_of_all < scaled.norm() * scaled.norm())) return false;
+    scaled.set_norm(std::sqrt(norm2_of_all));
+    return true;
   }
 
   Local first(const std::vector<Global>& of) const { return Local(of[std::size_t(comm_.rank())]); }
   Local last(const std::vector<Global>& of) const { return Local(of[std::size_t(comm_.rank()) + 1]); }
 
+  /// The near field, and error2 and norm2 of it.
   std::vector<Packed<T>> near_field();
-  /// The bases, and the couplings.
+  /// The bases, and the couplings; adds to error2 and norm2.
   std::unique_ptr<NestedField<T>> far_field(int samples_of_far, double tolerance);
 
  private:
@@ -183,18 +198,13 @@ class NestedAssembly {
  public:
   Blocks blocks;
   std::vector<Global> cuts, column_cuts;
-  std::vector<Sample<T>> samples;
+  ScaledEntries<T> scaled;
   Global evaluated = 0;
-  double norm = 0;  // of A in units of 2^exponent
-  int exponent = 0;
-  bool scaled = false;
-  double error2 = 0;  // of what far_field() and near_field() have made last, this rank's part
-  double norm2 = 0, near_norm2 = 0;
-  double largest = 0;  // norm of a far block
+  double error2 = 0, norm2 = 0;  // squared, this rank's part, in units of 2^scaled.exponent()
+  double largest = 0;            // norm of a far block
   std::vector<Local> row_rank, column_rank;
 
  private:
-  EntryFunction<T> scaled_entry() const;
   void near_row(std::int32_t cluster, double allowed2, std::vector<Packed<T>>& to, const EntryFunction<T>& entry);
   Packed<T> pack_near(const Block& b, const Compressed<T>& made, double allowed2) const;
   struct Part {
@@ -212,19 +222,9 @@ class NestedAssembly {
 };
 
 template <Scalar T>
-EntryFunction<T> NestedAssembly<T>::scaled_entry() const {
-  if (!scaled) return entry_;
-  return [this](std::span<const Global> i, std::span<const Global> j, T* out) {
-    entry_(i, j, out);
-    auto* const parts = reinterpret_cast<real_t<T>*>(out);
-    for (std::size_t k = 0; k < i.size() * j.size() * (sizeof(T) / sizeof(real_t<T>)); ++k)
-      parts[k] = std::ldexp(parts[k], -exponent);
-  };
-}
-
-template <Scalar T>
 Packed<T> NestedAssembly<T>::pack_near(const Block& b, const Compressed<T>& made, double allowed2) const {
   const double allowed = std::sqrt(allowed2 * double(b.rows()) * b.columns());
+  const int exponent = scaled.exponent();
   auto p = detail::pack(b, made, allowed, storage_of<T>(options_.storage, exponent));
   for (double& scale : p.scale) scale = std::ldexp(scale, exponent);
   p.largest = largest_entry(made.u);
@@ -274,7 +274,7 @@ void NestedAssembly<T>::near_row(std::int32_t cluster, double allowed2, std::vec
 template <Scalar T>
 std::vector<Packed<T>> NestedAssembly<T>::near_field() {
   const Span span("hmatrix near field", "op");
-  const double allowed = near_share * options_.tolerance * norm;
+  const double allowed = near_share * options_.tolerance * scaled.norm();
   const double allowed2 = blocks.near_numbers > 0 ? allowed * allowed / blocks.near_numbers : 0;
   std::vector<std::int32_t> own;
   for (std::size_t c = 0; c < rows_.clusters().size(); ++c)
@@ -282,7 +282,7 @@ std::vector<Packed<T>> NestedAssembly<T>::near_field() {
         !blocks.near[c].empty() && t.begin >= first(cuts) && t.end <= last(cuts))
       own.push_back(std::int32_t(c));
   std::vector<std::vector<Packed<T>>> made(own.size());
-  const auto entry = scaled_entry();
+  const auto entry = scaled.function();
   exec::parallel_for(
       own.size(), options_.concurrent,
       [&](std::size_t k) {
@@ -290,13 +290,14 @@ std::vector<Packed<T>> NestedAssembly<T>::near_field() {
         near_row(own[k], allowed2, made[k], entry);
       },
       1);
+  error2 = norm2 = 0;
   std::vector<Packed<T>> all;
   std::size_t count = 0;
   for (const auto& row : made) count += row.size();
   all.reserve(count);
   for (std::size_t k = 0; k < own.size(); ++k, made[k - 1] = {})
     for (auto& p : made[k]) {
-      error2 += p.error * p.error;
+      error2 += p.error * p.error, norm2 += p.norm * p.norm;
       evaluated += Global(p.block.rows()) * p.block.columns();
       all.push_back(std::move(p));
     }
@@ -482,8 +483,8 @@ FarFormat format_of(const std::vector<InDouble<T>>& blocks, const Skeleton<T>& t
       }
     }
     block += rank * d.size();
-    const double unit = most > 0 ? most / 32767 : 1;
-    found.as_fixed2 += unit * unit / 12 * parts * weight_t * weight_s;
+    const double unit = fixed_unit(most);
+    if (most >= least_fixed) found.as_fixed2 += unit * unit / 12 * parts * weight_t * weight_s;
     found.as_single2 += single_error2 * norm2;
     found.norm2 += norm2, found.largest = std::max(found.largest, norm2);
     found.runs.push_back({std::uint32_t(at), std::uint32_t(d.size()), unit});
@@ -521,11 +522,13 @@ auto NestedAssembly<T>::couple_nodes(std::size_t begin, std::size_t end, const E
     if (!list.empty()) {
       made.entries += coupler.make(t, list, columns.skeletons);
       FarFormat found = format_of<T>(coupler.blocks, t, list, columns.skeletons);
-      made.largest = std::max(made.largest, found.largest), made.norm2 += found.norm2;
+      made.largest = std::max(made.largest, found.largest);
       const std::size_t count = coupler.blocks.size(), length = count / std::size_t(t.rank());
       const auto [format, error2] =
-          choose_format<T>(found, storage_of<T>(options_.storage, exponent), stored2 * double(count));
-      far.format = format, made.error2 += error2;
+          choose_format<T>(found, storage_of<T>(options_.storage, scaled.exponent()), stored2 * double(count));
+      far.format = format;
+      // Each rank of a cluster that several share has all of its couplings; the first one counts them.
+      if (rows_.clusters()[std::size_t(cluster)].begin >= first(cuts)) made.error2 += error2, made.norm2 += found.norm2;
       constexpr std::size_t lanes = std::size_t(lanes_of<real_t<T>>);
       far.length = std::uint32_t((length + lanes - 1) / lanes * lanes);
       each_format([&](auto f) {
@@ -534,7 +537,7 @@ auto NestedAssembly<T>::couple_nodes(std::size_t begin, std::size_t end, const E
         append_far(coupler.blocks.data(), t.rank(), far.length, std::span<const Run>(found.runs), std::get<f>(numbers));
       });
       for (Run& run : found.runs)
-        run.scale = std::ldexp(format == fixed ? run.scale : 1.0, exponent), made.runs.push_back(run);
+        run.scale = std::ldexp(format == fixed ? run.scale : 1.0, scaled.exponent()), made.runs.push_back(run);
       far.last_run = std::uint32_t(made.runs.size());
     }
     made.far.push_back(far);
@@ -586,7 +589,7 @@ void NestedAssembly<T>::couple(const EntryFunction<T>& entry, MadeBases<T>& rows
 template <Scalar T>
 std::unique_ptr<NestedField<T>> NestedAssembly<T>::far_field(int samples_of_far, double tolerance) {
   const Span span("hmatrix far field", "op");
-  const double all = tolerance * norm;
+  const double all = tolerance * scaled.norm();
   const bool one_side = options_.mirrors && &rows_ == &columns_ && !is_complex<T>;
   double clusters = 0;  // that have a far field
   for (const auto* lists : {&blocks.rows, &blocks.columns}) {
@@ -606,8 +609,8 @@ std::unique_ptr<NestedField<T>> NestedAssembly<T>::far_field(int samples_of_far,
   budget.samples = samples_of_far;
   constexpr double of_single = 1e-5;
   budget.single = tolerance >= of_single;
-  budget.storage = storage_of<T>(options_.storage, exponent);
-  const auto entry = scaled_entry();
+  budget.storage = storage_of<T>(options_.storage, scaled.exponent());
+  const auto entry = scaled.function();
   auto rows = make_bases<T>(comm_, {rows_, columns_, true, blocks.rows, entry, options_.concurrent}, cuts, budget);
   MadeBases<T> other;
   if (!one_side)
@@ -629,8 +632,15 @@ std::unique_ptr<NestedField<T>> NestedAssembly<T>::far_field(int samples_of_far,
   return field;
 }
 
-// From the sums of HMatrix::compare_columns, eight for each column.
-std::array<double, 4> errors_of_columns(const std::vector<double>& sums, double count, bool all) {
+std::string doubt_of_samples(std::size_t columns, double error, double tolerance) {
+  return message("the error measured on ", columns, " columns is ", error, ", and the tolerance is ", tolerance,
+                 ": nested bases are made from samples, and entries of far blocks are not smooth enough for that;"
+                 " without nested bases each block is compared with its own entries");
+}
+
+// From the sums of HMatrix::compare_columns, eight for each of `count` of n columns; norm: of A_H. They are relative to
+// the norm of all of A, of which a few columns may have most or nearly nothing.
+std::array<double, 4> errors_of_columns(const std::vector<double>& sums, double count, double n, double norm) {
   double error2 = 0, size2 = 0, random2 = 0, ones2 = 0, exact2 = 0, spread2 = 0;
   for (std::size_t r = 0; r < sums.size(); r += 8) {
     const double* const v = sums.data() + r;
@@ -638,17 +648,19 @@ std::array<double, 4> errors_of_columns(const std::vector<double>& sums, double 
     random2 += v[2] * v[2] + v[3] * v[3], ones2 += v[4] * v[4] + v[5] * v[5], exact2 += v[6] * v[6] + v[7] * v[7];
   }
   for (std::size_t r = 0; r < sums.size(); r += 8) spread2 += (sums[r] - error2 / count) * (sums[r] - error2 / count);
-  const auto relative = [](double e, double s) { return s > 0 ? std::sqrt(e / s) : std::sqrt(e); };
+  const double all = n / count, norm2 = count < n ? std::max(norm * norm, size2) : size2;
+  const auto relative = [&](double e, double s) { return s > 0 ? std::sqrt(all * e / s) : std::sqrt(all * e); };
   // Two standard errors of the sum above it.
-  const double more = all || count < 2 ? 0 : 2 * std::sqrt(spread2 * count / (count - 1));
-  return {relative(error2, size2), relative(random2, size2), relative(ones2, std::max(exact2, size2)),
-          relative(error2 + more, size2)};
+  const double more = count == n || count < 2 ? 0 : 2 * std::sqrt(spread2 * count / (count - 1));
+  return {relative(error2, norm2), relative(random2, norm2), relative(ones2, std::max(all * exact2, norm2)),
+          relative(error2 + more, norm2)};
 }
 
 }  // namespace
 
-// Compares columns of A with those of A_H, from products with unit vectors: errors relative to the columns' norms, of
-// all entries, of products with random signs and with ones, and an upper estimate of the first.
+// Compares columns of A with those of A_H, from products with unit vectors: errors relative to the norm of A, of all
+// entries, of products with random signs and with ones, and an upper estimate of the first. `entry` gives numbers in
+// units of 2^exponent.
 template <Scalar T>
 std::array<double, 4> HMatrix<T>::compare_columns(const EntryFunction<T>& entry, const std::vector<Local>& positions,
                                                   int exponent, Global& evaluated) const {
@@ -679,12 +691,13 @@ std::array<double, 4> HMatrix<T>::compare_columns(const EntryFunction<T>& entry,
       std::iota(i.begin(), i.end(), from);
       values.resize(i.size() * j.size());
       entry(i, j, values.data());
+      detail::check_finite<T>(values, i, j);
       evaluated += Global(values.size());
       for (std::size_t b = 0; b < j.size(); ++b)
         for (std::size_t a = 0; a < i.size(); ++a) {
           using W = detail::InDouble<T>;
           const T found = y.data()[std::size_t(i[a] - (whole ? 0 : first)) * k + b];
-          const W exact(detail::shifted(values[a + b * i.size()], -exponent));
+          const W exact(values[a + b * i.size()]);
           const W error = W(detail::shifted(found, -exponent)) - exact;
           const double sign = detail::sign_of(i[a]);
           double* const v = column.data() + b * 8;
@@ -696,7 +709,7 @@ std::array<double, 4> HMatrix<T>::compare_columns(const EntryFunction<T>& entry,
     sums.insert(sums.end(), column.begin(), column.end());
   }
   sums = detail::sum_over_ranks(comm, sums);
-  return errors_of_columns(sums, double(positions.size()), Global(positions.size()) == domain.size());
+  return errors_of_columns(sums, double(positions.size()), double(domain.size()), std::ldexp(report_.norm, -exponent));
 }
 
 template <Scalar T>
@@ -710,7 +723,8 @@ void HMatrix<T>::check_nested(bool by_maker) const {
   refuse(options_.measure == ErrorMeasure::block,
          "whose error is measured by block; nested bases bound that of the "
          "matrix: use measure matrix");
-  refuse(c.method == Compression::svd, "and the compression svd, which compresses each block by itself");
+  refuse(c.method != Compression::aca_plus, "and the compression ", to_string(c.method),
+         ", which compresses each block by itself; bases are made from samples, whatever the compression");
   refuse(!c.recompress, "without recompression; their ranks are those of singular values");
   refuse(c.max_rank > 0, "of rank at most ", c.max_rank, "; a rank is of a cluster, not of a block: use max_rank 0");
   refuse(c.cut_rank > 0, "cut to rank ", c.cut_rank, "; a rank is of a cluster, not of a block: use cut_rank 0");
@@ -761,56 +775,55 @@ void HMatrix<T>::assemble_nested(const EntryFunction<T>& entry) {
   parts_->cuts = assembly.cuts;
   parts_->first = assembly.first(assembly.cuts);
   parts_->count = assembly.last(assembly.cuts) - parts_->first;
-  parts_->diagonal.clear();
-  report_ = {};
-  {  // The far field is made after the memory of these has been freed.
-    auto packed = assembly.near_field();
-    for (const auto& p : packed) assembly.near_norm2 += p.norm * p.norm;
-    describe(std::move(packed), assembly.exponent);
-    assembly.blocks.near = {};
-  }
-  return_freed();
-  const double near_error2 = assembly.error2, near_largest = largest_;
-  const HMatrixReport near = report_;
-  // The elements of x of this rank's column clusters, besides those of the near field.
-  std::fill(parts_->touched.begin() + assembly.first(assembly.column_cuts),
-            parts_->touched.begin() + assembly.last(assembly.column_cuts), char(1));
-  const auto positions = detail::sampled_positions(options_.sampled_rows, parts_->columns->size());
-  int samples = first_samples(options_.tolerance);
-  double tolerance = options_.tolerance;
-  for (int round = 0;; ++round, samples *= more_samples) {
-    assembly.error2 = near_error2, assembly.norm2 = assembly.near_norm2, assembly.largest = 0;
+  const Global m = parts_->rows->size(), n = parts_->columns->size();
+  const auto positions =
+      detail::sampled_positions(m * n <= options_.compared ? int(n) : options_.sampled_rows, Local(n));
+  int attempt = 0, round = 0, samples = first_samples(options_.tolerance);
+  double tolerance = options_.tolerance, near_error2 = 0, near_norm2 = 0, near_largest = 0;
+  HMatrixReport near;
+  for (bool anew = true;;) {
+    if (anew) {
+      parts_->diagonal.clear(), parts_->storage.reset(), parts_->nested.reset();
+      report_ = {};
+      // The far field is made after the memory of the blocks has been freed.
+      describe(assembly.near_field(), assembly.scaled.exponent());
+      return_freed();
+      near = report_, near_error2 = assembly.error2, near_norm2 = assembly.norm2, near_largest = largest_;
+      // The elements of x of this rank's column clusters, besides those of the near field.
+      std::fill(parts_->touched.begin() + assembly.first(assembly.column_cuts),
+                parts_->touched.begin() + assembly.last(assembly.column_cuts), char(1));
+    }
+    assembly.error2 = near_error2, assembly.norm2 = near_norm2, assembly.largest = 0;
     parts_->nested.reset();
     parts_->nested = assembly.far_field(samples, tolerance);
     parts_->nested->connect(comm);
     exchange_patterns();
     describe_nested(near, assembly.blocks.far_count, assembly.row_rank, assembly.column_rank);
     const auto sums = detail::sum_over_ranks(comm, std::vector<double>{assembly.error2, assembly.norm2});
-    require(std::isfinite(sums[1]),
-            "an hmatrix with nested bases whose entries differ by more than their squares can; "
-            "without nested bases it is scaled again");
-    report_.norm = std::ldexp(std::sqrt(sums[1]), assembly.exponent);
+    const int exponent = assembly.scaled.exponent();
+    report_.norm = std::ldexp(std::sqrt(sums[1]), exponent);
     report_.estimated_error = sums[1] > 0 ? std::sqrt(sums[0] / sums[1]) : 0;
-    largest_ = std::max(near_largest, std::ldexp(comm.all_max(assembly.largest), assembly.exponent));
-    const auto errors = compare_columns(entry, positions, assembly.exponent, assembly.evaluated);
-    report_.measured_error = std::max(errors[0], errors[1]), report_.measured_error_ones = errors[2];
-    report_.error_bound = std::max(errors[3], report_.measured_error);
-    report_.confidence = Global(positions.size()) == this->domain().size() ? 1 : confident;
-    report_.entries_evaluated = comm.all_sum(double(assembly.evaluated)) / (double(near.rows) * double(near.columns));
-    const double error = report_.measured_error;
-    if (error > options_.tolerance && round < more_rounds && options_.compress.verify) {
-      tolerance *= below * options_.tolerance / error;
-      tolerance = std::max(tolerance, 4 * double(std::numeric_limits<real_t<T>>::epsilon()));
+    largest_ = std::max(near_largest, std::ldexp(comm.all_max(assembly.largest), exponent));
+    const auto errors = compare_columns(assembly.scaled.function(), positions, exponent, assembly.evaluated);
+    anew = attempt < most_attempts && assembly.starts_again(sums[0], std::isfinite(errors[3]) ? sums[1] : infinity);
+    if (anew) {
+      ++attempt;
       continue;
     }
-    if (report_.error_bound <= acceptable * options_.tolerance) return;
-    report_.warnings.push_back(message("the error measured on ", positions.size(), " columns is ",
-                                       report_.measured_error, ", and the tolerance is ", options_.tolerance,
-                                       ": nested bases are made from samples, and entries of far blocks are not smooth "
-                                       "enough for that; without nested "
-                                       "bases each block is compared with its own entries"));
-    return;
+    require(std::isfinite(sums[1]) && std::isfinite(errors[3]), "an hmatrix whose entries leave the range of ",
+            scalar_name<T>());
+    report_.measured_error = std::max(errors[0], errors[1]), report_.measured_error_ones = errors[2];
+    report_.error_bound = std::max(errors[3], report_.measured_error);
+    report_.confidence = Global(positions.size()) == n ? 1 : confident;
+    report_.entries_evaluated = comm.all_sum(double(assembly.evaluated)) / (double(m) * double(n));
+    const double error = report_.measured_error;
+    if (!(error > options_.tolerance && round < more_rounds && options_.compress.verify)) break;
+    tolerance *= below * options_.tolerance / error;
+    tolerance = std::max(tolerance, 4 * double(std::numeric_limits<real_t<T>>::epsilon()));
+    ++round, samples *= more_samples;
   }
+  if (report_.error_bound > acceptable * options_.tolerance)
+    report_.warnings.push_back(doubt_of_samples(positions.size(), report_.measured_error, options_.tolerance));
 }
 
 #define TACIT_INSTANTIATE(T)                          \

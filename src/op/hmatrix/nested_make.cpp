@@ -11,7 +11,9 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <numeric>
+#include <utility>
 
 namespace tacit::op::detail {
 namespace {
@@ -22,6 +24,9 @@ constexpr int none = -1;
 constexpr int least_samples = 8;
 // Samples for each point of a skeleton: with fewer, a basis fits the samples better than the far field.
 constexpr std::size_t samples_of_step = 12;
+// Where the norm of the samples is that of fewer, they are doubled, up to so many times as many.
+constexpr double least_effective = 16;
+constexpr int most_doubled = 8;
 // The squared residual, over the squared norm, that is found by squares: a hundred times their rounding errors.
 constexpr double least_of_squares = 1e-12;
 constexpr double single_error2 = 0x1p-48 / 3;  // squared relative rounding error of float, in the mean
@@ -31,32 +36,101 @@ struct Samples {
   std::vector<Local> at;
   std::vector<double> weight2;
   bool all = true;  // of the whole far field
+  // How many there are without those of blocks that are divided and of the nearest points, which are alike in part.
+  std::size_t spread = 0;
   void add(Local p, double w) { at.push_back(p), weight2.push_back(w); }
 };
 
-// Stratified samples of the far blocks of `cluster`, so that every part of the far field is met.
-void sample_list(const ClusterTree& other, std::span<const std::int32_t> list, int wanted, Hash& hash, Samples& to) {
-  const auto& clusters = other.clusters();
+/// A part of a far block's columns: positions, in the order of the tree or as `points` says.
+struct Part {
+  Local begin, size;
+  std::vector<Local> points;
+  Local at(Local k) const { return points.empty() ? begin + k : points[std::size_t(k)]; }
+};
+
+/// Divides the clusters of a far field until the points of a part have about the same distance from `box`. A far block
+/// of a small and a large cluster may have points at the distance of the small one's size and others that are a
+/// thousand times as far, whose entries have nothing in common.
+class Parts {
+ public:
+  Parts(std::span<const double> box, const ClusterTree& other) : box_(box), other_(other) {}
+  /// Appends the parts of the cluster.
+  void add(std::int32_t cluster, std::vector<Part>& to) const {
+    const Cluster& s = other_.clusters()[std::size_t(cluster)];
+    const auto [near2, far2] = distances2(other_.box(cluster));
+    if (far2 <= most_ratio2 * near2 || s.size() == 1) return to.push_back({s.begin, s.size(), {}});
+    if (!s.is_leaf()) return add(s.child[0], to), add(s.child[1], to);
+    // By powers of two of the distance; what is nearest to the box on its own.
+    std::map<int, Part> groups;
+    for (Local p = s.begin; p < s.end; ++p) {
+      const double d2 = distance2(p);
+      Part& group = groups[d2 > 0 ? std::ilogb(d2) / 2 : std::numeric_limits<int>::min()];
+      group.points.push_back(p), ++group.size;
+    }
+    for (auto& [exponent, group] : groups) to.push_back(std::move(group));
+  }
+  /// A point of the cluster that is nearest to the box or nearly so.
+  Local nearest(std::int32_t cluster) const {
+    const Cluster* s = &other_.clusters()[std::size_t(cluster)];
+    while (!s->is_leaf()) {
+      const bool second = distances2(other_.box(s->child[1])).first < distances2(other_.box(s->child[0])).first;
+      s = &other_.clusters()[std::size_t(s->child[second ? 1 : 0])];
+    }
+    Local best = s->begin;
+    double least = distance2(best);
+    for (Local p = s->begin + 1; p < s->end; ++p)
+      if (const double d2 = distance2(p); d2 < least) least = d2, best = p;
+    return best;
+  }
+
+ private:
+  static constexpr double most_ratio2 = 16;
+  double distance2(Local p) const {
+    const auto x = other_.point(other_.order()[std::size_t(p)]);
+    double sum = 0;
+    for (std::size_t k = 0; k < x.size(); ++k) {
+      const double side = std::max({0.0, box_[k] - x[k], x[k] - box_[k + x.size()]});
+      sum += side * side;
+    }
+    return sum;
+  }
+  // Of the points of the other box that are nearest to and farthest from the box.
+  std::pair<double, double> distances2(std::span<const double> b) const {
+    double near2 = 0, far2 = 0;
+    const std::size_t d = b.size() / 2;
+    for (std::size_t k = 0; k < d; ++k) {
+      const double below = box_[k] - b[k], above = b[k + d] - box_[k + d];
+      const double gap = std::max({0.0, box_[k] - b[k + d], b[k] - box_[k + d]}), end = std::max({0.0, below, above});
+      near2 += gap * gap, far2 += end * end;
+    }
+    return {near2, far2};
+  }
+  std::span<const double> box_;
+  const ClusterTree& other_;
+};
+
+// Stratified samples of parts of the far field, so that every part is met where there are not more than `wanted`.
+void sample_parts(const std::vector<Part>& parts, int wanted, Hash& hash, Samples& to) {
   Global all = 0;
-  for (const std::int32_t s : list) all += clusters[std::size_t(s)].size();
+  for (const Part& s : parts) all += s.size;
   const auto uniform = [&] { return double(hash.next() >> 11) * 0x1p-53; };
-  const Global blocks = Global(list.size());
+  const Global blocks = Global(parts.size());
   if (all <= wanted) {
-    for (const std::int32_t s : list)
-      for (Local p = clusters[std::size_t(s)].begin; p < clusters[std::size_t(s)].end; ++p) to.add(p, 1);
+    for (const Part& s : parts)
+      for (Local k = 0; k < s.size; ++k) to.add(s.at(k), 1);
     return;
   }
   to.all = false;
   const Global taken = std::min<Global>(blocks, wanted);
   const double shift = uniform();
   for (Global k = 0; k < taken; ++k) {
-    const Cluster& s = clusters[std::size_t(
-        list[std::size_t(taken < blocks ? Global((double(k) + shift) * double(blocks) / double(taken)) : k)])];
-    const Global count = std::clamp<Global>(wanted / blocks + (k < wanted % blocks ? 1 : 0), 1, Global(s.size()));
-    const double stride = double(s.size()) / double(count);
+    const Part& s =
+        parts[std::size_t(taken < blocks ? Global((double(k) + shift) * double(blocks) / double(taken)) : k)];
+    const Global count = std::clamp<Global>(wanted / blocks + (k < wanted % blocks ? 1 : 0), 1, Global(s.size));
+    const double stride = double(s.size) / double(count);
     for (Global q = 0; q < count; ++q) {
       const auto p = Local((double(q) + uniform()) * stride);
-      to.add(s.begin + std::min(p, s.size() - 1), stride * double(blocks) / double(taken));
+      to.add(s.at(std::min(p, s.size - 1)), stride * double(blocks) / double(taken));
     }
   }
 }
@@ -270,9 +344,22 @@ class BasisMaker {
 template <Scalar T>
 Samples BasisMaker<T>::samples_of(std::int32_t cluster, int wanted) const {
   Samples samples;
+  const Parts parts(side.tree.box(cluster), side.other);
   for (std::int32_t above = cluster; above >= 0; above = side.far.parent[std::size_t(above)]) {
     Hash hash{(std::uint64_t(cluster) * 0x9e3779b97f4a7c15u) ^ (std::uint64_t(above) << 1 | (side.rows ? 1 : 0))};
-    if (const auto list = side.far.of(above); !list.empty()) sample_list(side.other, list, wanted, hash, samples);
+    std::vector<Part> whole, divided;
+    for (const std::int32_t s : side.far.of(above)) {
+      const std::size_t first = divided.size();
+      parts.add(s, divided);
+      if (divided.size() == first + 1 && divided.back().points.empty())
+        whole.push_back(std::move(divided.back())), divided.pop_back();
+    }
+    const std::size_t before = samples.at.size();
+    if (!whole.empty()) sample_parts(whole, wanted, hash, samples);
+    if (!divided.empty()) sample_parts(divided, std::max(wanted, int(divided.size())), hash, samples);
+    samples.spread += std::min(samples.at.size() - before, std::size_t(wanted));
+    if (above == cluster && !samples.all)
+      for (const std::int32_t s : side.far.of(cluster)) samples.add(parts.nearest(s), 1);
     wanted = std::max(least_samples, wanted / 2);
   }
   return samples;
@@ -349,21 +436,34 @@ void BasisMaker<T>::store(std::int32_t cluster, const std::vector<W>& w, std::si
   }
 }
 
+// Whether many samples have a part in the norm of all: the square of the sum of their squared norms, over the sum of
+// the squares of these. Where only a few do, as for a kernel that decays fast, others that matter may be missing.
+template <class W>
+bool is_spread(const std::vector<W>& g, std::size_t samples) {
+  std::vector<double> size2(samples);
+  for (std::size_t at = 0; at < g.size(); at += samples)
+    for (std::size_t b = 0; b < samples; ++b) size2[b] += abs2(g[at + b]);
+  double sum = 0, sum2 = 0;
+  for (const double s : size2) sum += s, sum2 += s * s;
+  return !(sum * sum < least_effective * sum2);
+}
+
 template <Scalar T>
 std::size_t BasisMaker<T>::factorise(std::int32_t cluster, const std::vector<Local>& points, Work<T>& work) {
   int wanted = budget.samples;
   for (const int child : side.tree.clusters()[std::size_t(cluster)].child)
     if (child >= 0) wanted = std::max(wanted, int(samples_of_step * skeletons[std::size_t(child)].points.size() / 2));
-  for (;; wanted *= 2) {
+  for (int most = most_doubled * wanted;; wanted *= 2) {
     const Samples samples = samples_of(cluster, wanted);
     if (samples.at.empty()) return 0;
     evaluate(points, samples, work.g);
     const double rounding = 1.6 * double(std::numeric_limits<real_t<T>>::epsilon());
     const double whole2 = square_of(work.g.data(), work.g.size());
+    const bool few = wanted < most && !is_spread(work.g, samples.at.size());
     const double allowed2 = std::max(budget.skeleton2, rounding * rounding * whole2);
     if (allowed2 > least_of_squares * whole2) pivoted_cholesky(work, samples.at.size(), points.size(), allowed2);
     else pivoted_qr(work, samples.at.size(), points.size(), allowed2);
-    if (samples.all || samples.at.size() >= samples_of_step * work.pivot.size()) return samples.at.size();
+    if (samples.all || (!few && samples.spread >= samples_of_step * work.pivot.size())) return samples.at.size();
   }
 }
 
@@ -531,7 +631,7 @@ SmallMatrix pack_small(const InDouble<T>* matrix, std::size_t m, std::size_t n, 
   double most = 0, sum2 = 0;
   for (std::size_t i = 0; i < m * n * parts; ++i) most = std::max(most, std::abs(v[i])), sum2 += v[i] * v[i];
   SmallMatrix made;
-  const double unit = most > 0 ? most / 32767 : 1, as_fixed = unit * unit / 12 * parts * weights;
+  const double unit = fixed_unit(most), as_fixed = most >= least_fixed ? unit * unit / 12 * parts * weights : 0;
   const double as_single = m * n > 0 ? single_error2 * sum2 / double(m * n) * weights : 0;
   if (storage == StoragePrecision::automatic && as_fixed <= allowed2) {
     made = {fixed, 0, unit};

@@ -104,6 +104,13 @@ template <Scalar T>
 void fetch_skeletons(const comm::Communicator& comm, const ClusterTree& tree, std::span<const Global> cuts,
                      const std::vector<std::int32_t>& wanted, std::vector<Skeleton<T>>& skeletons);
 
+/// The unit of 16-bit integers for numbers of at most this size. Smaller ones than `least_fixed` become 0, exactly or
+/// nearly so: their units, and the inverse of these, could leave the range of double.
+inline constexpr double least_fixed = 0x1p-960;
+inline double fixed_unit(double most) {
+  return most >= least_fixed ? most / 32767 : 1;
+}
+
 /// Appends an m x n matrix (by columns) in the lowest format of which the weighted squared error is at most `allowed2`:
 /// the sum of (error_ij)^2 with weights a_i b_j, whose sums are given.
 template <Scalar T>
