@@ -165,3 +165,17 @@ def test_factors_need_little_more_than_their_own_memory(python: Run) -> None:
     print(grown * 2**20 / F.report["bytes"])
     """)
     assert float(done.stdout) < 1.1
+
+
+def test_far_blocks_without_low_rank_stay_dense() -> None:
+    """Six dimensions: blocks that the matrix has as dense ones are made low-rank ones by looser factors only."""
+    points = np.random.default_rng(0).random((1000, 6))
+    given: dict[str, Any] = {"nugget": 0.01, "tolerance": 1e-8, "symmetry": "hermitian", "admissibility": "weak"}
+    A = tacit.hmatrix(points, "matern52", **given)
+    F = tacit.precond.factorise(A)
+    assert A.report["low_rank_blocks"] == F.report["low_rank_blocks"] == 0
+    assert F.report["bytes"] < 1.2 * 4 * 1000 * 1001
+    d = 5**0.5 * np.linalg.norm(points[:, None] - points[None], axis=2)
+    exact = np.linalg.slogdet((1 + d + d**2 / 3) * np.exp(-d) + 0.01 * np.eye(1000))[1]
+    assert F.slogdet()[1] == pytest.approx(exact, rel=1e-7, abs=0)
+    assert tacit.precond.factorise(A, 1e-1).report["low_rank_blocks"] > 0

@@ -32,7 +32,7 @@ void require_tolerance(double tolerance) {
 // Gives cells the blocks of A. Collective.
 template <Scalar T>
 void fill(Cells<T>& cells, const HMatrix<T>& A) {
-  cells.template build<T>(*A.row_tree(), A.row_tree()->options().leaf_size, A.rows().cuts(),
+  cells.template build<T>(*A.row_tree(), A.row_tree()->options().leaf_size, A.rows().cuts(), true,
                           [&](Local first, Local last) {
                             return detail::own_pieces(A, cells.grid(), first, last, false, 0, T(1), cells.sent());
                           });

@@ -36,10 +36,16 @@ class Builder {
   using Piece = op::BlockMatrix<T>;
   using Pieces = std::vector<const Piece*>;
   /// `cuts`: between ranks, where blocks of the H-matrix may be divided. `lower`: cells of the diagonal get no blocks
-  /// above it.
+  /// above it. `compress`: whether far blocks that are dense in the H-matrix are made low-rank ones.
   Builder(const op::ClusterTree& tree, const Grid& grid, Local leaf_size, std::span<const Global> cuts, bool lower,
-          HArithmetic<F>& arithmetic)
-      : tree_(tree), grid_(grid), leaf_size_(leaf_size), cuts_(cuts), lower_(lower), arithmetic_(arithmetic) {}
+          bool compress, HArithmetic<F>& arithmetic)
+      : tree_(tree),
+        grid_(grid),
+        leaf_size_(leaf_size),
+        cuts_(cuts),
+        lower_(lower),
+        compress_(compress),
+        arithmetic_(arithmetic) {}
 
   /// The blocks of cell (i, j) of the grid, zero. Of the pieces only place and rank are read.
   Cell<F> outline(int i, int j, const Pieces& pieces) {
@@ -72,7 +78,7 @@ class Builder {
     bool across = true, down = true;  // all pieces have all columns, or all rows
     for (const Piece* m : pieces) {
       const auto& b = m->block;
-      if (m->dense && !b.admissible) return false;
+      if (m->dense && !(b.admissible && compress_)) return false;
       if (b.row_begin < s.begin || b.row_end > s.end || b.column_begin < t.begin || b.column_end > t.end) return false;
       across = across && b.column_begin == t.begin && b.column_end == t.end && cut(b.row_begin, s.begin, s.end) &&
                cut(b.row_end, s.begin, s.end);
@@ -184,7 +190,7 @@ class Builder {
   const Grid& grid_;
   Local leaf_size_;
   std::span<const Global> cuts_;
-  bool lower_, diagonal_ = false;
+  bool lower_, compress_, diagonal_ = false;
   HArithmetic<F>& arithmetic_;
   std::vector<HBlock<F>*> dense_;
 };

@@ -43,9 +43,11 @@ class Cells {
   /// This rank's cells, by place.
   const std::map<Place, Cell<F>>& own() const { return own_; }
   /// Makes this rank's cells. take(first, last): the pieces of the H-matrix's blocks whose rows begin there, which on
-  /// one rank are taken a few at a time, first for the places of all; so they never exist together.
+  /// one rank are taken a few at a time, first for the places of all; so they never exist together. `compress`: as
+  /// for Builder.
   template <Scalar T, class Take>
-  void build(const op::ClusterTree& tree, Local leaf_size, std::span<const Global> cuts, const Take& take) {
+  void build(const op::ClusterTree& tree, Local leaf_size, std::span<const Global> cuts, bool compress,
+             const Take& take) {
     const int groups = comm_.size() > 1 ? 1 : 16;
     const auto start = [&](int g) { return Local(Global(tree.size()) * g / groups); };
     std::vector<op::BlockMatrix<T>> pieces, places;
@@ -59,7 +61,7 @@ class Cells {
       for (int j = 0; j < grid_.count(); ++j)
         if (is_kept(i, j) && owns(i, j)) of[{i, j}];
     for (const auto& m : places) of.at(cell_of(m.block)).push_back(&m);
-    Builder<F, T> builder(tree, grid_, leaf_size, cuts, cholesky_, arithmetic);
+    Builder<F, T> builder(tree, grid_, leaf_size, cuts, cholesky_, compress, arithmetic);
     for (const auto& [place, parts] : of) own_[place] = builder.outline(place.first, place.second, parts);
     for (int g = 0; g < groups; ++g) {
       if (groups > 1) pieces = take(start(g), start(g + 1));

@@ -101,7 +101,9 @@ struct Hlu<T>::TrianglesIn final : Hlu<T>::Triangles {
         cells(A.range().comm(), detail::Grid(*A.row_tree(), A.range().comm().size(), leaf_size(A, options)),
               options.tolerance, cholesky) {
     const lapack::OneThread alone;
-    cells.template build<T>(*A.row_tree(), leaf_size(A, options), cuts, [&](Local first, Local last) {
+    // Far blocks that A has as dense ones are of no low rank at its tolerance.
+    const bool compress = options.rank > 0 || options.tolerance > 3 * A.options().tolerance;
+    cells.template build<T>(*A.row_tree(), leaf_size(A, options), cuts, compress, [&](Local first, Local last) {
       return detail::own_pieces(A, cells.grid(), first, last, cholesky, options.rank,
                                 as_scalar<T>(options.scale * unit), cells.sent());
     });
