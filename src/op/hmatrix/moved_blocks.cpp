@@ -72,7 +72,7 @@ void exchange_blocks(const comm::Communicator& comm, std::map<int, std::vector<B
   for (auto& parcel : comm.sparse_exchange(parcels)) {
     Reader from(parcel.bytes);
     while (!from.done()) own.push_back(read_piece<T>(from));
-    parcel.bytes = {};
+    parcel.bytes = std::vector<std::byte>();  // not {}, which keeps the memory
   }
 }
 

@@ -43,11 +43,12 @@ comm::Exchange& NestedField<T>::exchange(int k) const {
 
 template <Scalar T>
 void NestedField<T>::reserve(int k) const {
-  const std::size_t columns = sharing_.coefficients * std::size_t(k) * parts, rows = rows_->coefficients() * 4;
+  const std::size_t columns = sharing_.coefficients * std::size_t(k) * parts,
+                    planes = std::size_t(std::min(4, k * parts)), rows = rows_->coefficients() * planes;
   if (column_values_.size() < columns) column_values_ = exec::Array<R>(columns);
   if (row_values_.size() < rows) row_values_ = exec::Array<R>(rows);
   ldz_ = (std::size_t(std::max(rows_->count(), columns_->count())) + 31) / 16 * 16;
-  if (z_.size() < ldz_ * 4) z_ = exec::Array<R>(ldz_ * 4);
+  if (z_.size() < ldz_ * planes) z_ = exec::Array<R>(ldz_ * planes);
 }
 
 template <Scalar T>

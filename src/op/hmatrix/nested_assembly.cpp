@@ -5,6 +5,7 @@
 #include "crosses.hpp"
 #include "nested_make.hpp"
 #include "parts.hpp"
+#include "return_freed.hpp"
 #include "row_cost.hpp"
 #include "sampled_rows.hpp"
 #include "scaled_entries.hpp"
@@ -15,10 +16,6 @@
 #include <limits>
 #include <numeric>
 #include <unordered_map>
-
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
 
 namespace tacit::op {
 namespace {
@@ -54,13 +51,6 @@ struct Blocks {
   double near_numbers = 0, far_numbers = 0;  // of the whole matrix, predicted
   Global near_count = 0, far_count = 0;
 };
-
-// Gives memory that was freed in small pieces back to the system: the next step needs it in large ones.
-void return_freed() {
-#ifdef __GLIBC__
-  malloc_trim(0);
-#endif
-}
 
 std::uint64_t key(Local begin, Local end) {
   return std::uint64_t(std::uint32_t(begin)) << 32 | std::uint32_t(end);
@@ -205,7 +195,7 @@ class NestedAssembly {
   std::vector<Local> row_rank, column_rank;
 
  private:
-  void near_row(std::int32_t cluster, double allowed2, std::vector<Packed<T>>& to, const EntryFunction<T>& entry);
+  void near_row(std::int32_t cluster, double allowed2, Packed<T>* to, const EntryFunction<T>& entry);
   Packed<T> pack_near(const Block& b, const Compressed<T>& made, double allowed2) const;
   struct Part {
     int rank;
@@ -237,12 +227,10 @@ Packed<T> NestedAssembly<T>::pack_near(const Block& b, const Compressed<T>& made
 
 // The dense blocks of a leaf's rows, evaluated together.
 template <Scalar T>
-void NestedAssembly<T>::near_row(std::int32_t cluster, double allowed2, std::vector<Packed<T>>& to,
-                                 const EntryFunction<T>& entry) {
+void NestedAssembly<T>::near_row(std::int32_t cluster, double allowed2, Packed<T>* to, const EntryFunction<T>& entry) {
   const Cluster& t = rows_.clusters()[std::size_t(cluster)];
   const auto& list = blocks.near[std::size_t(cluster)];
   const auto i = rows_.order().subspan(std::size_t(t.begin), std::size_t(t.size()));
-  to.reserve(list.size());
   for (std::size_t from = 0; from < list.size();) {
     std::vector<Global> j;
     std::size_t end = from;
@@ -266,7 +254,7 @@ void NestedAssembly<T>::near_row(std::int32_t cluster, double allowed2, std::vec
       for (Local c = 0; c < made.columns; ++c)
         sum += detail::norm2(made.u.data() + std::size_t(c) * i.size(), made.rows);
       made.norm = std::sqrt(sum);
-      to.push_back(pack_near(list[from], made, allowed2));
+      to[from] = pack_near(list[from], made, allowed2);
     }
   }
 }
@@ -281,27 +269,23 @@ std::vector<Packed<T>> NestedAssembly<T>::near_field() {
     if (const Cluster& t = rows_.clusters()[c];
         !blocks.near[c].empty() && t.begin >= first(cuts) && t.end <= last(cuts))
       own.push_back(std::int32_t(c));
-  std::vector<std::vector<Packed<T>>> made(own.size());
+  std::vector<std::size_t> at{0};  // where the blocks of each begin
+  for (const std::int32_t c : own) at.push_back(at.back() + blocks.near[std::size_t(c)].size());
+  std::vector<Packed<T>> made(at.back());
   const auto entry = scaled.function();
   exec::parallel_for(
       own.size(), options_.concurrent,
       [&](std::size_t k) {
         if (exec::may_poll()) comm_.check(), comm_.check_interrupt();
-        near_row(own[k], allowed2, made[k], entry);
+        near_row(own[k], allowed2, made.data() + at[k], entry);
       },
       1);
   error2 = norm2 = 0;
-  std::vector<Packed<T>> all;
-  std::size_t count = 0;
-  for (const auto& row : made) count += row.size();
-  all.reserve(count);
-  for (std::size_t k = 0; k < own.size(); ++k, made[k - 1] = {})
-    for (auto& p : made[k]) {
-      error2 += p.error * p.error, norm2 += p.norm * p.norm;
-      evaluated += Global(p.block.rows()) * p.block.columns();
-      all.push_back(std::move(p));
-    }
-  return all;
+  for (const auto& p : made) {
+    error2 += p.error * p.error, norm2 += p.norm * p.norm;
+    evaluated += Global(p.block.rows()) * p.block.columns();
+  }
+  return made;
 }
 
 // For each wanted column cluster the ranks that have columns of it, and where its coefficients are among theirs.
@@ -666,7 +650,8 @@ std::array<double, 4> HMatrix<T>::compare_columns(const EntryFunction<T>& entry,
                                                   int exponent, Global& evaluated) const {
   const auto& comm = this->range().comm();
   const Space &range = this->range(), &domain = this->domain();
-  constexpr int k = is_complex<T> ? 2 : 4;
+  // Several columns at a time, except where their vectors would be the largest memory of the assembly.
+  const int k = Global(positions.size()) < domain.size() ? 1 : is_complex<T> ? 2 : 4;
   // The rows that this rank compares.
   const bool whole = range.is_replicated();
   const auto shares = layout::Partition::blocks(range.size(), comm.size());

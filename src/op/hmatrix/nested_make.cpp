@@ -601,7 +601,7 @@ std::shared_ptr<const NestedBasis<T>> basis_of(const ClusterTree& tree, const st
       auto &to = std::get<f>(numbers), &in = std::get<f>(from);
       m.data = to.size();
       to.insert(to.end(), in.begin(), in.end());
-      in = {};
+      in = std::remove_cvref_t<decltype(in)>();  // not {}, which keeps the memory
     });
     return m;
   };

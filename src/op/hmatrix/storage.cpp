@@ -1,3 +1,4 @@
+#include "return_freed.hpp"
 #include "storage_impl.hpp"
 
 #include <tacit/base/error.hpp>
@@ -169,10 +170,12 @@ template <Scalar T>
 Storage<T>::Storage(Local first_row, Local rows, Local columns, std::vector<Packed<T>> blocks, bool both)
     : first_row_(first_row), rows_(rows), columns_(columns) {
   // Dense blocks, then low-rank ones, each in the order of their columns: consecutive ones read neighbouring parts of
-  // x.
-  std::stable_sort(blocks.begin(), blocks.end(), [](const auto& a, const auto& b) {
-    return std::tuple(!a.dense, a.block.column_begin, a.block.columns()) <
-           std::tuple(!b.dense, b.block.column_begin, b.block.columns());
+  // x. (A stable sort would need memory for half of them.)
+  std::sort(blocks.begin(), blocks.end(), [](const auto& a, const auto& b) {
+    const auto key = [](const auto& p) {
+      return std::tuple(!p.dense, p.block.column_begin, p.block.columns(), p.block.row_begin);
+    };
+    return key(a) < key(b);
   });
   const auto factor_numbers = place_factors(blocks);
   cut_panels();
@@ -180,36 +183,58 @@ Storage<T>::Storage(Local first_row, Local rows, Local columns, std::vector<Pack
   const auto panel_numbers = place_panels(blocks, of_panel, both);
   each_format([&](auto format) {
     constexpr int f = format;
-    auto& numbers = std::get<f>(own_panels_);
-    numbers = exec::Array<Stored<f>>(panel_numbers[f]);
-    // Filled by the threads that read them in products, for their placement in memory.
-    each_by_cost<R>(panel_cost_, nullptr, [&](std::size_t i, std::vector<R>&) {
-      const Panel& panel = panels_[i];
-      Stored<f>* out = numbers.data() + panel.data[f];
+    std::get<f>(own_panels_) = exec::Array<Stored<f>>::uninitialised(panel_numbers[f]);
+    std::get<f>(own_factors_) = exec::Array<Stored<f>>::uninitialised(factor_numbers[f]);
+  });
+  fill(blocks, of_panel);
+  see_owned();
+  made_ = checksum();
+}
+
+// Copies the numbers of the blocks in rounds, each of which has a part of every thread's panels, and gives the memory
+// of blocks back once all of their panels are there: only the numbers of a few rounds are held twice. Panels are filled
+// by the threads that read them in products, for their placement in memory.
+template <Scalar T>
+void Storage<T>::fill(std::vector<Packed<T>>& blocks, const std::vector<std::vector<std::uint32_t>>& of_panel) {
+  constexpr std::size_t rounds = 16;
+  std::vector<std::uint32_t> left(blocks.size(), 0);
+  for (const auto& list : of_panel)
+    for (const std::uint32_t b : list) ++left[b];
+  const auto copy_panel = [&](std::size_t i) {
+    const Panel& panel = panels_[i];
+    each_format([&](auto format) {
+      constexpr int f = format;
+      Stored<f>* out = std::get<f>(own_panels_).data() + panel.data[f];
       for (const std::uint32_t b : of_panel[i]) {
         const Packed<T>& p = blocks[b];
-        const auto* in = std::get<f>(p.data).data() + (panel.begin + first_row - p.block.row_begin);
+        const auto* in = std::get<f>(p.data).data() + (panel.begin + first_row_ - p.block.row_begin);
         for (std::size_t j = 0; j < std::size_t(p.count[f]) * parts; ++j, out += panel.rows, in += p.block.rows())
           std::copy_n(in, panel.rows, out);
       }
     });
-    auto& factors = std::get<f>(own_factors_);
-    factors = exec::Array<Stored<f>>(factor_numbers[f]);
-    std::vector<std::size_t> begin(blocks.size() + 1);
-    for (std::size_t b = 0; b < blocks.size(); ++b)
-      begin[b + 1] =
-          begin[b] + (blocks[b].dense ? 0 : std::size_t(blocks[b].block.columns()) * blocks[b].count[f] * parts);
+  };
+  // V of a block, after U. All of the block is freed: what is left between its numbers would hold their pages.
+  const auto copy_factor = [&](Packed<T>& p, std::uint32_t factor) {
+    each_format([&](auto format) {
+      constexpr int f = format;
+      if (p.dense || p.count[f] == 0) return;
+      const Factor& to = factors_[factor++];
+      const auto& in = std::get<f>(p.data);
+      std::copy(in.end() - std::ptrdiff_t(to.rows) * to.count * parts, in.end(),
+                std::get<f>(own_factors_).data() + to.data);
+    });
+    p = Packed<T>();
+  };
+  for (std::size_t round = 0; round < rounds; ++round) {
+    std::vector<std::uint32_t> done;
+    each_of_round(panel_cost_, round, rounds, copy_panel, [&](std::size_t i) {
+      for (const std::uint32_t b : of_panel[i])
+        if (--left[b] == 0) done.push_back(b);
+    });
     exec::parallel_for(
-        blocks.size(), true,
-        [&](std::size_t b) {
-          auto& in = std::get<f>(blocks[b].data);
-          std::copy(in.end() - std::ptrdiff_t(begin[b + 1] - begin[b]), in.end(), factors.data() + begin[b]);
-          in = {};
-        },
-        64);
-  });
-  see_owned();
-  made_ = checksum();
+        done.size(), true, [&](std::size_t k) { copy_factor(blocks[done[k]], kept_[done[k]].first_factor); }, 64);
+    return_freed();
+  }
 }
 
 template <Scalar T>

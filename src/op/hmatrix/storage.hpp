@@ -165,6 +165,7 @@ class Storage {
   /// Runs of columns and what the adjoint needs of them. Returns how many numbers panels have in each format.
   std::array<std::size_t, formats> place_panels(const std::vector<Packed<T>>& blocks,
                                                 const std::vector<std::vector<std::uint32_t>>& of_panel, bool both);
+  void fill(std::vector<Packed<T>>& blocks, const std::vector<std::vector<std::uint32_t>>& of_panel);
   std::uint64_t checksum() const;
   void reserve(int planes) const;
   void build_adjoint() const;

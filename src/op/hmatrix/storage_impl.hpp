@@ -38,6 +38,24 @@ void each_by_cost(const std::vector<std::size_t>& cost, const comm::Communicator
   });
 }
 
+/// A round of `rounds` over all items: f(item) for a part of each thread's items in each_by_cost(), in parallel, then
+/// after(item) for the same ones, one after the other.
+template <class F, class G>
+void each_of_round(const std::vector<std::size_t>& cost, std::size_t round, std::size_t rounds, F&& f, G&& after) {
+  const auto threads = std::size_t(exec::threads());
+  const auto item = [&](std::size_t thread, std::size_t r) {
+    const std::size_t piece = thread * rounds + r;
+    if (piece == threads * rounds) return cost.size() - 1;
+    const auto from = std::size_t(double(cost.back()) * double(piece) / double(threads * rounds));
+    return std::size_t(std::lower_bound(cost.begin(), cost.end() - 1, from) - cost.begin());
+  };
+  exec::parallel_for(threads, true, [&](std::size_t t) {
+    for (std::size_t i = item(t, round), end = item(t, round + 1); i < end; ++i) f(i);
+  });
+  for (std::size_t t = 0; t < threads; ++t)
+    for (std::size_t i = item(t, round), end = item(t, round + 1); i < end; ++i) after(i);
+}
+
 template <class F>
 void each_format(F&& f) {
   f(std::integral_constant<int, native>{});
