@@ -8,7 +8,6 @@
 #endif
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <vector>
@@ -150,10 +149,9 @@ std::shared_ptr<Window> make_gaspi_window(const Communicator& comm, const AllLea
   comm.meet();  // gaspi_proc_init waits for all processes
   try {
     check(gaspi_initialized(&ready), "gaspi_initialized");
-    if (!ready) {
-      check(gaspi_proc_init(timeout), "gaspi_proc_init");
-      std::atexit([] { gaspi_proc_term(timeout); });
-    }
+    // The end of the process gives back what GASPI holds. gaspi_proc_term of GPI-2 1.6 over TCP waits for ever where
+    // another rank has closed its connection just before, and then the whole job does.
+    if (!ready) check(gaspi_proc_init(timeout), "gaspi_proc_init");
     check(gaspi_proc_rank(&rank), "gaspi_proc_rank");
     check(gaspi_segment_max(&most), "gaspi_segment_max");
   } catch (const Error& e) {

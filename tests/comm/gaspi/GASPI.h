@@ -20,7 +20,6 @@ enum gaspi_alloc_t { GASPI_MEM_UNINITIALIZED, GASPI_MEM_INITIALIZED };
 static const gaspi_timeout_t GASPI_TEST = 0;
 
 gaspi_return_t gaspi_proc_init(gaspi_timeout_t timeout);
-gaspi_return_t gaspi_proc_term(gaspi_timeout_t timeout);
 gaspi_return_t gaspi_proc_rank(gaspi_rank_t* rank);
 gaspi_return_t gaspi_segment_max(gaspi_number_t* segments);
 gaspi_return_t gaspi_segment_alloc(gaspi_segment_id_t segment, gaspi_size_t bytes, gaspi_alloc_t how);

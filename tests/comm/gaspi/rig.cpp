@@ -274,10 +274,6 @@ gaspi_return_t gaspi_proc_init(gaspi_timeout_t) {
   rig->set(first_seed, first_fault);
   return GASPI_SUCCESS;
 }
-gaspi_return_t gaspi_proc_term(gaspi_timeout_t) {
-  rig.reset();
-  return GASPI_SUCCESS;
-}
 gaspi_return_t gaspi_proc_rank(gaspi_rank_t* rank) {
   *rank = gaspi_rank_t(rig->rank());
   return GASPI_SUCCESS;
