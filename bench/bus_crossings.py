@@ -59,7 +59,7 @@ def panels(metres: int, count: int) -> Any:
 def graded(metres: int, count: int) -> Any:
     """`count` cells in a metre, smaller towards both ends of the length."""
     end = 2 * (np.arange(count // 2) / count) ** 2
-    return np.concatenate([end, np.arange(0.5, metres - 0.5, 1 / count), metres - end[::-1]])
+    return np.concatenate([end, np.linspace(0.5, metres - 0.5, (metres - 1) * count + 1), metres - end[::-1]])
 
 
 def crossing(wires: int, divided: Any) -> bem.Mesh:
@@ -102,6 +102,8 @@ def main() -> None:
     parser.add_argument("--panels", type=int, default=3)
     parser.add_argument("--tolerance", type=float, default=1e-5)
     o = parser.parse_args()
+    if odd := [cells for cells in o.cells if cells < 2 or cells % 2]:
+        parser.error(f"--cells {odd[0]}; even numbers from 2 on are needed")
     rows = []
     for wires in o.wires:
         published = np.array(PUBLISHED[wires])

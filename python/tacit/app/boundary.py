@@ -112,10 +112,17 @@ class BoundaryOperator:
         and how the solve ended. `average`: for an operator that maps constants to 0, the mean of the solution; the
         part of `tested` that no function has is then left out. Collective.
         """
-        given = np.asarray(as_array(tested, "tested"))
-        if given.shape != (len(self.elements),):
-            needed = f"one for each of {len(self.elements)} {self.elements.what}"
-            raise ValueError(f"tested has shape {given.shape}; {needed} is needed")
+
+        def look() -> Array:
+            given = np.asarray(as_array(tested, "tested"))
+            if given.shape != (len(self.elements),):
+                needed = f"one for each of {len(self.elements)} {self.elements.what}"
+                raise ValueError(f"tested has shape {given.shape}; {needed} is needed")
+            if given.dtype.kind == "c" and self.A.dtype.kind != "c":
+                raise TypeError(f"tested is of {given.dtype}, and the operator real; real numbers are needed")
+            return given
+
+        given = agreed(self.comm, look)
         b = (given / self.root)[self.order].astype(self.A.dtype)
         matrix: Any = self.A
         if average is not None:

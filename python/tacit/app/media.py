@@ -205,11 +205,12 @@ def _enclosed(
     notes = [_sentence(list(dict.fromkeys(inner)), *key) for key, inner in found.items()]
     for surface, within in bodies.torn:
         parts = [part for (part, _), here, k in zip(bodies.parts, within, bodies.around, strict=True) if here and k < 0]
-        held = dict.fromkeys(name_of(part) for part in parts if giver[part[0]] == _NOBODY)
+        left = [part for part in parts if giver[part[0]] == _NOBODY]
+        held = dict.fromkeys(map(name_of, left))
         if held:
             notes.append(
                 f"{_subject(list(held))} within {name_of(surface)} but for a hole in it, so that permittivity"
-                f" {outside[parts[0][0]]:g} is taken there; --media and media= give another, and --mend --merge closes"
+                f" {outside[left[0][0]]:g} is taken there; --media and media= give another, and --mend --merge closes"
                 " gaps between vertices"
             )
     return notes

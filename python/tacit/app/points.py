@@ -17,7 +17,7 @@ def reals(value: Any, what: str) -> Array:
     if array.dtype.kind not in "iuf":
         raise TypeError(f"{what} is of {array.dtype}; real numbers are needed")
     if not np.isfinite(array).all():
-        raise ValueError(f"{what} has a value that is not finite")
+        raise ValueError(f"{what} has the value {array[~np.isfinite(array)].flat[0]}, which is not finite")
     return np.array(array, dtype=np.float64)
 
 
@@ -35,8 +35,12 @@ def points_of(points: Any, what: str = "points", below: float = 1e150) -> Array:
     if p.dtype.kind not in "iuf":
         raise TypeError(f"{what} are of {p.dtype}; real numbers are needed")
     p = np.ascontiguousarray(p[None, :] if p.shape == (3,) else p, dtype=np.float64)
-    if p.ndim != 2 or p.shape[1] != 3 or not (np.abs(p) < below).all():
-        raise ValueError(f"{what} have shape {p.shape}; numbers below {below:g}, of shape (n, 3), are needed")
+    if p.ndim != 2 or p.shape[1] != 3:
+        raise ValueError(f"{what} have shape {p.shape}; (n, 3) is needed")
+    if not (fits := np.abs(p) < below).all():
+        row = int(np.argmin(fits.all(axis=1)))
+        needed = "finite numbers are" if np.isinf(below) else f"numbers below {below:g} are"
+        raise ValueError(f"{what} have row {row}, {p[row].tolist()}; {needed} needed")
     return p
 
 

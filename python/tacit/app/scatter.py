@@ -107,7 +107,8 @@ class Scattering(Outcome):
         over all directions d, which is 4 pi / k times the imaginary part of f forwards (optical theorem).
 
         The latter is taken unless it is small beside the real part, as for bodies much smaller than the wavelength:
-        there it would be a small difference of large numbers. Collective.
+        there it would be a small difference of large numbers. Of bodies of more than 50 radians (k times half their
+        diagonal) it is always taken. Collective.
         """
         forwards = complex(self.far_field(self.incident)[0])
         reach = self.wavenumber * float(np.linalg.norm(np.ptp(self.mesh.vertices, axis=0))) / 2

@@ -15,13 +15,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tacit import launch, report
-from tacit._support import BUILD_WITH_CUDA
-from tacit.cli import pinning
-from tacit.cli.arguments import WrongUse
-from tacit.cli.ranks import communicator, own_command
+_MASK = os.sched_getaffinity(0)  # before the compiled part is loaded, whose OpenMP may bind the first thread
 
-_MASK = os.sched_getaffinity(0)
+from tacit import launch, report  # noqa: E402
+from tacit._support import BUILD_WITH_CUDA  # noqa: E402
+from tacit.cli import pinning  # noqa: E402
+from tacit.cli.arguments import WrongUse  # noqa: E402
+from tacit.cli.ranks import communicator, own_command  # noqa: E402
 
 SCHEMA = "tacit.doctor/1"
 
@@ -43,9 +43,12 @@ def main(json: str | None = None, ranks: int | None = None, threads: int | None 
     """Examines everything, prints each finding at once, and returns 0, or 5 if there is a problem. Of several ranks the
     first prints all findings, and the others their problems.
     """
-    rank, size = launch.launched() or (0, 1)
-    if size > 1 and ranks not in (None, size):
+    here = launch.launched()
+    rank, size = here or (0, 1)
+    if here and ranks not in (None, size):
         raise WrongUse(f"--ranks {ranks}, but mpiexec started {size}: leave --ranks out, or mpiexec")
+    if here and threads is not None:
+        raise WrongUse(f"--threads {threads}, but mpiexec started the ranks: OMP_NUM_THREADS is what they have")
     out = report.console(stderr=json == "-")
     findings = []
     for finding in examine(ranks or 2, threads):
@@ -59,7 +62,9 @@ def main(json: str | None = None, ranks: int | None = None, threads: int | None 
         if finding.cure:
             out.print(f"    {'':<13} [yellow]cure:[/]", end=" ", markup=True)
             out.print(finding.cure)
-    problems = sum(finding.state == BAD for finding in findings)
+    problems = sum(finding.state == BAD for finding in findings if rank == 0 or finding.name not in _COMMON)
+    if size > 1 and not any(finding.state == BAD and finding.name == "tacit" for finding in findings):
+        problems = int(communicator(None).all_sum(problems))
     if rank == 0:
         out.print("everything works" if problems == 0 else f"{report.plural(problems, 'problem')} found")
     if json and rank == 0:

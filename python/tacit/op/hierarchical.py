@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Unpack
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -37,12 +37,11 @@ from .._support import (
     whole_number,
 )
 from .base import FromHandle, Operator
+from .kernels import KernelOptions
 
-if TYPE_CHECKING:
-    from .kernels import KernelOptions
 
-    class Options(HmatrixOptions, KernelOptions, total=False):
-        """The ``**options`` of :func:`hmatrix`."""
+class Options(HmatrixOptions, KernelOptions, total=False):
+    """The ``**options`` of :func:`hmatrix`."""
 
 
 class HMatrix(Operator):

@@ -177,6 +177,9 @@ def entries(
     """
     if not isinstance(kernel, str):
         raise TypeError(f"kernel is {_kind(kernel)}; the name of a kernel is needed")
+    if unknown := [name for name in options if name not in OPTIONS]:
+        names = ", ".join((*OPTIONS, "rows", "columns", "sources"))
+        raise TypeError(f"entries got an unexpected option {unknown[0]!r}; there are {names}")
     at = places_of(points, "points")
     source = source_of(kernel, options, at.shape[1], "entries", sources is None)
     to = at if sources is None else places_of(sources, "sources")

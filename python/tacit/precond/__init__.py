@@ -44,6 +44,7 @@ from .factors import HFactors, UpdatedFactors
 from .levels import Multilevel as Multilevel
 from .levels import amg, rigid_body_modes
 from .making import build, factorise, inner, make
+from .operators import Named as Named  # by this name in pickles of version 0.3
 from .operators import Reporting
 
 __all__ = [
