@@ -295,6 +295,12 @@ def test_holes_in_interfaces_are_told() -> None:
     assert system.permittivity[0] == 1
     assert [note for note in system.notes if "conductor 'core' lies within dielectric 'coat' but for a hole" in note]
     assert bem.assemble(torn, dielectrics={"coat": 4.0}, media={"core": 4.0}).notes == []
+    apart = [bem.Mesh(0.3 * inner.vertices + [x, 0, 0], inner.triangles) for x in (-1, 1)]
+    two = named(a=apart[0], b=apart[1], coat=bem.Mesh(outer.vertices, outer.triangles[3:]))
+    (note,) = bem.assemble(two, dielectrics={"coat": 4.0}, media={"a": 2.5}).notes
+    assert "'b'" in note
+    assert "'a'" not in note
+    assert "permittivity 1 is taken" in note
     # Half of a surface, or a conductor on a plane, is no body with a hole.
     half = named(core=bem.sphere(3, 0.2), coat=bem.Mesh(outer.vertices, outer.triangles[outer.centroids[:, 2] < 0]))
     assert bem.assemble(half, dielectrics={"coat": 4.0}).notes == []

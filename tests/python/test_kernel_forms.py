@@ -282,6 +282,8 @@ def test_entries_need_no_import_of_their_own(python: Run) -> None:
 
 def test_entries_that_are_refused() -> None:
     p = np.random.default_rng(0).random((40, 3))
+    with pytest.raises(TypeError, match="unexpected option 'lenght'"):
+        entries(p, "gaussian", lenght=None)
     with pytest.raises(IndexError, match="rows has 40; numbers from 0 to 39"):
         entries(p, "gaussian", [40])
     with pytest.raises(IndexError, match="columns has -1"):

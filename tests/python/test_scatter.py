@@ -167,6 +167,10 @@ def test_meshes_of_linear_elements() -> None:
         (lambda m: bem.laplace(m, neumann=lambda p, n: np.ones(3)), "boundary values have shape"),
         (lambda m: bem.laplace(m, dirichlet=lambda p: 1j * p[:, 0]), "real numbers"),
         (lambda m: bem.boundary_operator(m, single=1.0).solve(np.ones(3)), "tested has shape"),
+        (
+            lambda m: bem.boundary_operator(m, single=1.0, elements="constant").solve(1j * np.ones(len(m))),
+            "tested is of complex128",
+        ),
         (lambda m: bem.scatter(m, 1.0, symmetry="symmetric"), "symmetry"),
         (lambda m: bem.scatter(bem.Mesh(m.vertices, m.triangles[1:]), 1.0), "do not belong to two triangles"),
         (lambda m: bem.scatter(bem.Mesh(m.vertices, m.triangles[:, ::-1]), 1.0), "point inwards"),
