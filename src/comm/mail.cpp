@@ -29,8 +29,7 @@ void Mailbox::collect(Transport& transport, int tag) {
     auto& next = arriving.emplace_back();
     next.bytes = std::make_unique<Bytes>(arrival->bytes);
     next.ticket = transport.receive(arrival->from, tag, next.bytes->data(), next.bytes->size());
-    if (!done(next)) return;  // a long message: others are looked for at the next call
-    arriving.pop_back();
+    if (done(next)) arriving.pop_back();  // else a long message, which is not found again
   }
 }
 

@@ -277,6 +277,12 @@ TEST_F(Simulate, FailuresAreAgreedOn) {
     }
   });
   EXPECT_NE(stuck.find("wait for each other"), std::string::npos) << stuck;
+  const auto different = refused(2, [](const Communicator& comm) {
+    const std::vector<double> values(std::size_t(1 + comm.rank()), 1.0);
+    std::vector<double> total(values.size());
+    comm.start_sum(values.data(), values.size()).wait(total.data());
+  });
+  EXPECT_NE(different.find("were expected"), std::string::npos) << different;
   const auto path = refused(2, [](const Communicator& comm) {
     comm.use(Path::shared);
     Ring ring(comm, 2);

@@ -195,6 +195,9 @@ def test_what_is_refused() -> None:
         tacit.low_rank(np.ones(N)).shifted(1).compressed(1e-3)
     with pytest.raises(TypeError, match=r"tacit\.hmatrix"):
         tacit.precond.factorise(tacit.poisson((N,), assembled=True))
+    large, small = (tacit.hmatrix(X, "matern32", variance=v, leaf_size=16) for v in (1e160, 1e-160))
+    with pytest.raises(tacit.InputError, match="squares leave the range of float64"):  # it was zero
+        (large @ small).compressed(1e-6)
     assert tacit.hmatrix(X, "matern32", sources=X + 1).shape == (N, N)
     with pytest.raises(ValueError, match="two cluster trees"):
         (2 * tacit.hmatrix(X, "matern32", sources=X + 1) + A).compressed(1e-6)

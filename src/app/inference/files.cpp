@@ -1,6 +1,7 @@
 #include <tacit/app/inference/files.hpp>
 
 #include <tacit/base/error.hpp>
+#include "base/release.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -90,7 +91,7 @@ Images images_of(const io::Triples& lines, Local neurons, io::DealtRows rows, co
   const auto here = std::size_t(rows.count(made.count)), width = std::size_t(neurons);
   made.bits.resize(here * ((width + 7) / 8));
   if (fill_bits(lines, neurons, rows, made.bits)) return made;
-  made.bits = {};
+  release(made.bits);
   made.dense.resize(here * width);
   for (const auto& piece : lines.pieces)
     for (std::size_t k = 0; k < piece.value.size(); ++k)

@@ -1,5 +1,6 @@
 #include "shared_rows.hpp"
 
+#include "base/release.hpp"
 #include "layers.hpp"
 #include "op/tiled/simd.hpp"
 
@@ -112,7 +113,7 @@ bool HostLayer::make_groups(const Layer& layer, const std::vector<Local>& order)
     if (end - first < 4) alone += Global((end - first) * inputs.size());
   }
   if (4 * alone > entries_) {
-    groups_ = {}, input_ = {};
+    release(groups_), release(input_);
     return false;
   }
   require(input_.empty() || (*std::min_element(input_.begin(), input_.end()) >= 0 &&

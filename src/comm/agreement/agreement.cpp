@@ -300,21 +300,28 @@ void Agreement::settle(const std::optional<Notice>& own) {
 }
 
 void Agreement::settle_or_lose(const std::optional<Notice>& own) {
-  // The error of the lowest rank that is known here to have failed, in case that ranks cannot agree.
-  const auto known = notices_.lower_bound({epoch_, 0});
-  Notice first = known == notices_.end() || (own && known->first > std::pair(epoch_, rank_)) ? *own : known->second;
+  const int failed_epoch = epoch_;
+  const auto lose_silently = [&] { lose({rank_, any_epoch, no_error, ErrorKind::environment, "", 0, 0}); };
+  // By the error of the lowest rank that is known here to have failed.
   const auto lose_by = [&](std::string why) {
-    why.resize(std::min<std::size_t>(why.size(), 800));
-    first.text.resize(std::min<std::size_t>(first.text.size(), 3000));
-    const bool another = first.text.find(why) == std::string::npos;
-    first.text += " (the communicator is lost: the agreement on this error was interrupted";
-    first.text += another ? ": " + why + ")" : ")";
-    lose({rank_, any_epoch, first.epoch, first.kind, first.text, 0, 0});
+    try {
+      const auto known = notices_.lower_bound({failed_epoch, 0});
+      const bool of_own = known == notices_.end() || (own && known->first > std::pair(failed_epoch, rank_));
+      Notice first = of_own ? own.value() : known->second;
+      why.resize(std::min<std::size_t>(why.size(), 800));
+      first.text.resize(std::min<std::size_t>(first.text.size(), 3000));
+      const bool another = first.text.find(why) == std::string::npos;
+      first.text += " (the communicator is lost: the agreement on this error was interrupted";
+      first.text += another ? ": " + why + ")" : ")";
+      lose({rank_, any_epoch, first.epoch, first.kind, first.text, 0, 0});
+    } catch (const std::exception&) {  // out of memory, above all; the others must not wait
+      lose_silently();
+    }
   };
   try {
     settle(own);
   } catch (const PeerFailure& e) {
-    lose({rank_, any_epoch, no_error, ErrorKind::environment, "", 0, 0});
+    lose_silently();
     if (e.on != this) throw;
   } catch (const std::exception& e) {
     lose_by(e.what());
@@ -338,7 +345,7 @@ void Agreement::become_lost(const Notice& last) {
   // An error that this rank has thrown is not thrown again.
   const bool thrown = last.position < epoch_ - int(settling());
   if (last.position == no_error && lost_because_.empty()) lost_because_ = last.text;
-  if (!thrown && !unsettled_) unsettled_ = last;
+  if (!thrown && state_ != State::lost) unsettled_ = last;
   state_ = State::lost;
 }
 

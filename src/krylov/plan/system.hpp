@@ -16,6 +16,7 @@
 #include <tacit/op/noted.hpp>
 #include <tacit/op/residual.hpp>
 #include <tacit/op/scaled.hpp>
+#include "base/release.hpp"
 #include "krylov/workspace.hpp"
 #include "op/known_signs.hpp"
 
@@ -536,7 +537,7 @@ bool System<T, M>::scale_by_diagonal(const Traits& traits) {
   V inverse(space_);
   inverse.assign(std::span<const T>(inverse_).first(std::size_t(space_.local_size())));
   diagonal_ = std::make_unique<op::Diagonal<T, M>>(std::move(inverse), "jacobi");
-  inverse_ = {};
+  release(inverse_);
   P_ = diagonal_.get();
   return true;
 }

@@ -644,7 +644,7 @@ std::array<double, 4> errors_of_columns(const std::vector<double>& sums, double 
 
 // Compares columns of A with those of A_H, from products with unit vectors: errors relative to the norm of A, of all
 // entries, of products with random signs and with ones, and an upper estimate of the first. `entry` gives numbers in
-// units of 2^exponent.
+// units of 2^exponent, and so is report_.norm here, which may be beyond the range of doubles else.
 template <Scalar T>
 std::array<double, 4> HMatrix<T>::compare_columns(const EntryFunction<T>& entry, const std::vector<Local>& positions,
                                                   int exponent, Global& evaluated) const {
@@ -694,7 +694,7 @@ std::array<double, 4> HMatrix<T>::compare_columns(const EntryFunction<T>& entry,
     sums.insert(sums.end(), column.begin(), column.end());
   }
   sums = detail::sum_over_ranks(comm, sums);
-  return errors_of_columns(sums, double(positions.size()), double(domain.size()), std::ldexp(report_.norm, -exponent));
+  return errors_of_columns(sums, double(positions.size()), double(domain.size()), report_.norm);
 }
 
 template <Scalar T>
@@ -786,10 +786,11 @@ void HMatrix<T>::assemble_nested(const EntryFunction<T>& entry) {
     describe_nested(near, assembly.blocks.far_count, assembly.row_rank, assembly.column_rank);
     const auto sums = detail::sum_over_ranks(comm, std::vector<double>{assembly.error2, assembly.norm2});
     const int exponent = assembly.scaled.exponent();
-    report_.norm = std::ldexp(std::sqrt(sums[1]), exponent);
+    report_.norm = std::sqrt(sums[1]);
     report_.estimated_error = sums[1] > 0 ? std::sqrt(sums[0] / sums[1]) : 0;
     largest_ = std::max(near_largest, std::ldexp(comm.all_max(assembly.largest), exponent));
     const auto errors = compare_columns(assembly.scaled.function(), positions, exponent, assembly.evaluated);
+    report_.norm = std::ldexp(report_.norm, exponent);
     anew = attempt < most_attempts && assembly.starts_again(sums[0], std::isfinite(errors[3]) ? sums[1] : infinity);
     if (anew) {
       ++attempt;

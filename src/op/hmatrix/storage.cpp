@@ -196,7 +196,8 @@ Storage<T>::Storage(Local first_row, Local rows, Local columns, std::vector<Pack
 // by the threads that read them in products, for their placement in memory.
 template <Scalar T>
 void Storage<T>::fill(std::vector<Packed<T>>& blocks, const std::vector<std::vector<std::uint32_t>>& of_panel) {
-  constexpr std::size_t rounds = 16;
+  // Small ones cost less memory than to give it back takes time.
+  const std::size_t rounds = panel_cost_.back() < (std::size_t(64) << 20) ? 1 : 16;
   std::vector<std::uint32_t> left(blocks.size(), 0);
   for (const auto& list : of_panel)
     for (const std::uint32_t b : list) ++left[b];
@@ -233,7 +234,7 @@ void Storage<T>::fill(std::vector<Packed<T>>& blocks, const std::vector<std::vec
     });
     exec::parallel_for(
         done.size(), true, [&](std::size_t k) { copy_factor(blocks[done[k]], kept_[done[k]].first_factor); }, 64);
-    return_freed();
+    if (rounds > 1) return_freed();
   }
 }
 

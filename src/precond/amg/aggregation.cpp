@@ -2,6 +2,7 @@
 #include "coarsening.hpp"
 
 #include <tacit/exec/parallel.hpp>
+#include "base/release.hpp"
 #include "op/multiply.hpp"
 
 #include <algorithm>
@@ -77,7 +78,7 @@ op::Rows<T> tentative(const Nodes& nodes, const std::vector<Local>& aggregate, L
   row.resize(std::size_t(begin.back()));
   std::vector<Local> next(begin.begin(), begin.end() - 1);
   each_row([&](std::size_t a, Local i) { row[std::size_t(next[a]++)] = i; });
-  next = {};
+  release(next);
   exec::Buffer<T> q(n * width), coordinates(aggregates * width * width);  // q: by rows, the kept ones first
   exec::parallel_claims(aggregates, exec::by_shares, aggregates > 1000, [&](exec::Claims& claims) {
     std::vector<T> columns, r;

@@ -4,6 +4,7 @@
 #include <tacit/base/trace.hpp>
 #include <tacit/precond/amg.hpp>
 #include <tacit/precond/direct.hpp>
+#include "base/release.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -111,7 +112,7 @@ struct Amg<T>::Parts {
                    [&](T v) { return S(times_power(v, size)); });
     op::Rows<T> rows = A.rows();
     auto values = cast(A, rows.value);
-    rows.value = {};
+    release(rows.value);
     narrow = std::make_unique<op::Csr<S>>(
         space, space, op::Rows<S>{std::move(rows.start), std::move(rows.column), {values.begin(), values.end()}});
     single = std::make_unique<MatrixLevels<S>>(*narrow, std::move(o));
@@ -184,7 +185,7 @@ Amg<T>::Amg(const op::Csr<T>& A, const AmgOptions<T>& options)
       parts_->own = std::make_unique<MatrixLevels<T>>(A, std::move(given));
     }
   });
-  options_.near_null = {};
+  release(options_.near_null);
   describe();
 }
 

@@ -6,6 +6,7 @@
 
 #include <tacit/base/trace.hpp>
 #include <tacit/op/diagonal.hpp>
+#include "base/release.hpp"
 #include "op/multiply.hpp"
 #include "op/spectrum_until.hpp"
 
@@ -217,7 +218,7 @@ bool MatrixLevels<T>::update(Global most) {
   const bool more = double(couplings_of(starts, values.data(), A.range().comm())) > 1.1 * double(couplings_);
   if (levels_.empty() || hermitian != hermitian_ || more || !coarsening_->keeps_patterns()) {
     hermitian_ = hermitian;
-    values = {};
+    release(values);
     build();
     return false;
   }

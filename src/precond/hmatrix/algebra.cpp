@@ -29,6 +29,12 @@ void require_tolerance(double tolerance) {
   require(tolerance > 0 && tolerance < 1, "a truncation to ", tolerance, "; a number above 0 and below 1 is needed");
 }
 
+// A truncation has met numbers whose squares are infinite.
+template <Scalar T>
+std::string out_of_range() {
+  return message("with numbers whose squares leave the range of ", scalar_name<T>(), ": scale the matrix");
+}
+
 // Gives cells the blocks of A. Collective.
 template <Scalar T>
 void fill(Cells<T>& cells, const HMatrix<T>& A) {
@@ -161,8 +167,11 @@ std::unique_ptr<HMatrix<T>> product(const HMatrix<T>& A, const HMatrix<T>& B, do
     const Grid grid(*A.row_tree(), comm.size(), A.row_tree()->options().leaf_size);
     Cells<T> a(comm, grid, tolerance, false), b(comm, grid, tolerance, false), c(comm, grid, tolerance, false);
     fill(a, A), fill(b, B), fill(c, A);
+    auto blocks = multiply(comm, a, b, c);
+    const bool failed = a.arithmetic.failed() || b.arithmetic.failed() || c.arithmetic.failed();
+    if (!comm.all(!failed)) throw Error(ErrorKind::input, message("the product of hmatrices ", out_of_range<T>()));
     const auto &p = A.report(), &q = B.report();
-    return gathered(A, multiply(comm, a, b, c), tolerance, (p.estimated_error + q.estimated_error) * p.norm * q.norm);
+    return gathered(A, std::move(blocks), tolerance, (p.estimated_error + q.estimated_error) * p.norm * q.norm);
   });
 }
 
@@ -188,9 +197,11 @@ std::unique_ptr<HMatrix<T>> inverse(const HMatrix<T>& A, double tolerance) {
       arithmetic.solve_upper_left(lu, inverse);
       arithmetic.finish(inverse);
     });
-    if (arithmetic.failed() || arithmetic.perturbed() > 0)
+    if (arithmetic.perturbed() > 0)
       throw Error(ErrorKind::input, message("the inverse of an hmatrix that is singular to its tolerance: ",
                                             arithmetic.perturbed(), " pivots are zero to rounding"));
+    if (arithmetic.failed() || x.arithmetic.failed())
+      throw Error(ErrorKind::input, message("the inverse of an hmatrix ", out_of_range<T>()));
     std::vector<BlockMatrix<T>> blocks;
     take_leaves(inverse, T(1), blocks);
     return gathered(A, std::move(blocks), tolerance, 0);

@@ -6,6 +6,7 @@
 #include "truncation.hpp"
 
 #include <tacit/base/lapack.hpp>
+#include "base/release.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -98,7 +99,8 @@ void HArithmetic<F>::flush(Block& c) {
               c.rows);
     add_outer(p.u.data(), c.rows, p.v.data(), c.columns, c.rows, c.columns, p.rank, F(1), c.sum.data(), c.rows);
     c.low = compress(c.sum.data(), c.rows, c.columns);
-    c.sum = {}, p = {};
+    release(c.sum);
+    p = {};
     return;
   }
   if (p.rank == 0) return;

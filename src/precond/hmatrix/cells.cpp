@@ -1,4 +1,5 @@
 #include "cells.hpp"
+#include "base/release.hpp"
 
 #include "cell_messages.hpp"
 #include "triangles.hpp"
@@ -273,7 +274,7 @@ class Cells<F>::Sweep {
         if (--left[std::size_t(t)] > 0 || own) continue;
         const int to[] = {c_.grid_.owner(t, t)};
         send(to, label(kind, t, rank_), sum);
-        sum = {};
+        release(sum);
       }
     }
   }

@@ -80,6 +80,8 @@ double unit_for(const op::HMatrix<T>& A, const HluOptions& options) {
 template <Scalar T>
 struct Hlu<T>::Triangles {
   virtual ~Triangles() = default;
+  // 2^exponent A has these factors: what solve() gives is to be multiplied by that.
+  int exponent = 0;
   // rows: own rows, k interleaved columns, in place. Collective.
   virtual void solve(T* rows, Local n, int k, bool adjoint) const = 0;
   virtual detail::MessageCount messages(bool adjoint) const = 0;
@@ -100,6 +102,7 @@ struct Hlu<T>::TrianglesIn final : Hlu<T>::Triangles {
         cuts(A.rows().cuts()),
         cells(A.range().comm(), detail::Grid(*A.row_tree(), A.range().comm().size(), leaf_size(A, options)),
               options.tolerance, cholesky) {
+    this->exponent = std::ilogb(unit);
     const lapack::OneThread alone;
     // Far blocks that A has as dense ones are of no low rank at its tolerance.
     const bool compress = options.rank > 0 || options.tolerance > 3 * A.options().tolerance;
@@ -165,8 +168,7 @@ struct Hlu<T>::TrianglesIn final : Hlu<T>::Triangles {
     cells.solve(steps(adjoint), cells.cholesky(), cuts, x.data(), k);
     for (Local i = 0; i < n; ++i)
       for (int c = 0; c < k; ++c)
-        rows[std::size_t(i) * k + c] =
-            as_scalar<T>(turned(x[std::size_t(c) * std::size_t(n) + std::size_t(i)])) * real_t<T>(unit);
+        rows[std::size_t(i) * k + c] = as_scalar<T>(turned(x[std::size_t(c) * std::size_t(n) + std::size_t(i)]));
   }
 };
 
@@ -280,9 +282,8 @@ void Hlu<T>::finish(const Vector<T, Host>& x, Vector<T, Host>& y, bool adjoint, 
     const Span span("hlu solve", "precond", Trace::on() ? std::int64_t(cost().bytes) : 0);
     const auto solve = [&] { triangles_->solve(rows.data(), rows_->count(), k, adjoint); };
     const auto& comm = this->range().comm();
-    if (report_.single)
-      detail::near_one(rows.data(), rows.data(), rows.size(), solve, [&](double most) { return comm.all_max(most); });
-    else solve();
+    const auto largest = [&](double most) { return report_.single ? comm.all_max(most) : 1.0; };
+    detail::near_one(rows.data(), rows.data(), rows.size(), solve, largest, triangles_->exponent);
   }
   rows_->finish_put(k, rows_->start_put(rows.data(), k, y.data()), y.data());
 }

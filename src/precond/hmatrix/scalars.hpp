@@ -28,9 +28,9 @@ inline bool fits_single(double size) {
 
 /// Calls f(), which computes `to` from `from`. Where single precision cannot hold these numbers, `from` is scaled by a
 /// power of two that brings them near 1 before the call, and `to` is scaled back after it. largest(m) is the largest m
-/// of the ranks whose numbers f() combines.
+/// of the ranks whose numbers f() combines. `more`: of a factor 2^more of `to`, by one scaling.
 template <Scalar T, class F, class Largest>
-void near_one(T* from, T* to, std::size_t count, const F& f, Largest&& largest) {
+void near_one(T* from, T* to, std::size_t count, const F& f, Largest&& largest, int more = 0) {
   using R = real_t<T>;
   R own(0);
   for (std::size_t i = 0; i < count; ++i) {
@@ -38,17 +38,18 @@ void near_one(T* from, T* to, std::size_t count, const F& f, Largest&& largest) 
     else own = std::max(own, std::abs(from[i]));
   }
   const R most = R(largest(double(own)));
-  if (most == R(0) || !std::isfinite(most) || fits_single(double(most))) return f();
-  const int exponent = std::ilogb(most);
+  const bool fits = most == R(0) || !std::isfinite(most) || fits_single(double(most));
+  if (fits && more == 0) return f();
+  const int exponent = fits ? 0 : std::ilogb(most);
   const auto scale = [count](T* v, int e) {
     for (std::size_t i = 0; i < count; ++i) {
       if constexpr (is_complex<T>) v[i] = {std::ldexp(v[i].real(), e), std::ldexp(v[i].imag(), e)};
       else v[i] = std::ldexp(v[i], e);
     }
   };
-  scale(from, -exponent);
+  if (exponent != 0) scale(from, -exponent);
   f();
-  scale(to, exponent);
+  if (exponent + more != 0) scale(to, exponent + more);
 }
 
 }  // namespace tacit::precond::detail

@@ -27,6 +27,9 @@ class JointSum {
     done_ = broken_up_ = false;
   }
 
+  bool fits(const detail::SumSlot& other) const {
+    return count_ == other.count && number_ == other.number && operation_ == other.operation;
+  }
   /// `left`: when its first message left.
   void join(const Rank& rank, double left, const void* value, double* seconds) {
     ranks_[std::size_t(rank.rank)] = {rank.clock, rank.wire, left, rank.clock, seconds};

@@ -226,7 +226,8 @@ bool Rank::wait_jointly(Transport& over, int tag, detail::SumSlot& slot, const s
   auto& transport = static_cast<SimulatedTransport&>(over);
   auto& coming = transport.room().coming;
   auto& entry = coming[tag];
-  if (entry.by_messages > 0) return false;
+  // Ranks that sum different things get the error of messages.
+  if (entry.by_messages > 0 || (entry.jointly && !entry.jointly->fits(slot))) return false;
   if (!entry.jointly) entry.jointly = world_.joint_sum(), entry.jointly->begin(slot);
   const auto sum = entry.jointly;
   sum->join(*this, slot.left, slot.value.data(), &phase(phase_ ? phase_ : "agree").seconds);
