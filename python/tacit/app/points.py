@@ -36,7 +36,7 @@ def points_of(points: Any, what: str = "points", below: float = 1e150) -> Array:
         raise TypeError(f"{what} are of {p.dtype}; real numbers are needed")
     p = np.ascontiguousarray(p[None, :] if p.shape == (3,) else p, dtype=np.float64)
     if p.ndim != 2 or p.shape[1] != 3:
-        raise ValueError(f"{what} have shape {p.shape}; (n, 3) is needed")
+        raise ValueError(f"{what} have shape {p.shape}; shape (n, 3) is needed")
     if not (fits := np.abs(p) < below).all():
         row = int(np.argmin(fits.all(axis=1)))
         needed = "finite numbers are" if np.isinf(below) else f"numbers below {below:g} are"
