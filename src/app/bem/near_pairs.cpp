@@ -1,5 +1,6 @@
 #include "near_pairs.hpp"
 
+#include "distance.hpp"
 #include "kernel_values.hpp"
 #include "pair_rules.hpp"
 
@@ -86,20 +87,6 @@ class Inner {
   Point normal_, outwards_[3], slope_[2];
   double edge_[3], area_, longest_;
 };
-
-double distance_to_segment(const Point& p, const Point& a, const Point& b) {
-  const Point e = b - a;
-  const double t = std::clamp(inner_product(p - a, e) / inner_product(e, e), 0.0, 1.0);
-  return length(p - (a + t * e));
-}
-double distance_to(const Corners& t, const Point& p) {
-  const Point n = cross(t[1] - t[0], t[2] - t[0]);
-  bool within = true;
-  for (std::size_t k = 0; k < 3; ++k) within = within && inner_product(cross(t[(k + 1) % 3] - t[k], p - t[k]), n) >= 0;
-  if (within) return std::abs(inner_product(p - t[0], n)) / length(n);
-  return std::min(
-      {distance_to_segment(p, t[0], t[1]), distance_to_segment(p, t[1], t[2]), distance_to_segment(p, t[2], t[0])});
-}
 
 // One pass: the outer triangle by points, the inner one exactly.
 template <class T>

@@ -2,6 +2,7 @@
 
 #include "cell_messages.hpp"
 #include "cells.hpp"
+#include "scalars.hpp"
 
 #include <tacit/base/lapack.hpp>
 #include <tacit/base/trace.hpp>
@@ -29,10 +30,17 @@ void require_tolerance(double tolerance) {
   require(tolerance > 0 && tolerance < 1, "a truncation to ", tolerance, "; a number above 0 and below 1 is needed");
 }
 
-// A truncation has met numbers whose squares are infinite.
+// Truncations compare squares, which are infinite or zero.
 template <Scalar T>
 std::string out_of_range() {
   return message("with numbers whose squares leave the range of ", scalar_name<T>(), ": scale the matrix");
+}
+
+// Squares that are zero would lose the blocks without a sign; those that are infinite are found.
+template <Scalar T>
+void require_squares(const HMatrix<T>& A, const char* what) {
+  const double size = A.largest();
+  require(size == 0 || size >= 1 || detail::fits_squares<T>(size), what, " of an hmatrix ", out_of_range<T>());
 }
 
 // Gives cells the blocks of A. Collective.
@@ -161,6 +169,7 @@ std::unique_ptr<HMatrix<T>> product(const HMatrix<T>& A, const HMatrix<T>& B, do
   return comm::collective(comm, [&] {
     const Span span("hmatrix times hmatrix", "precond");
     require_square(A, "a product"), require_square(B, "a product"), require_tolerance(tolerance);
+    require_squares(A, "a product"), require_squares(B, "a product");
     require(A.range() == B.range() && op::same_tree(*A.row_tree(), *B.row_tree()),
             "the product of hmatrices over two cluster trees: both need the same points, bisection and leaf_size");
     const lapack::OneThread alone;
@@ -180,7 +189,7 @@ std::unique_ptr<HMatrix<T>> inverse(const HMatrix<T>& A, double tolerance) {
   const auto& comm = A.range().comm();
   return comm::collective(comm, [&] {
     const Span span("hmatrix inverse", "precond");
-    require_square(A, "the inverse"), require_tolerance(tolerance);
+    require_square(A, "the inverse"), require_tolerance(tolerance), require_squares(A, "the inverse");
     require(comm.size() == 1, "the inverse of an hmatrix on ", comm.size(),
             " ranks; factors (hlu) solve with any number of columns there");
     const lapack::OneThread alone;

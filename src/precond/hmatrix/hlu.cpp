@@ -69,8 +69,7 @@ double largest(const op::HMatrix<T>& A, const HluOptions& options) {
 template <Scalar F, Scalar T>
 double unit_for(const op::HMatrix<T>& A, const HluOptions& options) {
   const double size = largest(A, options);
-  const bool fits = std::is_same_v<real_t<F>, float> ? detail::fits_single(size) : size > 1e-120 && size < 1e120;
-  if (fits || size == 0 || !std::isfinite(size)) return 1;
+  if (detail::fits_squares<F>(size) || size == 0 || !std::isfinite(size)) return 1;
   constexpr int most = std::numeric_limits<real_t<T>>::max_exponent - 2;
   return std::ldexp(1.0, std::clamp(-std::ilogb(size), -most, most));
 }

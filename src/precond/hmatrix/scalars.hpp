@@ -26,6 +26,12 @@ inline bool fits_single(double size) {
   return size > 1e-15 && size < 1e15;
 }
 
+/// Whether squares of numbers of this size are within the range of F, with digits to spare.
+template <Scalar F>
+bool fits_squares(double size) {
+  return std::is_same_v<real_t<F>, float> ? fits_single(size) : size > 1e-120 && size < 1e120;
+}
+
 /// Calls f(), which computes `to` from `from`. Where single precision cannot hold these numbers, `from` is scaled by a
 /// power of two that brings them near 1 before the call, and `to` is scaled back after it. largest(m) is the largest m
 /// of the ranks whose numbers f() combines. `more`: of a factor 2^more of `to`, by one scaling.
