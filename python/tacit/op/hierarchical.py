@@ -357,8 +357,8 @@ class HMatrix(Operator):
         relative to the number of entries; ``norm`` (Frobenius); the relative errors ``estimated_error`` and
         ``measured_error`` (the larger of that on sampled rows, with a random vector, and that of entries at random
         places; ``measured_error_ones``: on sampled rows, with ones; with ``nested`` those of all entries of sampled
-        columns, or of all up to 2^22 entries, and of their sums); ``error_bound``, an upper estimate of the error with ``confidence`` (1 where all
-        entries were compared; 0 where no block was: the larger of the other two);
+        columns, or of all up to 2^22 entries, and of their sums); ``error_bound``, an upper estimate of the error with
+        ``confidence`` (1 where all entries were compared; 0 where no block was: the larger of the other two);
         ``seconds`` of the construction; ``least_bytes`` and ``most_bytes`` of a rank; ``warnings``.
         """
         return dict(self._handle.report)
